@@ -413,7 +413,7 @@ suite('rampart audit', () => {
     assert.equal(code, 2, stdout);
     const erase = '\r\u001b[K';
     const lines = stdout.split(erase);
-    assert.match(lines.at(-2) ?? '', /^\d objects, \d evaluations, \d namespaces left$/);
+    assert.match(lines.at(-2) ?? '', /^\d objects, \d evaluations, \d namespaces remaining$/);
     assert.equal(lines.at(-1), '');
     const elsewhere = await run(...args.slice(1));
     assert.deepEqual([elsewhere.code, elsewhere.stderr], [2, '']);
@@ -476,7 +476,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       [['--parallel-namespaces', '0'], /It must be a number of at least 1/],
       [['shop'], /too many arguments/],
       [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both selected and ignored/],
-      [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Set both/],
+      [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
       [
         [...url, '-f', api.kubeconfig],

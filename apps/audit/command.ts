@@ -1,4 +1,4 @@
-/** `rampart audit`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { append } from '../options.ts';
@@ -91,7 +91,7 @@ export function auditCommand(): Command {
     .option('--client-key <file>', 'its key, in PEM')
     .option('--insecure-ssl', 'do not verify the certificate of the policy server')
     .addOption(
-      // Kubewarden's scanner has -o without a value.
+      // Kubewarden's scanner accepts -o without a value.
       new Option('-o, --output [format]', 'output; without a format: json; default: table')
         .choices(['table', 'json', 'yaml'])
         .preset('json'),

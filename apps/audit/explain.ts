@@ -1,4 +1,4 @@
-/** `rampart audit explain` at work. */
+/** Runs `rampart audit explain`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { agoText } from '../../shared/observe/ago.ts';
 import { printable } from '../../shared/observe/printable.ts';
@@ -9,7 +9,7 @@ import { stopSignal } from '../process.ts';
 import type { ExplainOptions } from './command.ts';
 import { policyProcess } from './process.ts';
 
-/** @returns the exit code: 0 nothing objects to it, 1 something does, 2 cannot tell. */
+/** @returns the exit code: 0 no policy rejects it, 1 one does, 2 unknown. */
 export async function runExplain(object: string, options: ExplainOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
   let told: Explained;

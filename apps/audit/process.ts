@@ -1,4 +1,4 @@
-/** What commands about policies run in: caches, a client, and what runs policies. */
+/** The environment of commands about policies: caches, a client, and what runs policies. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -28,9 +28,9 @@ export interface PolicyProcess {
 }
 
 /**
- * @param stop what ends it, also where a cache cannot work.
- * @param stack disposed by the caller, after all that uses the context has ended.
- * @throws {RampartError} `INPUT` where there is no cluster.
+ * @param stop ends it; also aborted if a cache fails.
+ * @param stack disposed by the caller, after everything that uses the context has ended.
+ * @throws {RampartError} `INPUT` if there is no cluster.
  */
 export async function policyProcess(
   { kubeconfig, data, policyModules }: ClusterOptions,

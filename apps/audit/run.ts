@@ -1,4 +1,4 @@
-/** `rampart audit` at work. */
+/** Runs `rampart audit`. */
 import { readFileSync } from 'node:fs';
 
 import { stringify } from 'yaml';
@@ -15,7 +15,7 @@ import { stopSignal } from '../process.ts';
 import type { AuditOptions } from './command.ts';
 import { policyProcess } from './process.ts';
 
-/** @returns the exit code: 0 nothing objects, 1 something does, 2 it could not be done, or not for all. */
+/** @returns the exit code: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete. */
 export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
   const stop = stopSignal();
@@ -23,7 +23,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   try {
     done = await audit(options, stop);
   } catch (error) {
-    // Also an API that is away: a script has to tell it from what is clean.
+    // Also if the API is unavailable: a script must be able to tell this from a clean result.
     const isStopped = stop.signal.aborted && error === stop.signal.reason;
     stderr.write(
       isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,
@@ -50,7 +50,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     const where = namespace === '' ? 'cluster-scoped objects' : `namespace ${namespace}`;
     stderr.write(`rampart: ${printable(`${where} not finished: ${why}`)}\n`);
   }
-  // What its reports say may be of before.
+  // Its reports may be out of date.
   if (unfinished.size > 0) return 2;
   const results = reports.flatMap((report) => report.results);
   if (results.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
@@ -89,14 +89,14 @@ async function audit(options: AuditOptions, stop: AbortController): Promise<Audi
         cluster: cluster === true,
       }),
       onProgress: ({ left, objects, evaluations }) =>
-        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces left`),
+        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces remaining`),
     });
   } finally {
     progress.end();
   }
 }
 
-/** @throws {RampartError} `INPUT` for options that cannot work together */
+/** @throws {RampartError} `INPUT` for incompatible options */
 function checkOptions(options: AuditOptions): void {
   const { namespace, kubewardenNamespace, ignoreNamespaces, clientCert, clientKey } = options;
   if (namespace !== undefined && [...ignoreNamespaces, kubewardenNamespace].includes(namespace)) {
@@ -107,14 +107,14 @@ function checkOptions(options: AuditOptions): void {
   }
   if ((clientCert === undefined) !== (clientKey === undefined)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot use --client-${clientKey === undefined ? 'cert' : 'key'} alone`,
-      why: 'a client certificate needs its key',
-      next: 'Set both --client-cert and --client-key',
+      what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
+      why: 'a client certificate requires its key',
+      next: 'Give both --client-cert and --client-key',
     });
   }
 }
 
-/** @throws {RampartError} also where nobody answers there: that is not a matter of each object. */
+/** @throws {RampartError} also if the server does not respond: that does not depend on the object. */
 async function remote(
   { policyServerUrl = '', extraCa, clientCert, clientKey, insecureSsl }: AuditOptions,
   { world }: Runtimes,
@@ -151,12 +151,12 @@ function textOf(option: string, path: string | undefined): string | undefined {
   }
 }
 
-/** One line on a terminal that is overwritten. Elsewhere nothing. */
+/** On a terminal, one line that is overwritten. Otherwise nothing. */
 function progressLine(): { readonly tell: (text: string) => void; readonly end: () => void } {
   const { stderr } = process;
   if (!stderr.isTTY) return { tell: () => undefined, end: () => undefined };
   return {
-    // A terminal that does not know its width says 0.
+    // A terminal that does not know its width reports 0.
     tell: (text) => void stderr.write(`\r\u001b[K${text.slice(0, (stderr.columns || 80) - 1)}`),
     end: () => void stderr.write('\r\u001b[K'),
   };

@@ -1,4 +1,4 @@
-/** `rampart bpf`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart bpf`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';
@@ -35,7 +35,7 @@ const output = (): Option =>
     .choices(['table', 'json'])
     .default('table');
 
-/** Of what looks at the programs of the agent. */
+/** For commands that inspect the programs of the agent. */
 function inspecting(command: Command): Command {
   return command.addOption(optionOf(bpffsOption)).addOption(optionOf(bpfStateOption)).addOption(output());
 }
@@ -58,11 +58,11 @@ function verifyCommand(): Command {
   return new Command('verify')
     .argument(
       '<image-or-file>',
-      'an image with bytecode, or an object file: a path that begins with / or ends in .o',
+      'an image with bytecode, or an object file: a path that starts with / or ends in .o',
     )
     .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads each program and unloads it again; attaches nothing. Shows what the verifier says. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
+      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
     .option('--insecure', 'accept any certificate from the registry, or plain HTTP')
@@ -72,7 +72,7 @@ function verifyCommand(): Command {
     )
     .addOption(output())
     .action(async (what: string, options: VerifyOptions) => {
-      // 1 is for a program that is refused.
+      // 1 means that a program was refused.
       failWith(2);
       const { runVerify } = await import('./verify.ts');
       process.exitCode = await runVerify(what, options);
@@ -101,7 +101,7 @@ export function bpfCommand(): Command {
   const stats = inspecting(new Command('stats'))
     .summary('show how often programs run, and for how long')
     .description(
-      'Measures for the given time. The kernel counts runs only on request; members of chains always count their own.',
+      'Measures for the given time. The kernel counts runs only on request; members of chains are always counted.',
     )
     .addOption(
       new Option('-t, --time <seconds>', 'how long to measure').argParser(seconds).default(1000, '1'),

@@ -1,4 +1,4 @@
-/** How the commands of `rampart bpf` print. */
+/** Printing for the commands of `rampart bpf`. */
 import { renderTable, type Row, type TableOptions, wantsColour } from '../../shared/observe/table.ts';
 
 const defaultWidthColumns = 100;
@@ -12,7 +12,7 @@ export function print(head: readonly string[], rows: readonly Row[]): void {
   process.stdout.write(`${renderTable(rows, { head, ...tableOptions() })}\n`);
 }
 
-/** One line. Numbers of 64 bits are numbers as long as JSON keeps them whole, and text beyond that. */
+/** One line. 64-bit numbers are numbers if JSON represents them exactly, and strings otherwise. */
 export function printJson(value: unknown): void {
   const text = JSON.stringify(value, (_, item: unknown) => {
     if (typeof item !== 'bigint') return item;

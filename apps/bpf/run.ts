@@ -20,7 +20,7 @@ function place({ bpffs, bpfState }: BpfOptions): ReadOptions {
   return readingPlace({ bpffs, stateDirectory: bpfState });
 }
 
-const nothing = 'This kernel has no eBPF programs of Rampart.\n';
+const nothing = 'No eBPF programs of Rampart are loaded in this kernel.\n';
 
 export function runList(options: BpfOptions): void {
   const programs = readPrograms(place(options));
@@ -40,7 +40,7 @@ export function runList(options: BpfOptions): void {
   );
 }
 
-/** @returns the exit code: 1 where nothing runs there. */
+/** @returns the exit code: 1 if nothing runs there. */
 export function runChain(name: string | undefined, options: BpfOptions): number {
   const chains = readChain(place(options), name);
   if (options.output === 'json') printJson({ chains });
@@ -76,7 +76,7 @@ function chainText({
 export async function runStats(options: StatsOptions): Promise<void> {
   const stop = stopSignal();
   const reading = place(options);
-  // What ran before this was asked for is no part of it: the kernel's counters are not set back.
+  // Earlier runs do not count: the kernel's counters are not reset.
   const before = await readStats(reading);
   const { programs, chains } = await readStats(reading, () => sleep(systemClock, options.time, stop.signal));
   const runsBefore = new Map(before.programs.map(({ program, runs }) => [program.programId, runs]));
@@ -127,7 +127,7 @@ export async function runStats(options: StatsOptions): Promise<void> {
   );
 }
 
-/** Null where there is nothing to divide. */
+/** Null if there is nothing to divide. */
 function perRun(runs: bigint, timeNs: bigint | undefined, beforeNs = 0n): number | null {
   return timeNs === undefined || runs <= 0n ? null : Math.round(Number(timeNs - beforeNs) / Number(runs));
 }
@@ -144,7 +144,7 @@ export function runDump(program: string, map: string, options: BpfOptions): void
     ['KEY', 'VALUE'],
     dumped.entries.map(({ key, value }) => ({ cells: [text(key), text(value)] })),
   );
-  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than shown\n');
+  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than are shown\n');
 }
 
 /** @throws {RampartError} `IN_USE` while an agent holds them. */
@@ -156,11 +156,11 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
   );
   const removed = await host.remove();
   if (options.output === 'json') printJson({ removed });
-  else if (removed.length === 0) process.stdout.write('There was nothing to remove.\n');
+  else if (removed.length === 0) process.stdout.write('Nothing to remove.\n');
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
 }
 
-/** As `sha256:0123456789ab`, which is enough to tell one from another. */
+/** As `sha256:0123456789ab`, which is enough to distinguish them. */
 function shortDigest(digest: string): string {
   return digest.slice(0, 'sha256:'.length + 12);
 }

@@ -22,7 +22,7 @@ interface Subject {
   readonly types: Readonly<Record<string, string>>;
 }
 
-/** @returns the exit code: 0 when this kernel takes all, 1 when it does not. */
+/** @returns the exit code: 0 if this kernel accepts all, 1 if it does not. */
 export async function runVerify(what: string, options: VerifyOptions): Promise<number> {
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
@@ -62,7 +62,7 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
   return programs.every(({ loads }) => loads) ? 0 : 1;
 }
 
-/** Where the image says what a program is, that counts: a section need not. */
+/** The type from the image takes precedence: a section need not determine it. */
 function verified(
   what: string,
   bytes: Uint8Array,

@@ -36,12 +36,17 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
       stdout,
       /^nftables: removed\n  table inet rampart-network-policy\n[^]*^  map pods-in-4 in it$/m,
     );
-    assert.match(stdout, /^cut connections: removed\n  table inet rampart-network-policy-cut$/m);
+    assert.match(stdout, /^connections that were cut: removed\n  table inet rampart-network-policy-cut$/m);
     assert.equal(nft.list('list ruleset'), ofOthers);
     const again = cleanup(namespace);
     assert.deepEqual(
       [again.status, again.stdout],
-      [0, ['nftables', 'iptables', 'cut connections'].map((part) => `${part}: nothing to remove\n`).join('')],
+      [
+        0,
+        ['nftables', 'iptables', 'connections that were cut']
+          .map((part) => `${part}: nothing to remove\n`)
+          .join(''),
+      ],
     );
   });
 

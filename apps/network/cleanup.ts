@@ -1,10 +1,10 @@
-/** `rampart network cleanup` at work. */
+/** Runs `rampart network cleanup`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { cleanNode } from '../../systems/network-policy/cleanup.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 
-/** @returns the exit code. @throws {RampartError} `PRIVILEGE` for anybody but root. */
+/** @returns the exit code. @throws {RampartError} `PRIVILEGE` unless root. */
 export async function runCleanup(): Promise<0 | 1> {
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {

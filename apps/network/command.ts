@@ -1,4 +1,4 @@
-/** `rampart network`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart network`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';
@@ -80,7 +80,7 @@ function dropsCommand(guards: readonly Guard[]): Command {
     .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, [])
     .option(
       '--since <time>',
-      'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+      'only packets since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
     )
     .addOption(
       new Option(

@@ -1,4 +1,4 @@
-/** `rampart network explain` at work. */
+/** Runs `rampart network explain`. */
 import { KubeClient } from '../../shared/kube/client.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
@@ -20,7 +20,7 @@ const DEFAULT_WIDTH = 80;
 const GREATEST_WIDTH = 120;
 const INDENT = '    ';
 
-/** @returns the exit code: 0 allowed, 1 refused, 2 cannot tell, which is said on stderr. */
+/** @returns the exit code: 0 allowed, 1 refused, 2 unknown, with the reason on stderr. */
 export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
   try {
     const { signal } = stopSignal();
@@ -39,7 +39,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
     if (kernel !== undefined && kernel.result !== 'agrees') return 2;
     return explanation.allowed ? 0 : 1;
   } catch (error) {
-    // Also an API that is away: a script has to tell it from what is refused.
+    // Also if the API is unavailable: a script must be able to tell this from a refusal.
     process.stderr.write(describeFailure(error).text);
     return 2;
   }
@@ -82,7 +82,7 @@ export function render(
       lines.push(...indented(`Chains: ${checked.chains.join(', ')}`));
   }
   if (problems.length > 0) {
-    lines.push('', 'Parts of these policies that cannot be expressed, and allow nothing:');
+    lines.push('', 'Parts of these policies that cannot be expressed and allow nothing:');
     for (const { policy, field, message } of problems)
       lines.push(...indented(`${policy} ${field}: ${message}`));
   }

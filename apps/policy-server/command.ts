@@ -1,5 +1,5 @@
 /**
- * `rampart policy-server`: the options, and nothing else; the work is loaded when it is asked for. The flags and the environment are
+ * `rampart policy-server`: options only; the implementation is loaded on demand. The flags and the environment are
  * those of Kubewarden's policy-server, so that it can be swapped in.
  */
 import { Command, Option } from 'commander';
@@ -34,7 +34,7 @@ export interface PolicyServerCommandOptions {
   readonly daemon?: true;
 }
 
-/** Flags, what they say in the help, their variable behind `KUBEWARDEN_`, and their default: a list for a flag that may be repeated. */
+/** Flags, their help, their environment variable after `KUBEWARDEN_`, and their default: a list for a repeatable flag. */
 type Row = readonly [
   flags: string,
   description: string,
@@ -69,7 +69,7 @@ const rows: readonly Row[] = [
     'CLIENT_CA_FILE',
     [],
   ],
-  ['--sources-path <file>', 'insecure hosts, and certificate authorities of hosts', 'SOURCES_PATH'],
+  ['--sources-path <file>', 'insecure hosts, and certificate authorities per host', 'SOURCES_PATH'],
   ['--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'],
   [sigstoreTrustConfig.flags, sigstoreTrustConfig.description, 'SIGSTORE_TRUST_CONFIG_PATH'],
   [
@@ -120,7 +120,7 @@ export function policyServerCommand(): Command {
           .choices(['text', 'json', 'otlp'])
           .default('text'),
       )
-      // Of upstream, and without a meaning here: they are taken so that its command lines work.
+      // Flags of upstream without a meaning here: accepted so that its command lines work.
       .addOption(option('--sigstore-cache-dir <dir>', 'not used', 'SIGSTORE_CACHE_DIR').hideHelp())
       .addOption(option('--log-no-color', 'not used: NO_COLOR', 'LOG_NO_COLOR').hideHelp())
       .addOption(option('--enable-pprof', 'not used', 'ENABLE_PPROF').hideHelp())

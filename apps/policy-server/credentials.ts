@@ -1,4 +1,4 @@
-/** Credentials for registries, as Docker keeps them. */
+/** Credentials for registries, in Docker's format. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { credentialsOfDockerConfig } from '../../shared/oci/pull-secrets.ts';
 import type { CredentialsSource } from '../../shared/oci/registry.ts';
 
-/** Of a file, or of the directory that it is in, as Docker has it. */
+/** From a file, or from the directory that contains it, as in Docker. */
 export function pullSecretOf(path: string | undefined): CredentialsSource | undefined {
   if (path === undefined) return undefined;
   try {

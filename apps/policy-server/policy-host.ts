@@ -1,4 +1,4 @@
-/** What policies of a policy server may ask of the world: the cluster, registries, names. */
+/** What policies of a policy server may query: the cluster, registries, DNS names. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { CredentialsSource } from '../../shared/oci/registry.ts';
@@ -18,11 +18,11 @@ import { clusterAccess } from '../cluster.ts';
 
 export interface PolicyHostOptions {
   readonly kubeconfig: string | undefined;
-  /** Whether policies may ask a cluster at all. */
+  /** Whether policies may query a cluster at all. */
   readonly isAsked: boolean;
-  /** Whether it goes on where there is no cluster. */
+  /** Whether it continues without a cluster. */
   readonly mayBeAlone: boolean;
-  /** For what policies ask registries. */
+  /** For policies' queries to registries. */
   readonly modules: Pick<Modules, 'registry' | 'trustRoot'>;
   readonly pullSecret: CredentialsSource | undefined;
   readonly logger: Logger;
@@ -33,7 +33,7 @@ export interface PolicyHost extends AsyncDisposable {
   hostCalls(this: void, policyId: string, program: ModuleProgram): HostCalls;
 }
 
-/** @throws {RampartError} `API_UNREACHABLE`, `INPUT` where there is no cluster, unless that is gone on with */
+/** @throws {RampartError} `API_UNREACHABLE`, `INPUT` if there is no cluster, unless that is allowed */
 export async function openPolicyHost(options: PolicyHostOptions): Promise<PolicyHost> {
   const { logger, modules, pullSecret } = options;
   const client = options.isAsked ? await clientOf(options) : undefined;
@@ -82,7 +82,7 @@ async function clientOf({
       });
     }
     logger.warn({ err: error }, 'no Kubernetes API: policies that query it will fail');
-    // It may come: then it is asked.
+    // It may become available: then it is queried.
     return client;
   }
 }

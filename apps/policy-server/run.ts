@@ -1,4 +1,4 @@
-/** `rampart policy-server` at work: wires the server to the command line. */
+/** Runs `rampart policy-server`: wires the server to the command line. */
 import type { Address } from '../../shared/observe/address.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
@@ -14,10 +14,10 @@ import type { PolicyServerCommandOptions } from './command.ts';
 import { pullSecretOf } from './credentials.ts';
 import { openPolicyHost } from './policy-host.ts';
 
-/** As many threads as the engine may have. */
+/** The maximum number of threads of the engine. */
 const MOST_WORKERS = 8;
 
-/** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for options that cannot work */
+/** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for invalid options */
 export async function runPolicyServerCommand(options: PolicyServerCommandOptions): Promise<void> {
   refuseUnsupported(options);
   const logger = createLogger({ level: options.logLevel, json: options.logFmt === 'json' });
@@ -87,7 +87,8 @@ function refuseUnsupported({ daemon, logFmt }: PolicyServerCommandOptions): void
     throw new RampartError(errorCodes.INPUT, { what, next });
   };
   if (daemon === true) refuse('--daemon is not supported', 'Run it as a systemd service or in a pod');
-  if (logFmt === 'otlp') refuse('--log-fmt otlp is not supported', 'Use json and collect stderr');
+  if (logFmt === 'otlp')
+    refuse('--log-fmt otlp is not supported', 'Use json, and collect the lines from stderr');
 }
 
 function addressOf(host: string, text: string, option: string): Address {
@@ -99,7 +100,7 @@ function addressOf(host: string, text: string, option: string): Address {
   });
 }
 
-/** An empty path is none, as in the default of upstream. */
+/** An empty path means none, as in upstream's default. */
 function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths | undefined {
   const [certFile = '', keyFile = ''] = [options.certFile, options.keyFile];
   const clientCaFiles = options.clientCaFile;
@@ -116,8 +117,8 @@ function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCom
   const seconds = Number(policyTimeout);
   if (seconds > 0 && seconds <= 300) return seconds * 1000;
   throw new RampartError(errorCodes.INPUT, {
-    what: `--policy-timeout ${policyTimeout} is not a time of up to 300 s`,
-    next: 'Use a number of seconds up to 300',
+    what: `--policy-timeout ${policyTimeout} is not a valid time limit`,
+    next: 'Give a number of seconds up to 300',
   });
 }
 

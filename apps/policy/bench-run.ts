@@ -1,4 +1,4 @@
-/** `rampart policy bench` at work. */
+/** Runs `rampart policy bench`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { renderTable } from '../../shared/observe/table.ts';
@@ -8,7 +8,7 @@ import { readSubjects } from '../../systems/policy-audit/tools/subjects.ts';
 import type { BenchOptions } from './command.ts';
 import { openMeans, settingsOf } from './means.ts';
 
-/** @returns the exit code: 1 where a policy has no verdict */
+/** @returns the exit code: 1 if a policy has no verdict */
 export async function runPolicyBench(name: string, options: BenchOptions): Promise<number> {
   const seconds = Number(options.seconds);
   if (!(seconds > 0 && seconds <= 600)) {
@@ -48,7 +48,7 @@ export async function runPolicyBench(name: string, options: BenchOptions): Promi
   const head = ['POLICY', 'RUNTIME', 'OPENED', 'FIRST', 'PER SECOND', 'P50', 'P99', 'ERRORS'];
   const table = renderTable(rows, { head, widthColumns: process.stdout.columns ?? 100, colour: false });
   process.stdout.write(
-    `${table.trimEnd()}\nMeasured with one request at a time, on this machine under its current load.\n`,
+    `${table.trimEnd()}\nOne request at a time, under the current load of this machine.\n`,
   );
   return failed === 0 ? 0 : 1;
 }

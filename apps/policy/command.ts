@@ -1,11 +1,11 @@
-/** `rampart policy`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart policy`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
 import { append } from '../options.ts';
 import { usageExitCode } from '../failure.ts';
 
-/** Where modules come from, of all subcommands. */
+/** The sources of modules, for all subcommands. */
 export interface ModuleOptions {
   readonly sourcesPath?: string;
   readonly verificationPath?: string;
@@ -58,7 +58,7 @@ export function policyCommand(): Command {
 
 function withModules(command: Command): Command {
   return command
-    .option('--sources-path <file>', 'insecure hosts, and certificate authorities of hosts (sources.yml)')
+    .option('--sources-path <file>', 'insecure hosts, and certificate authorities per host (sources.yml)')
     .option('--verification-path <file>', 'signatures that modules must have (verification.yml)')
     .option(sigstoreTrustConfig.flags, sigstoreTrustConfig.description)
     .option('--docker-config-json-path <file>', "registry credentials, in the format of Docker's config.json")
@@ -69,7 +69,7 @@ function withModules(command: Command): Command {
 }
 
 function resourceOption(): Option {
-  // Without a default: that would count as given.
+  // Without a default, which would count as given.
   return new Option(
     '-r, --resource <path>',
     'a manifest, or a directory of manifests; - for stdin; repeatable',

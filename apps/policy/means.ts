@@ -1,4 +1,4 @@
-/** What the subcommands of `rampart policy` work with: modules, settings, a cluster where one is named. */
+/** What the subcommands of `rampart policy` use: modules, settings, and a cluster if one is named. */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -57,7 +57,9 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
     modules,
     hostCalls: (_, program) =>
       program === undefined
-        ? { call: () => Promise.reject(new Error('there is no cluster to query: set one with --kubeconfig')) }
+        ? {
+            call: () => Promise.reject(new Error('there is no cluster to query: name one with --kubeconfig')),
+          }
         : host.hostCalls(program.module, program),
     pullSecret,
     signal,
@@ -66,7 +68,7 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
   return { modules, engine, signal, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-/** Of `--settings`: a file, or JSON or YAML itself. */
+/** The value of `--settings`: a file, or JSON or YAML itself. */
 export function settingsOf(text: string | undefined): Record<string, unknown> | undefined {
   if (text === undefined) return undefined;
   const value = existsSync(text)
@@ -84,7 +86,7 @@ function defaultCache(): string {
   return join(XDG_CACHE_HOME === '' ? join(homedir(), '.cache') : XDG_CACHE_HOME, 'rampart', 'modules');
 }
 
-/** What `docker login` wrote, where it did. */
+/** What `docker login` has written, if it has. */
 function dockerConfig(): string | undefined {
   const { DOCKER_CONFIG = '' } = process.env;
   const file = join(DOCKER_CONFIG === '' ? join(homedir(), '.docker') : DOCKER_CONFIG, 'config.json');

@@ -1,4 +1,4 @@
-/** `rampart policy inspect` and `rampart policy pull` at work. */
+/** Runs `rampart policy inspect` and `rampart policy pull`. */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -71,8 +71,7 @@ export async function runPolicyPull(name: string, options: PullOptions): Promise
       });
     }
   }
-  if (stale !== undefined)
-    process.stderr.write(`rampart: using the module from the cache: ${printable(stale)}\n`);
+  if (stale !== undefined) process.stderr.write(`rampart: using the cached module: ${printable(stale)}\n`);
   process.stdout.write(
     `${digest}  ${printable(name)}${manifestDigest === undefined ? '' : `@${manifestDigest}`}\n`,
   );
@@ -84,7 +83,7 @@ async function fetched(name: string, options: ModuleOptions): Promise<FetchedMod
     throw new RampartError(errorCodes.INPUT, { what: `cannot read ${name}`, why: 'it does not exist' });
   await using means = await openMeans(options);
   const { pullSecret } = means.engine;
-  // Awaited here: what is fetched with is closed behind it.
+  // Awaited here, because the fetcher is closed afterwards.
   return await means.modules.fetch(isPath ? `file://${encodeURI(resolve(name))}` : name, {
     pullSecret,
     signal: means.signal,

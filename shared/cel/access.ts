@@ -2,7 +2,7 @@
 import { failure, noOverload } from './failure.ts';
 import { CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
 
-/** What is there under a name, key or index; `undefined` for nothing. */
+/** The value under a name, key or index; `undefined` if there is none. */
 function find(value: unknown, key: unknown): unknown {
   if (value instanceof CelObject && typeof key === 'string') return value.get(key);
   if (value instanceof Map) return value.get(mapKey(key));
@@ -11,7 +11,7 @@ function find(value: unknown, key: unknown): unknown {
     if (typeof index === 'bigint') return value[Number(index)];
     throw noOverload();
   }
-  // What has no fields has none of this name: `null.x` is an error, and `has(null.x)` is false.
+  // A value without fields lacks this one: `null.x` is an error, and `has(null.x)` is false.
   if (!isPlain(value) || typeof key !== 'string' || !Object.hasOwn(value, key)) return undefined;
   return fromJson(value[key]);
 }
@@ -35,7 +35,7 @@ export function isPresent(value: unknown, key: unknown): boolean {
   return selectOptional(value, key) !== Optional.none;
 }
 
-/** What a comprehension goes through: the values of a list by their index, or the keys and values of a map. */
+/** What a comprehension iterates over: the values of a list by their index, or the keys and values of a map. */
 export interface Entries {
   readonly keys: readonly unknown[] | undefined;
   readonly values: readonly unknown[];

@@ -1,5 +1,5 @@
 /**
- * The values behind `authorizer`: checks that expressions put together, and what was decided (apiserver
+ * The values behind `authorizer`: checks that expressions build, and the decisions (apiserver
  * `pkg/cel/library/authz.go`).
  */
 
@@ -10,11 +10,11 @@ export interface CheckedUser {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** May a user do this? As a SubjectAccessReview asks. */
+/** Whether a user may do something, as in a SubjectAccessReview. */
 export interface AccessCheck {
   readonly user: CheckedUser;
   readonly verb: string;
-  /** Of a request that is not about resources; the other fields are empty then. */
+  /** For a request that is not about resources; the other fields are empty then. */
   readonly path?: string;
   readonly group?: string;
   readonly resource?: string;
@@ -28,14 +28,14 @@ export interface AccessCheck {
 export interface AccessDecision {
   readonly allowed: boolean;
   readonly reason?: string;
-  /** Why nothing could be decided. */
+  /** Why there is no decision. */
   readonly error?: string;
 }
 
-/** Called while an expression runs, so it answers at once; or breaks the expression off by an error that is no error of CEL. */
+/** Called while an expression runs, so it answers synchronously, or interrupts the expression with an error that is not a CEL error. */
 export type DecideAccess = (check: AccessCheck) => AccessDecision;
 
-/** Values without fields, which are equal to themselves only. */
+/** Values without fields, which are equal only to themselves. */
 class Opaque {
   equals(other: unknown): boolean {
     return this === other;
@@ -60,7 +60,7 @@ export class Authorizer extends Opaque {
 
 type Part = Partial<Omit<AccessCheck, 'user' | 'verb'>>;
 
-/** What is put together so far. */
+/** The check built so far. */
 class Check extends Opaque {
   readonly authorizer: Authorizer;
   readonly part: Part;

@@ -1,8 +1,8 @@
-/** What an expression is compiled to: a type, and a function that runs it. */
+/** Compiled code of an expression: a type, and a function that runs it. */
 import { typeText, type Type } from './static-types.ts';
 import type { ASTNode } from './syntax.ts';
 
-/** The values of the variables, by the place that the compiler gave them. */
+/** The values of the variables, by the slot that the compiler assigned. */
 export type Frame = unknown[];
 export type Run = (frame: Frame) => unknown;
 
@@ -11,7 +11,7 @@ export interface Code {
   readonly run: Run;
 }
 
-/** An expression that cannot be compiled: what is wrong, in the words of cel-go, and where. */
+/** An expression that cannot be compiled: the problem, in the words of cel-go, and its position. */
 export class CompileError extends Error {
   readonly node: ASTNode;
 
@@ -21,40 +21,40 @@ export class CompileError extends Error {
   }
 }
 
-/** A node of one kind, or of some. */
+/** A node of one kind, or of several. */
 export type Node<Op extends ASTNode['op']> = Extract<ASTNode, { readonly op: Op }>;
 export type Selection = Node<'.' | '.?'>;
 
-/** A selection in its parts. */
+/** The parts of a selection. */
 export interface SelectionCode {
   /** The type of the field. */
   readonly type: Type;
-  /** What the field is selected from. */
+  /** The operand of the selection. */
   readonly operand: Run;
   /** The result is an optional. */
   readonly optional: boolean;
 }
 
-/** A type whose objects expressions may make. */
+/** A type whose objects expressions may create. */
 export interface MessageType {
   readonly type: Type;
-  /** `undefined` where it has no such field. */
+  /** `undefined` if it has no such field. */
   fieldType(field: string): Type | undefined;
   make(fields: ReadonlyMap<string, unknown>): unknown;
 }
 
-/** What macros see of the compiler. */
+/** The interface of the compiler for macros. */
 export interface Compiling {
   /** Literals of lists and maps may hold several types: within what is printed. */
   readonly mixed: boolean;
   compile(node: ASTNode): Code;
-  /** Compiles what a field is selected from, and checks that its type has the field. */
+  /** Compiles the operand of a selection, and checks that its type has the field. */
   selection(node: Selection): SelectionCode;
-  /** A type whose objects expressions may make, by its name. */
+  /** A type whose objects expressions may create, by its name. */
   messageType(name: string): MessageType | undefined;
   /** Whether a node names a variable of the scope: `variables.name`. */
   isVariable(node: ASTNode): boolean;
-  /** Compiles what sees one more variable, whose place is given to the callback. */
+  /** Compiles with one more variable in scope, whose slot is passed to the callback. */
   withVariable<T>(name: string, type: Type, inner: (place: number) => T): T;
 }
 

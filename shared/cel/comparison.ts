@@ -1,16 +1,16 @@
-/** Equality and order of CEL. Numbers of different types compare by their value. */
+/** Equality and order in CEL. Numbers of different types are compared by value. */
 import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
 import { deepEqual } from './json.ts';
 import { charge } from './meter.ts';
 import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
 
-/** A value of one of the types that Kubernetes adds to CEL. */
+/** A value of a type that Kubernetes adds to CEL. */
 interface Comparable {
   equals(other: unknown): boolean;
 }
 
-/** What it goes through is charged on the way. */
+/** The cost is charged along the way. */
 export function celEqual(a: unknown, b: unknown): boolean {
   if (typeof a === 'string') return typeof b === 'string' && equalTexts(a, b);
   if (a === b) return true;
@@ -72,7 +72,7 @@ function equalMaps(a: object, b: object): boolean {
 
 const entries = (map: object): [unknown, unknown][] => (map instanceof Map ? [...map] : Object.entries(map));
 
-/** Below 0, 0, above 0; NaN for what has no order to it. */
+/** Below 0, 0, above 0; NaN if they have no order. */
 export function compare(a: unknown, b: unknown): number {
   if (typeof a === 'string' && typeof b === 'string') return compareText(a, b);
   if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
@@ -86,7 +86,7 @@ export function compare(a: unknown, b: unknown): number {
 
 const surrogate = /[\ud800-\udfff]/;
 
-/** By code points, as Go compares bytes of UTF-8. */
+/** By code points, which is equal to Go's comparison of UTF-8 bytes. */
 function compareText(a: string, b: string): number {
   if (a === b) return 0;
   if (surrogate.test(a) || surrogate.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -1,6 +1,6 @@
 /**
- * Compiles syntax trees: checks the types, and makes of each node a function that runs it. The functions count what
- * they do, and check the values that they get, since the type of a value may be known only then.
+ * Compiles syntax trees: checks the types, and turns each node into a function that runs it. The functions count what
+ * they do, and check the values that they get, because the type of a value may be known only then.
  */
 import { select, selectOptional } from './access.ts';
 import {
@@ -40,7 +40,7 @@ export class Compiler implements Compiling {
   readonly #scope: Scope;
   /** The variables of macros. */
   readonly #inner = new Map<string, Placed>();
-  /** Those of the variables of the scope that the expression names, itself or by the definition of another. */
+  /** Those of the variables of the scope that the expression uses, directly or through the definition of another. */
   readonly used = new Set<string>();
   #mixed = false;
 
@@ -120,7 +120,7 @@ export class Compiler implements Compiling {
     return name !== undefined && this.#isOuter(name) && this.#scope.variables.has(name);
   }
 
-  /** Whether no macro has a variable of the name that the chain of names begins with. */
+  /** Whether no macro has a variable with the first name of the chain. */
   #isOuter(name: string): boolean {
     return !this.#inner.has(name.split('.', 1)[0] ?? '');
   }
@@ -245,7 +245,7 @@ export class Compiler implements Compiling {
   }
 }
 
-/** Runs the definition of a variable when it is first asked for; an error is kept as well. */
+/** Runs the definition of a variable when it is first used; an error is kept as well. */
 function runOnce(name: string, place: number, definition: Run): Run {
   return (frame) => {
     charge(1);
@@ -267,7 +267,7 @@ function runOnce(name: string, place: number, definition: Run): Run {
   };
 }
 
-/** `google.protobuf.Duration` as a text; `undefined` for what is no chain of names. */
+/** `google.protobuf.Duration` as a string; `undefined` if it is not a chain of names. */
 function qualifiedName(node: ASTNode): string | undefined {
   if (node.op === 'id') return node.args;
   if (node.op !== '.') return undefined;

@@ -1,5 +1,5 @@
 /**
- * Comprehensions: macros that go through lists and maps, with one and two variables (cel-go `parser/macro.go`,
+ * Comprehensions: macros that iterate over lists and maps, with one or two variables (cel-go `parser/macro.go`,
  * `ext/comprehensions.go`).
  */
 import { entriesOf, type Entries } from './access.ts';
@@ -28,22 +28,22 @@ function compileBool(compiler: Compiling, node: ASTNode): Run {
   throw new CompileError(node, `expected type 'bool' but found '${typeText(type)}'`);
 }
 
-/** Whether a condition holds; anything but a bool is an error. */
+/** Whether a condition is true; anything but a bool is an error. */
 function holds(condition: Run, frame: Frame): boolean {
   const value = condition(frame);
   if (typeof value !== 'boolean') throw noOverload();
   return value;
 }
 
-/** The parts of a comprehension, compiled where they see its variables. */
+/** The parts of a comprehension, compiled with its variables in scope. */
 interface Parts {
   readonly range: Run;
-  /** The types of the keys of the range, and of what the macro makes. */
+  /** The types of the keys of the range, and of the result of the macro. */
   readonly key: Type;
   readonly type: Type;
   readonly condition: Run | undefined;
   readonly transform: Run | undefined;
-  /** Puts the variables of one entry into the frame. */
+  /** Stores the variables of one entry in the frame. */
   readonly set: (frame: Frame, entries: Entries, index: number) => void;
 }
 
@@ -58,12 +58,12 @@ function entryTypes(node: ASTNode, range: Type): readonly [key: Type, value: Typ
 interface Shape {
   /** How many variables come first among the arguments; one is the value of a list or the key of a map. */
   readonly variables: 1 | 2;
-  /** What follows them. */
+  /** The arguments that follow them. */
   readonly condition: boolean;
   readonly transform: boolean;
 }
 
-/** A macro that goes through the entries of its receiver. */
+/** A macro that iterates over the entries of its receiver. */
 export function comprehension(shape: Shape, make: (parts: Parts) => Code): Macro {
   return (compiler, node, args, receiver = node) => {
     const range = compiler.compile(receiver);
@@ -102,7 +102,7 @@ export function comprehension(shape: Shape, make: (parts: Parts) => Code): Macro
   };
 }
 
-/** Runs something for each entry until it gives `true`. */
+/** Runs a function for each entry until it returns `true`. */
 function some(
   { range, set }: Parts,
   frame: Frame,
@@ -182,7 +182,7 @@ export function collectMap(parts: Parts): Code {
   return { type: mapOf(parts.key, parts.type), run };
 }
 
-/** transformMapEntry(): each entry gives a map, whose keys nobody else may give. */
+/** transformMapEntry(): each entry produces a map, whose keys must be unique. */
 export function collectEntries(parts: Parts): Code {
   const { condition, transform, type } = parts;
   const run: Run = (frame) => {

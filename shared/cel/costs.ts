@@ -1,10 +1,10 @@
 /**
- * What operators and functions cost beside their step, in about the units of Kubernetes: more for what goes through
+ * The cost of operators and functions beyond their step, in roughly the units of Kubernetes: more for those that traverse
  * strings and lists (apiserver `pkg/cel/library/cost.go`).
  */
 import { CelObject, isPlain } from './values.ts';
 
-/** Going through a string costs a tenth of a unit per character. */
+/** Traversing a string costs a tenth of a unit per character. */
 export const traversal = 0.1;
 const perRegexCharacter = 0.25;
 
@@ -15,7 +15,7 @@ export function operandCost(a: unknown, b: unknown): number {
   return isScalar(a) ? 0 : (sizeOf(a) + sizeOf(b)) * traversal;
 }
 
-/** Of `in`; comparing the items charges what it goes through. */
+/** Of `in`; comparing the items charges its own cost. */
 export function membershipCost(_value: unknown, container: unknown): number {
   return Array.isArray(container) ? container.length : 0;
 }
@@ -26,7 +26,7 @@ const regexCost = ([text, pattern]: Values): number =>
   (1 + sizeOf(text)) * traversal * (1 + sizeOf(pattern) * perRegexCharacter);
 const searchCost = ([text, part]: Values): number =>
   (1 + sizeOf(text) * traversal) * (1 + sizeOf(part) * traversal);
-/** Going through the numbers of a list takes longer than through characters. */
+/** Traversing the numbers of a list takes longer than characters. */
 const itemsCost = ([list]: Values): number => sizeOf(list) * 4 * traversal;
 const indexCost = (values: Values): number =>
   Array.isArray(values[0]) ? itemsCost(values) : searchCost(values);
@@ -55,7 +55,7 @@ const byName: Readonly<Record<string, (values: Values) => number>> = {
   equivalent: pairsCost,
 };
 
-/** Functions that parse a text, or make one, take about as long as this many steps. */
+/** Functions that parse or produce a text take about as long as this many steps. */
 const parsingCost = 30;
 const parsing: ReadonlySet<string> = new Set([
   ...[
@@ -74,7 +74,7 @@ const parsing: ReadonlySet<string> = new Set([
   ...['semver', 'isSemver', 'serviceAccount'],
 ]);
 
-/** The cost of a call of a function of this name, by its arguments. */
+/** The cost of calling a function of this name, by its arguments. */
 export function callCost(name: string): (values: Values) => number {
   const own = Object.hasOwn(byName, name) ? byName[name] : undefined;
   const fixed = parsing.has(name) ? parsingCost : 0;
@@ -86,7 +86,7 @@ function sizeOf(value: unknown): number {
   return value instanceof Map ? value.size : 1;
 }
 
-/** Values and characters in all of a value. */
+/** The number of values and characters in a value. */
 export function deepSize(value: unknown): number {
   if (typeof value === 'string' || value instanceof Uint8Array) return value.length;
   if (value instanceof CelObject) return deepSize(value.raw);

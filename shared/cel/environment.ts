@@ -1,5 +1,5 @@
 /**
- * What expressions may name: the functions of Kubernetes, and variables with their types. An expression that names a field
+ * What expressions may use: the functions of Kubernetes, and variables with their types. An expression that uses a field
  * which its type does not have fails to compile.
  */
 import { addAuthorizer } from './library-authorizer.ts';
@@ -18,7 +18,7 @@ import type { CelType } from './types.ts';
 
 let functions: Library | undefined;
 
-/** All functions; made once. */
+/** All functions; created once. */
 export function allFunctions(): Library {
   if (functions !== undefined) return functions;
   functions = new Library();
@@ -34,26 +34,26 @@ export function allFunctions(): Library {
 /** A variable of a {@link Scope}. */
 export interface Variable {
   readonly type: CelType;
-  /** It is an optional, which may hold nothing. */
+  /** It is an optional, which may be empty. */
   readonly optional?: boolean;
 }
 
-/** A variable and its place in the frame. */
+/** A variable and its slot in the frame. */
 export interface Placed {
   readonly type: Type;
   readonly place: number;
-  /** The expression that it stands for, which is run when the variable is first asked for. */
+  /** The expression that it stands for, which runs when the variable is first used. */
   readonly definition?: Definition;
 }
 
 export interface Definition extends Code {
-  /** The variables of the scope that the expression names. */
+  /** The variables of the scope that the expression uses. */
   readonly variables: ReadonlySet<string>;
 }
 
 /**
- * The variables of expressions, with their types, and their places in the frames that the expressions run on. Each variable of
- * each expression has a place of its own, so that all expressions of a scope can run on one frame.
+ * The variables of expressions, with their types, and their slots in the frames that the expressions run on. Each variable of
+ * each expression has a slot of its own, so that all expressions of a scope can run on one frame.
  */
 export class Scope {
   readonly #variables = new Map<string, Placed>();
@@ -66,7 +66,7 @@ export class Scope {
   constructor(variables: Readonly<Record<string, Variable>>, library = allFunctions()) {
     this.library = library;
     for (const [name, { type, optional }] of Object.entries(variables)) {
-      // What variables hold is never null: nothing runs on null.
+      // Variables are never null: nothing runs on null.
       const own = staticType(type, false);
       this.declare(name, optional === true ? optionalOf(own) : own);
     }
@@ -76,12 +76,12 @@ export class Scope {
     return this.#variables;
   }
 
-  /** Places in the frames so far. */
+  /** Slots in the frames so far. */
   get size(): number {
     return this.#size;
   }
 
-  /** Makes types known whose objects expressions may make: gives one for a name, or nothing. */
+  /** Declares types whose objects expressions may create: the callback returns one for a name, or undefined. */
   declareMessages(find: (name: string) => MessageType | undefined): void {
     this.#messages.push(find);
   }
@@ -94,12 +94,12 @@ export class Scope {
     return undefined;
   }
 
-  /** A place of its own. */
+  /** A new slot. */
   allocate(): number {
     return this.#size++;
   }
 
-  /** Adds a variable, of a name that may have dots. @returns its place. */
+  /** Adds a variable, whose name may contain dots. @returns its slot. */
   declare(name: string, type: Type): number {
     const place = this.allocate();
     this.#variables.set(name, { type, place });

@@ -1,4 +1,4 @@
-/** Names of fields as identifiers of CEL (apiserver `pkg/cel/escaping.go`). */
+/** Names of fields as CEL identifiers (apiserver `pkg/cel/escaping.go`). */
 
 const reserved: ReadonlySet<string> = new Set(
   (
@@ -14,7 +14,7 @@ const escapes: Readonly<Record<string, string>> = {
   '/': '__slash__',
 };
 
-/** `namespace` is `__namespace__` in a rule, `a.b-c` is `a__dot__b__dash__c`; `undefined` for a name that has no form. */
+/** `namespace` is `__namespace__` in a rule, `a.b-c` is `a__dot__b__dash__c`; `undefined` for a name that cannot be escaped. */
 export function escapeName(name: string): string | undefined {
   if (!/^[A-Za-z_./-][A-Za-z0-9_./-]*$/.test(name)) return undefined;
   if (reserved.has(name)) return `__${name}__`;

@@ -1,13 +1,13 @@
-/** Errors of expressions that run. The rule fails with their message, which is that of cel-go. */
+/** Runtime errors of expressions. The rule fails with their message, which is that of cel-go. */
 import { charge } from './meter.ts';
 
 /** What `||`, `&&`, `all` and `exists` may swallow. */
 export class CelError extends Error {}
 
-/** Making an error takes about as long as this many steps. */
+/** Creating an error takes about as long as this many steps. */
 const errorCost = 50;
 
-/** The error of a function that cannot answer. It has no stack: that takes long to make, and says nothing about the rule. */
+/** The error of a function. It has no stack, which is expensive and says nothing about the rule. */
 export function failure(message: string): CelError {
   charge(errorCost);
   const depth = Error.stackTraceLimit;

@@ -69,7 +69,7 @@ function formatOne(verb: string, given: unknown, digits: number): string {
   }
 }
 
-/** Texts may name what no literal can. */
+/** Formats may contain what no literal can. */
 function doubleOf(value: unknown, words: string): number {
   if (typeof value === 'number') return value;
   if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return Number(value);
@@ -78,7 +78,7 @@ function doubleOf(value: unknown, words: string): number {
 
 const special = (number: number): string => (Number.isNaN(number) ? 'NaN' : number > 0 ? '∞' : '-∞');
 
-/** With commas between thousands. toFixed() ends at 100 digits; more are zeros or not exact anyway. */
+/** With commas between thousands. toFixed() stops at 100 digits; more are zeros or inexact anyway. */
 function fixed(number: number, digits: number): string {
   if (!Number.isFinite(number)) return special(number);
   const [whole = '', fraction] = fixedText(number, digits).split('.');
@@ -94,7 +94,7 @@ function fixedText(number: number, digits: number): string {
 
 const superscripts = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 
-/** `2.718280 × 10⁰⁰`; the precision is not looked at, there or here. */
+/** `2.718280 × 10⁰⁰`; the precision is ignored, as in cel-go. */
 function scientific(number: number): string {
   if (!Number.isFinite(number)) return special(number);
   const [mantissa = '', exponent = ''] = number.toExponential(defaultPrecision).split('e');
@@ -126,7 +126,7 @@ function plain(value: unknown): string {
 /** Printing a part takes about as long as this many steps. */
 const perPart = 4;
 
-/** In a list or map, as it would be written in an expression. */
+/** In a list or map: as written in an expression. */
 function inner(given: unknown): string {
   charge(perPart);
   const value = fromJson(given);
@@ -146,12 +146,12 @@ function mapText(map: object): string {
   return `{${pairs.map(([key, value]) => `${key}:${value}`).join(', ')}}`;
 }
 
-/** RFC 3339 with as many digits of the second as there are. */
+/** RFC 3339 with as many fractional digits as needed. */
 export function timeText(time: Date): string {
   return time.toISOString().replace(/\.?0*Z$/, 'Z');
 }
 
-/** Seconds, with a fraction where there is one: `90s`, `0.5s`. */
+/** Seconds, with a fraction if there is one: `90s`, `0.5s`. */
 export function durationText({ nanoseconds }: Duration): string {
   const size = nanoseconds < 0n ? -nanoseconds : nanoseconds;
   const fraction = (size % 1_000_000_000n).toString().padStart(9, '0').replace(/0+$/, '');

@@ -1,5 +1,5 @@
 /**
- * The string formats that the API server checks. All others are ignored, `int32` and its like among them
+ * The string formats that the API server checks. All others are ignored, including `int32` and the like
  * (apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kubernetes/kubernetes issue 136091).
  * What each one accepts follows kube-openapi `pkg/validation/strfmt`.
  */
@@ -43,7 +43,7 @@ const byName: Readonly<Record<string, (text: string) => boolean>> = {
     text.length <= 253 && text.split('.').every((part) => /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/.test(part)),
 };
 
-/** The check of a format; `date-time` and `datetime` are one. `undefined` for a format that is ignored. */
+/** The check of a format; `date-time` and `datetime` are the same. `undefined` for a format that is ignored. */
 export function formatCheck(format: string): ((text: string) => boolean) | undefined {
   const name = format.replaceAll('-', '');
   return Object.hasOwn(byName, name) ? byName[name] : undefined;
@@ -51,7 +51,7 @@ export function formatCheck(format: string): ((text: string) => boolean) | undef
 
 /** Go's `url.ParseRequestURI`: an absolute URI or an absolute path, without a fragment. */
 export function isUri(text: string): boolean {
-  // oxlint-disable-next-line no-control-regex -- control characters are what has to be found
+  // oxlint-disable-next-line no-control-regex -- control characters must be found
   return !/[\u0000-\u0020\u007f]/.test(text) && isRequestUri(text);
 }
 
@@ -224,7 +224,7 @@ export function parseDuration(text: string): number | undefined {
   return long === null || unit === undefined ? undefined : Number(long[1]) * unit;
 }
 
-// Longer than any duration that means something; the expressions below are not linear in it.
+// Longer than any meaningful duration; the expressions below are not linear in it.
 const maxDurationLength = 256;
 
 /** Go's `time.ParseDuration`. */

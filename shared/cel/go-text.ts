@@ -1,4 +1,4 @@
-/** Texts and numbers as Go prints them, which is what people know from the API server's messages. */
+/** Texts and numbers as Go prints them, as known from the API server's messages. */
 
 const escapes: Readonly<Record<string, string>> = {
   '\x07': '\\a',
@@ -12,7 +12,7 @@ const escapes: Readonly<Record<string, string>> = {
   '\\': '\\\\',
 };
 
-/** Go's `strconv.Quote` (`%q`): what cannot be printed is escaped, other letters stay as they are. */
+/** Go's `strconv.Quote` (`%q`): unprintable characters are escaped, others stay as they are. */
 export function goQuote(text: string): string {
   if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`;
   let quoted = '"';

@@ -1,5 +1,5 @@
 /**
- * IP addresses and networks as Go's `net/netip` reads and writes them, without zones and without IPv4 in IPv6
+ * IP addresses and networks as Go's `net/netip` parses and formats them, without zones and without IPv4 in IPv6
  * (apiserver `pkg/cel/library/ip.go`, `cidr.go`).
  */
 import { isIP } from 'node:net';
@@ -13,7 +13,7 @@ export class IpAddress {
     this.bits = bits;
   }
 
-  /** `undefined` for what is no address. */
+  /** `undefined` if it is not an address. */
   static parse(text: string): IpAddress | undefined {
     const version = isIP(text);
     if (version === 4) return new IpAddress(4, ofGroups(text.split('.').map(Number), 8n));
@@ -27,7 +27,7 @@ export class IpAddress {
     return this.family === 4 ? 32 : 128;
   }
 
-  /** Whether the first bits are those of a prefix. */
+  /** Whether the first bits match a prefix. */
   startsWith(prefix: bigint, length: number): boolean {
     return this.bits >> BigInt(this.width - length) === prefix >> BigInt(this.width - length);
   }
@@ -79,7 +79,7 @@ export class IpAddress {
   }
 }
 
-/** Multicast of which the scope, the low four bits of the second byte, is the link. */
+/** Multicast whose scope, the low four bits of the second byte, is link-local. */
 function isLinkScope(bits: bigint): boolean {
   return bits >> 120n === 0xffn && ((bits >> 112n) & 0xfn) === 2n;
 }
@@ -113,7 +113,7 @@ export class Network {
     this.prefixLength = prefixLength;
   }
 
-  /** `192.168.0.1/24`; the bits after the prefix are kept. `undefined` for what is no network. */
+  /** `192.168.0.1/24`; the bits after the prefix are kept. `undefined` if it is not a network. */
   static parse(text: string): Network | undefined {
     const slash = text.lastIndexOf('/');
     const [address, length] = [IpAddress.parse(text.slice(0, Math.max(slash, 0))), text.slice(slash + 1)];

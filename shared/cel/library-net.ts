@@ -24,7 +24,7 @@ function cidr(text: string): Network {
   return network;
 }
 
-/** A URL in its parts, none of them decoded but the query. */
+/** The parts of a URL, of which only the query is decoded. */
 class Url {
   readonly text: string;
   readonly scheme: string;

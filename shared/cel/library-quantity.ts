@@ -1,4 +1,4 @@
-/** `quantity()`, `isQuantity()` and what can be done with one (apiserver `pkg/cel/library/quantity.go`). */
+/** `quantity()`, `isQuantity()` and their methods (apiserver `pkg/cel/library/quantity.go`). */
 import { Quantity } from './quantity.ts';
 import { failure } from './failure.ts';
 import type { Library } from './register.ts';

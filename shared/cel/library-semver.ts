@@ -1,5 +1,5 @@
 /**
- * `semver()`, `isSemver()` and what can be done with a version (apiserver `pkg/cel/library/semverlib.go`), and keys in paths of
+ * `semver()`, `isSemver()` and the methods of versions (apiserver `pkg/cel/library/semverlib.go`), and keys in paths of
  * JSON patches (`jsonpatch.go`).
  */
 import { failure } from './failure.ts';

@@ -9,7 +9,7 @@ import { failure, noOverload } from './failure.ts';
 import { charge } from './meter.ts';
 import type { Library } from './register.ts';
 
-/** A string by code points; the plain string where each is one unit. */
+/** A string by code points; the plain string if each is one unit. */
 function points(text: string): readonly string[] | string {
   return /[\ud800-\udfff]/.test(text) ? Array.from(text) : text;
 }
@@ -62,7 +62,7 @@ function split(text: string, separator: string, limit = -1n): string[] {
 function replace(text: string, old: string, replacement: string, limit = -1n): string {
   if (limit === 0n) return text;
   const most = limit < 0n ? Infinity : Number(limit);
-  // An empty text is found before each character and at the end.
+  // An empty string is found before each character and at the end.
   const parts = old === '' ? ['', ...Array.from(text)] : text.split(old);
   if (old === '') {
     return parts.map((part, index) => part + (index < most ? replacement : '')).join('');
@@ -83,7 +83,7 @@ const maxExpressions = 500;
 /** Compiling an expression takes about as long as this many steps. */
 const [compilationCost, perCharacter] = [200, 10];
 
-/** A compiled expression, kept for the next call. */
+/** A compiled expression, cached for the next call. */
 export function expression(pattern: string): Regex {
   const known = expressions.get(pattern);
   if (known !== undefined) return known;
@@ -98,7 +98,7 @@ export function expression(pattern: string): Regex {
   }
 }
 
-/** A search that takes too many steps is an error of the expression. */
+/** A search that takes too many steps is an error in the expression. */
 function searched<T>(pattern: string, search: (regex: Regex) => T): T {
   const regex = expression(pattern);
   try {
@@ -157,14 +157,14 @@ export function addStrings(library: Library): void {
     .add('list<string>.join(string): string', join);
 }
 
-/** What Unicode calls white space; JavaScript has another idea of U+0085 and U+FEFF. */
+/** White space as defined by Unicode; JavaScript differs for U+0085 and U+FEFF. */
 const space = String.raw`[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]`;
 const [leading, trailing] = [new RegExp(`^${space}+`), new RegExp(`${space}$`)];
 
 function trim(text: string): string {
   const rest = text.replace(leading, '');
   let end = rest.length;
-  // An expression for all of them would begin at each, which is quadratic.
+  // A regular expression for trailing ones would start at each, which is quadratic.
   while (end > 0 && trailing.test(rest.charAt(end - 1))) end--;
   return rest.slice(0, end);
 }

@@ -23,7 +23,7 @@ function toDuration(text: string): Duration {
 }
 
 const clocks = new Map<string, Intl.DateTimeFormat>();
-/** Asking a clock takes about as long as this many steps. */
+/** Converting to a time zone takes about as long as this many steps. */
 const clockCost = 100;
 
 function clockOf(zone: string): Intl.DateTimeFormat {
@@ -32,7 +32,7 @@ function clockOf(zone: string): Intl.DateTimeFormat {
   if (clocks.size >= 500) clocks.clear();
   try {
     const clock = new Intl.DateTimeFormat('en-US', {
-      // An offset may have no sign.
+      // An offset need not have a sign.
       timeZone: /^\d/.test(zone) ? `+${zone}` : zone,
       hourCycle: 'h23',
       ...{ year: 'numeric', month: 'numeric', day: 'numeric' },
@@ -45,7 +45,7 @@ function clockOf(zone: string): Intl.DateTimeFormat {
   }
 }
 
-/** The time whose UTC fields are those that a clock in the zone shows. */
+/** The time whose UTC fields are the local time in the zone. */
 function localTime(time: Date, zone: string): Date {
   charge(clockCost);
   const fields = Object.fromEntries(

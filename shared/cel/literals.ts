@@ -23,7 +23,7 @@ export function checkLiterals(name: string, args: readonly ASTNode[], method: bo
 
 function checkPattern(node: ASTNode, name: string, pattern: string): void {
   try {
-    // It is kept for the run.
+    // It is cached for the run.
     expression(pattern);
   } catch (error) {
     if (!(error instanceof CelError)) throw error;

@@ -1,6 +1,6 @@
 /**
- * Macros: calls that are compiled in their own way. Those that go through lists and maps are in `comprehensions.ts`; here are
- * `has`, `cel.bind`, what looks into optionals, and the table of all.
+ * Macros: calls that are compiled specially. Those that iterate over lists and maps are in `comprehensions.ts`; here are
+ * `has`, `cel.bind`, those for optionals, and the table of all.
  */
 import { isPresent } from './access.ts';
 import { CompileError, type Compiling, type Frame } from './code.ts';
@@ -20,7 +20,7 @@ import { bool, dyn, optionalOf, typeText, unify, type Type } from './static-type
 import type { ASTNode } from './syntax.ts';
 import { Optional } from './values.ts';
 
-/** Whether a field or the key of a map is there. */
+/** Whether a field or the key of a map exists. */
 const has: Macro = (compiler, node, args) => {
   const [selection] = args;
   if (selection?.op !== '.' && selection?.op !== '.?')
@@ -47,7 +47,7 @@ const bind: Macro = (compiler, _node, args) => {
   });
 };
 
-/** The receiver, which has to be an optional, and the type of what it holds. */
+/** The receiver, which must be an optional, and the type of its value. */
 function compileOptional(
   compiler: Compiling,
   receiver: ASTNode,
@@ -66,7 +66,7 @@ function compileOptional(
   };
 }
 
-/** `optMap(x, f)`: the function on the value where there is one; `optFlatMap`, when it gives an optional itself. */
+/** `optMap(x, f)`: applies the function to the value if there is one; `optFlatMap`, if it returns an optional itself. */
 const mapOptional =
   (flat: boolean): Macro =>
   (compiler, node, args, receiver = node) => {
@@ -109,7 +109,7 @@ const otherwise =
 const one = { variables: 1, condition: true, transform: false } as const;
 const two = { variables: 2, condition: true, transform: false } as const;
 
-/** By name and number of arguments; methods begin with a dot. */
+/** By name and number of arguments; methods start with a dot. */
 export const macros: ReadonlyMap<string, Macro> = new Map<string, Macro>([
   ['has/1', has],
   ['cel.bind/3', bind],

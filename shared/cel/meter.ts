@@ -1,13 +1,13 @@
 /**
- * What an evaluation costs, counted while it runs, in about the units of Kubernetes (apiserver
- * `pkg/apis/cel/config.go`). A rule that gets too expensive is broken off, so that no object can hold up the server.
+ * The cost of an evaluation, counted while it runs, in roughly the units of Kubernetes (apiserver
+ * `pkg/apis/cel/config.go`). A rule that gets too expensive is aborted, so that no object can block the server.
  */
 /** One evaluation of one rule; about 0.1 s. */
 export const perCallLimit = 1_000_000;
 /** All rules on one object; about 1 s. */
 export const perObjectLimit = 10_000_000;
 
-/** Thrown once too much was spent. One object for all: making it a million times over would cost more than the rules. */
+/** Thrown once the budget is exceeded. A shared object: creating it a million times would cost more than the rules. */
 export class CostExceeded extends Error {}
 const costExceeded = new CostExceeded('operation cancelled: actual cost limit exceeded');
 
@@ -17,13 +17,13 @@ let limit = Infinity;
 let aside = 0;
 let run = 0;
 
-/** @throws {CostExceeded} when the evaluation that runs has used up its limit. */
+/** @throws {CostExceeded} when the current evaluation has exceeded its limit. */
 export function charge(cost: number): void {
   spent += cost;
   if (spent > limit) throw costExceeded;
 }
 
-/** What an evaluation came to: a result or an error, and its cost. */
+/** The outcome of an evaluation: a result or an error, and its cost. */
 export interface Outcome {
   readonly value?: unknown;
   readonly error?: unknown;
@@ -31,12 +31,12 @@ export interface Outcome {
   readonly exceeded: boolean;
 }
 
-/** Another number for each run: what is remembered for the length of one. */
+/** A new number for each run: for what is cached during one. */
 export function currentRun(): number {
   return run;
 }
 
-/** Runs an expression. Never throws; evaluation is synchronous, so one at a time runs. */
+/** Runs an expression. Never throws; evaluation is synchronous, so only one runs at a time. */
 export function measured(evaluate: () => unknown, costLimit = perCallLimit): Outcome {
   run++;
   spent = 0;
@@ -55,7 +55,7 @@ export function measured(evaluate: () => unknown, costLimit = perCallLimit): Out
   }
 }
 
-/** Runs an expression that the one that runs asks for: with a limit of its own, its cost is part of the whole. */
+/** Runs an expression that the current one needs: with its own limit, and its cost is part of the total. */
 export function apart<T>(evaluate: () => T): T {
   const outer = { spent, limit };
   spent = 0;

@@ -1,4 +1,4 @@
-/** Syntax nodes whose type follows from that of their parts: literals, conditions, operators. */
+/** Syntax nodes whose type follows from the types of their parts: literals, conditions, operators. */
 import {
   CompileError,
   problem,
@@ -53,7 +53,7 @@ export function compileList(compiler: Compiling, node: Node<'list'>): Code {
   return { type, run };
 }
 
-/** The type of an optional entry is that of what the optional holds. */
+/** The type of an optional entry is that of the value of the optional. */
 function compileEntry(compiler: Compiling, node: ASTNode, optional: boolean): Code {
   const { type, run } = compiler.compile(node);
   if (!optional) return { type, run };
@@ -62,7 +62,7 @@ function compileEntry(compiler: Compiling, node: ASTNode, optional: boolean): Co
   return { type: type.element ?? dyn, run };
 }
 
-/** `undefined` where the optional is empty. */
+/** `undefined` if the optional is empty. */
 function heldBy(value: unknown): unknown {
   if (!(value instanceof Optional)) throw noOverload();
   return value.value;
@@ -102,7 +102,7 @@ export function compileMap(compiler: Compiling, node: Node<'map'>): Code {
   };
 }
 
-/** `Object.spec{replicas: 3}`: its fields are whatever they are called, unless the type says which there are. */
+/** `Object.spec{replicas: 3}`: its fields may have any name, unless the type defines them. */
 export function compileMessageLiteral(compiler: Compiling, node: Node<'message'>): Code {
   const [name, given] = node.args;
   const known = compiler.messageType(name);
@@ -148,7 +148,7 @@ export function compileCondition(compiler: Compiling, node: Node<'?:'>): Code {
   return { type, run };
 }
 
-/** An error of one side counts only when the other does not decide. */
+/** An error on one side counts only if the other does not decide. */
 export function compileLogic(compiler: Compiling, node: Node<'||' | '&&'>): Code {
   const left = compiler.compile(node.args[0]);
   const right = compiler.compile(node.args[1]);

@@ -1,5 +1,5 @@
 /**
- * The operators: what they take, and what they do. Operands whose types are known only at run time are checked then.
+ * The operators: their operand types, and what they do. Operands whose types are known only at run time are checked then.
  */
 import { celEqual, compare } from './comparison.ts';
 import { membershipCost, operandCost } from './costs.ts';
@@ -65,7 +65,7 @@ function subtract(a: unknown, b: unknown): unknown {
   throw noOverload();
 }
 
-/** Of numbers alone; `zero` is the error of a division of integers by zero. */
+/** Only for numbers; `zero` is the error for an integer division by zero. */
 function arithmetic(
   integers: (a: bigint, b: bigint) => bigint,
   doubles?: (a: number, b: number) => number,
@@ -102,10 +102,10 @@ function not(value: unknown): boolean {
 export interface Operator {
   /** The name of its function in messages. */
   readonly name: string;
-  /** The type of the result, `undefined` when it does not take operands of these types. */
+  /** The type of the result, `undefined` if it does not accept operands of these types. */
   readonly type: (operands: readonly Type[]) => Type | undefined;
   readonly apply: (a: unknown, b: unknown) => unknown;
-  /** What it costs beside its step. */
+  /** Its cost beyond its step. */
   readonly cost: ((a: unknown, b: unknown) => number) | undefined;
 }
 

@@ -1,13 +1,13 @@
-/** Expressions as syntax trees (cel-go `parser/gen/CEL.g4`, `parser/parser.go`). */
+/** Parses expressions into syntax trees (cel-go `parser/gen/CEL.g4`, `parser/parser.go`). */
 import { tokensOf, type Token } from './lexer.ts';
 import { CelSyntaxError, type ASTNode, type BinaryOperator } from './syntax.ts';
 
-/** Expressions within expressions, as in cel-go. */
+/** The nesting limit of expressions, as in cel-go. */
 const maxDepth = 250;
-/** Longer expressions are refused before they are parsed. */
+/** Longer expressions are rejected before they are parsed. */
 const maxLength = 64 * 1024;
 
-/** Words that no variable and no function may be called; fields may. */
+/** Reserved names: not for variables and functions, but for fields. */
 const reserved: ReadonlySet<string> = new Set(
   'as break const continue else for function if import let loop package namespace return var void while'.split(
     ' ',
@@ -49,7 +49,7 @@ class Parser {
     return kind === 'sign' && found === text;
   }
 
-  /** The position of the sign, where it is next. */
+  /** The position of the sign, if it is next. */
   #take(text: string): number | undefined {
     if (!this.#is(text)) return undefined;
     const { pos } = this.#next;
@@ -92,7 +92,7 @@ class Parser {
     return node;
   }
 
-  /** A chain of one operator. The tree is balanced, so that a long chain is not a high tree. */
+  /** A chain of one operator. The tree is balanced, so that a long chain is not a deep tree. */
   #logic(op: '||' | '&&', part: () => ASTNode): ASTNode {
     const parts = [part()];
     const positions: number[] = [];
@@ -109,7 +109,7 @@ class Parser {
     return balanced(0, parts.length);
   }
 
-  /** Operators of one precedence, the first ones first. */
+  /** Operators of one precedence, left-associative. */
   #chain(operators: ReadonlySet<string>, part: () => ASTNode): ASTNode {
     let left = part();
     while (this.#next.kind === 'sign' && operators.has(this.#next.text)) {
@@ -131,7 +131,7 @@ class Parser {
       while (this.#take(sign) !== undefined) count++;
       if (count === 0) continue;
       const { value } = this.#next;
-      // The lowest integer is a literal of its own.
+      // The lowest integer is a separate literal.
       if (sign === '-' && (typeof value === 'bigint' || typeof value === 'number')) {
         this.#at++;
         const literal: ASTNode = { op: 'value', args: -value, pos: first };
@@ -206,7 +206,7 @@ class Parser {
     }
     if (this.#take('[') !== undefined) return this.#list(pos);
     if (this.#take('{') !== undefined) return this.#map(pos);
-    // A name from the root on; there are no containers here.
+    // A name from the root; there are no containers here.
     if (this.#take('.') !== undefined && this.#next.kind === 'identifier') return this.#named();
     throw new CelSyntaxError(pos, `mismatched input '${text === '' ? '<EOF>' : text}' expecting ${operands}`);
   }
@@ -221,7 +221,7 @@ class Parser {
     return this.#message(name) ?? { op: 'id', args: name, pos };
   }
 
-  /** `a.b.C{...}`; nothing where the names go on otherwise. */
+  /** `a.b.C{...}`; undefined if something else follows the names. */
   #message(first: string): ASTNode | undefined {
     let ahead = this.#at;
     let type = first;
@@ -264,7 +264,7 @@ class Parser {
     return { op: 'map', args: entries, pos, optional };
   }
 
-  /** Entries between commas, the last of which may be followed by one. */
+  /** Comma-separated entries, with an optional trailing comma. */
   #entries<T>(end: string, entry: () => T): { readonly entries: T[]; readonly optional: Set<number> } {
     const entries: T[] = [];
     const optional = new Set<number>();

@@ -1,5 +1,5 @@
 /**
- * `JSONPatch{...}` and `Object{...}`: what expressions that mutate give (apiserver `pkg/cel/mutation`). Objects have whatever
+ * `JSONPatch{...}` and `Object{...}`: the results of mutating expressions (apiserver `pkg/cel/mutation`). Objects have any
  * fields they are given; a part of one is named by its path: `Object.spec.template`.
  */
 import type { MessageType } from './code.ts';
@@ -7,7 +7,7 @@ import { durationText, timeText } from './format-text.ts';
 import { dyn, string, type Type } from './static-types.ts';
 import { CelObject, Duration, isPlain, Optional, Uint } from './values.ts';
 
-/** An object that an expression made. */
+/** An object that an expression created. */
 export class CelMessage {
   readonly type: string;
   readonly fields: ReadonlyMap<string, unknown>;
@@ -38,7 +38,7 @@ export function patchTypes(name: string): MessageType | undefined {
   };
 }
 
-/** A value of CEL as JSON; integers that a double does not hold stay `bigint`. @throws {TypeError} for what JSON has not. */
+/** Converts a CEL value to JSON; integers that do not fit a double stay `bigint`. @throws {TypeError} for what JSON cannot represent. */
 export function toJson(value: unknown): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') {

@@ -1,4 +1,4 @@
-/** Expressions of CEL: compiled once against the types of their variables, then run. */
+/** CEL expressions: compiled once against the types of their variables, then run. */
 import type { Frame } from './code.ts';
 import { Compiler } from './compiler.ts';
 import type { Definition, Scope } from './environment.ts';
@@ -9,33 +9,33 @@ import { CelSyntaxError } from './syntax.ts';
 
 /** An expression ready to run. */
 export interface Program {
-  /** Those of its scope that it names. */
+  /** The variables of its scope that it uses. */
   readonly variables: ReadonlySet<string>;
   /** Never throws. Values are those of `toCel`. */
   run(variables: Readonly<Record<string, unknown>>, costLimit?: number): Outcome;
 }
 
-/** An expression that compiles, but not to what is wanted. */
+/** An expression that compiles, but to the wrong type. */
 export const wrongType = 'wrong type';
 
 /** An expression of a {@link Scope}. It runs on the frames of the scope, within `measured`. */
 export type Expression = Definition;
 
-/** @returns the expression, or what is wrong with it. */
+/** @returns the expression, or its problem. */
 export function compileExpression(source: string, scope: Scope): Expression | string {
   try {
     const compiler = new Compiler(scope.library, scope);
     const { type, run } = compiler.compile(parse(source));
     return { type, run, variables: compiler.used };
   } catch (error) {
-    // A tree too high for the recursion of parser and compiler ends here as well.
+    // A tree too deep for the recursion of parser and compiler ends here as well.
     const shown =
       error instanceof RangeError ? new CelSyntaxError(0, 'expression recursion limit exceeded') : error;
     return compileMessage(shown, source);
   }
 }
 
-/** @returns the program; what is wrong with the expression; or {@link wrongType}. */
+/** @returns the program; the problem of the expression; or {@link wrongType}. */
 export function compile(source: string, result: 'bool' | 'string', scope: Scope): Program | string {
   const expression = compileExpression(source, scope);
   if (typeof expression === 'string') return expression;

@@ -23,7 +23,7 @@ const binarySuffixes: Readonly<Record<string, bigint>> = {
 };
 const maxInt64 = 2n ** 63n - 1n;
 
-/** A number kept exactly to a billionth; what is smaller was rounded away from zero, as Kubernetes does. */
+/** A number with a precision of one billionth; smaller parts were rounded away from zero, as in Kubernetes. */
 export class Quantity {
   readonly nanos: bigint;
 
@@ -35,9 +35,9 @@ export class Quantity {
     return new Quantity(value * nano);
   }
 
-  /** `undefined` for a text that is no quantity. */
+  /** `undefined` if it is not a quantity. */
   static parse(text: string): Quantity | undefined {
-    // No one writes a number of more digits; the sizes of the numbers below stay bounded.
+    // Nobody writes more digits; this bounds the numbers below.
     if (text.length > 256) return undefined;
     const match = /^([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?|[eE][+-]?\d+)$/.exec(text);
     if (match === null) return undefined;
@@ -69,7 +69,7 @@ export class Quantity {
     return other instanceof Quantity && other.nanos === this.nanos;
   }
 
-  /** `undefined` when the number is no whole one or does not fit 64 bits. */
+  /** `undefined` if the number is not an integer or does not fit in 64 bits. */
   get integer(): bigint | undefined {
     const value = this.nanos / nano;
     return value * nano === this.nanos && BigInt.asIntN(64, value) === value ? value : undefined;

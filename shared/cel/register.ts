@@ -1,5 +1,5 @@
 /**
- * The functions of CEL: each has a name and some overloads, which are told apart by the types of their arguments.
+ * The functions of CEL: each has a name and overloads, which are distinguished by the types of their arguments.
  */
 import { noOverload } from './failure.ts';
 import { parseType, splitTypes, type Signature, type Type } from './static-types.ts';
@@ -17,8 +17,8 @@ export class Library {
   readonly #classes = new Map<string, new (...values: never[]) => object>();
 
   /**
-   * `size(string): int`, a method `string.charAt(int): string`, or `sets.contains(list, list): bool` where no type is called
-   * `sets`. The handler gets values of the types that the signature names, a method its receiver first.
+   * `size(string): int`, a method `string.charAt(int): string`, or `sets.contains(list, list): bool` if no type is named
+   * `sets`. The handler gets values of the types in the signature; a method gets its receiver first.
    */
   add(signature: string, handler: (...values: never[]) => unknown): this {
     const [, owner = '', name = '', args = '', result = ''] =
@@ -37,7 +37,7 @@ export class Library {
     return this;
   }
 
-  /** A library with all of this one, to which more can be added. */
+  /** A copy of this library, to which more can be added. */
   extended(): Library {
     const copy = new Library();
     for (const [key, overloads] of this.#functions) copy.#functions.set(key, [...overloads]);
@@ -45,24 +45,24 @@ export class Library {
     return copy;
   }
 
-  /** A type of its own, whose values `equals` compares. */
+  /** An additional type, whose values `equals` compares. */
   type(name: string, constructor: new (...values: never[]) => { equals(other: unknown): boolean }): this {
     this.#classes.set(name, constructor);
     return this;
   }
 
-  /** The overloads of a function, `.name` for a method; `undefined` when there is none of that name. */
+  /** The overloads of a function, `.name` for a method; `undefined` if there is none. */
   find(key: string): readonly Overload[] | undefined {
     return this.#functions.get(key);
   }
 
-  /** The value of a type that an expression names. */
+  /** The value of a type used in an expression. */
   typeValue(name: string): TypeValue | undefined {
     const known = typeNames.has(name) || this.#classes.has(name);
     return known ? new TypeValue(name) : undefined;
   }
 
-  /** The type of a value, as `type()` gives it. */
+  /** The type of a value, as returned by `type()`. */
   typeOf(value: unknown): TypeValue {
     const own = runtimeType(value);
     if (own !== undefined) return new TypeValue(own);
@@ -135,7 +135,7 @@ export function typeNameOf(value: unknown): string {
   return runtimeType(value) ?? 'object';
 }
 
-/** Calls the first overload that takes the values. */
+/** Calls the first overload that accepts the values. */
 export function dispatch(overloads: readonly Overload[], values: readonly unknown[]): unknown {
   for (const { accepts, call } of overloads) {
     let fits = true;

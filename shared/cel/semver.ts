@@ -1,4 +1,4 @@
-/** Semantic versions (semver.org 2.0.0), as the Go library that Kubernetes uses reads and orders them. */
+/** Semantic versions (semver.org 2.0.0), parsed and ordered as in the Go library that Kubernetes uses. */
 
 const maxUint64 = 2n ** 64n - 1n;
 
@@ -15,7 +15,7 @@ export class Semver {
     this.#build = build;
   }
 
-  /** @returns the version, or what is wrong with the text. */
+  /** @returns the version, or the problem of the text. */
   static parse(text: string): Semver | string {
     if (text === '') return 'Version string empty';
     const [major = '', minor, rest] = splitOnce(text, 3);
@@ -51,7 +51,7 @@ export class Semver {
     return new Semver(core as [bigint, bigint, bigint], parts, build ?? '');
   }
 
-  /** Takes `v1`, `1.2` and `01.2.3` as well. */
+  /** Also accepts `v1`, `1.2` and `01.2.3`. */
   static parseLoosely(text: string): Semver | string {
     const parts = splitOnce(text.replace(/^v/, ''), 3).map((part) => {
       if (part.length <= 1) return part;
@@ -64,7 +64,7 @@ export class Semver {
     return Semver.parse(parts.join('.'));
   }
 
-  /** -1, 0 or 1; what was built from it does not count. */
+  /** -1, 0 or 1; build metadata does not count. */
   compareTo(other: Semver): bigint {
     for (const part of ['major', 'minor', 'patch'] as const) {
       if (this[part] !== other[part]) return this[part] < other[part] ? -1n : 1n;
@@ -82,13 +82,13 @@ export class Semver {
   }
 }
 
-/** At most so many parts; the last has the rest. */
+/** At most this many parts; the last contains the rest. */
 function splitOnce(text: string, most: number): string[] {
   const parts = text.split('.');
   return [...parts.slice(0, most - 1), ...(parts.length < most ? [] : [parts.slice(most - 1).join('.')])];
 }
 
-/** None at all comes last; numbers come before words. */
+/** No prerelease comes last; numbers come before words. */
 function comparePreReleases(a: readonly string[], b: readonly string[]): bigint {
   if (a.length === 0 || b.length === 0) return a.length === b.length ? 0n : a.length === 0 ? 1n : -1n;
   for (const [index, left] of a.entries()) {

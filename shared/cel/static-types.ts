@@ -1,13 +1,13 @@
-/** Types while an expression is compiled, and the signatures of functions made of them. */
+/** Types at compile time, and function signatures that consist of them. */
 import type { CelKind, CelType } from './types.ts';
 
 export interface Type {
   readonly kind: CelKind | 'uint' | 'null' | 'type' | 'optional' | 'opaque' | 'param';
-  /** Items of a list, values of a map, what an optional holds. */
+  /** Items of a list, values of a map, the value of an optional. */
   readonly element?: Type;
   /** Keys of a map. */
   readonly key?: Type;
-  /** The fields of an object. Two types of objects are one when this is. */
+  /** The fields of an object. Two object types are the same if this is. */
   readonly schema?: CelType;
   /** The name of an opaque type or of a type parameter. */
   readonly name?: string;
@@ -21,7 +21,7 @@ export const listOf = (element: Type): Type => ({ kind: 'list', element });
 export const mapOf = (key: Type, element: Type): Type => ({ kind: 'map', key, element });
 export const optionalOf = (element: Type): Type => ({ kind: 'optional', element });
 
-/** The type of a variable or field. What may be null is of no one type; its uses are checked when the expression runs. */
+/** The type of a variable or field. A nullable value has no single type; its uses are checked when the expression runs. */
 export function staticType(type: CelType | undefined, nullable = type?.nullable): Type {
   if (type === undefined || nullable === true) return dyn;
   if (type.kind === 'list') return listOf(staticType(type.element));
@@ -42,7 +42,7 @@ const named: Readonly<Record<string, Type>> = {
   'google.protobuf.Timestamp': { kind: 'timestamp' },
 };
 
-/** Reads `map<string, list<T>>`; a single capital letter is a parameter. `undefined` for what is no type. */
+/** Parses `map<string, list<T>>`; a single capital letter is a parameter. `undefined` if it is not a type. */
 export function parseType(text: string, opaque: { has(name: string): boolean }): Type | undefined {
   const known = Object.hasOwn(named, text) ? named[text] : undefined;
   if (known !== undefined) return known;
@@ -87,7 +87,7 @@ const nullable: ReadonlySet<Type['kind']> = new Set([
   'null',
 ]);
 
-/** The type that both are, `undefined` when there is none. */
+/** The common type of both, `undefined` if there is none. */
 export function unify(a: Type, b: Type): Type | undefined {
   if (a === b || a.kind === 'dyn') return a;
   if (b.kind === 'dyn') return b;
@@ -103,7 +103,7 @@ export function unify(a: Type, b: Type): Type | undefined {
 /** Types of parameters by their name. */
 type Bindings = Map<string, Type>;
 
-/** Whether a value of a type can be given for a declared one. */
+/** Whether a value of a type is assignable to a declared type. */
 function fits(declared: Type, actual: Type, bindings: Bindings): boolean {
   if (declared.kind === 'param') {
     const bound = bindings.get(declared.name ?? '');
@@ -131,7 +131,7 @@ export interface Signature {
   readonly result: Type;
 }
 
-/** Those of some signatures that take arguments of these types, and what they give then. */
+/** The signatures that accept arguments of these types, and their result types. */
 export function matching<S extends Signature>(
   signatures: readonly S[],
   args: readonly Type[],

@@ -8,7 +8,7 @@ export type Literal = string | number | bigint | boolean | null | Uint | Uint8Ar
 
 export type BinaryOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | '+' | '-' | '*' | '/' | '%';
 
-/** Which of the entries, by their place, are written with a `?`: left out where the optional is empty. */
+/** The indexes of the entries written with a `?`: omitted if the optional is empty. */
 export type OptionalEntries = ReadonlySet<number>;
 
 type Pair = readonly [ASTNode, ASTNode];
@@ -16,7 +16,7 @@ type Pair = readonly [ASTNode, ASTNode];
 interface Arguments {
   readonly value: Literal;
   readonly id: string;
-  /** What holds the field, and its name. */
+  /** The operand, and the name of the field. */
   readonly '.': readonly [ASTNode, string];
   readonly '.?': readonly [ASTNode, string];
   readonly '[]': Pair;
@@ -58,7 +58,7 @@ export type ASTNode = {
   };
 }[keyof Arguments];
 
-/** What is no expression: why, in the words of cel-go, and where. */
+/** A syntax error: the reason, in the words of cel-go, and its position. */
 export class CelSyntaxError extends Error {
   readonly pos: number;
 

@@ -15,7 +15,7 @@ export type CelKind =
 
 export interface CelType {
   readonly kind: CelKind;
-  /** Its values may be null; of what type it is then is found out when the expression runs. */
+  /** Its values may be null; its type is then determined when the expression runs. */
   readonly nullable?: boolean;
   /** Items of a list, values of a map. */
   readonly element?: CelType;

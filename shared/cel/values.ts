@@ -1,5 +1,5 @@
 /**
- * JSON as values of CEL: integers as int, byte strings decoded, dates as timestamps, objects that know the
+ * JSON as CEL values: integers as int, byte strings decoded, dates as timestamps, objects that know the
  * fields of their schema and no others (apiserver `pkg/cel/common/values.go`).
  */
 import { parseDuration } from './formats.ts';
@@ -7,7 +7,7 @@ import { fieldOf, isObject, type JsonObject } from './json.ts';
 import { charge, currentRun } from './meter.ts';
 import type { CelType } from './types.ts';
 
-/** An object in a rule. Its fields are converted when they are asked for. */
+/** An object in a rule. Its fields are converted on access. */
 export class CelObject {
   readonly raw: JsonObject;
   readonly #type: CelType;
@@ -32,7 +32,7 @@ export class CelObject {
   }
 }
 
-/** An unsigned integer; `bigint` alone is `int`. */
+/** An unsigned integer; a plain `bigint` is `int`. */
 export class Uint {
   readonly value: bigint;
 
@@ -59,7 +59,7 @@ export class Optional {
 
   static readonly none = new Optional(undefined);
 
-  /** `undefined` is no value. */
+  /** `undefined` means no value. */
   static of(value: unknown): Optional {
     return value === undefined ? Optional.none : new Optional(value);
   }
@@ -74,23 +74,23 @@ export class TypeValue {
   }
 }
 
-/** A map is a `Map`, or an object of JSON. */
+/** A map is a `Map`, or a JSON object. */
 export function isPlain(value: unknown): value is JsonObject {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
 }
 
-/** The key of a `Map` for a value: 1, 1u and 1.0 are one key. */
+/** The key of a `Map` for a value: 1, 1u and 1.0 are the same key. */
 export function mapKey(value: unknown): unknown {
   if (value instanceof Uint) return value.value;
   return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : value;
 }
 
 /**
- * The value of CEL for a field or an entry of JSON that has no schema: whole numbers are int, as they are for Go once a
- * number went through the API server. Objects stay as they are, what is in them is converted when it is asked for; lists
- * with numbers in them are converted, since the lists that expressions make may hold doubles.
+ * The CEL value of a JSON field or entry without a schema: whole numbers are int, as they are in Go once a
+ * number has gone through the API server. Objects stay as they are, their contents are converted on access; lists
+ * that contain numbers are converted, because lists created by expressions may contain doubles.
  */
 export function fromJson(value: unknown): unknown {
   if (typeof value === 'number') return isInt64(value) ? BigInt(value) : value;
@@ -99,9 +99,9 @@ export function fromJson(value: unknown): unknown {
 
 const isInt64 = (value: number): boolean => Number.isInteger(value) && Math.abs(value) < 2 ** 63;
 
-/** Looking at an item takes about a fiftieth of a step, making a number of it a third. */
+/** Checking an item takes about a fiftieth of a step, converting it to a number a third. */
 const [perItem, perNumber] = [0.02, 0.3];
-/** Lists from this length on are converted once in a run: expressions may ask for one in a loop. */
+/** Lists from this length on are converted once in a run: expressions may access one in a loop. */
 const longList = 32;
 
 const converted = { run: 0, lists: new Map<readonly unknown[], readonly unknown[]>() };
@@ -126,7 +126,7 @@ function convertList(list: readonly unknown[]): readonly unknown[] {
   return list.map(fromJson);
 }
 
-/** The value of CEL for a JSON value of a type. */
+/** The CEL value of a JSON value of a type. */
 export function toCel(value: unknown, type: CelType): unknown {
   if (value === null) return null;
   switch (type.kind) {

@@ -1,7 +1,7 @@
 /**
- * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed by gzip or zstd. Only what a layer of bytecode needs
+ * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. Only what a bytecode layer needs
  * is read: regular files of bounded size and number. What could lead elsewhere (links, devices, names with "..") is refused and
- * not skipped, because who puts such things there means no good. Nothing is written to disk.
+ * not skipped, because it indicates malice. Nothing is written to disk.
  */
 import { promisify } from 'node:util';
 import { gunzip, zstdDecompress } from 'node:zlib';
@@ -13,7 +13,7 @@ export interface ArchiveLimits {
   readonly files?: number;
   /** Of one file. Default: 32 MiB. */
   readonly fileBytes?: number;
-  /** Of the archive when it is uncompressed. Default: 64 MiB. */
+  /** Of the uncompressed archive. Default: 64 MiB. */
   readonly totalBytes?: number;
 }
 
@@ -25,7 +25,7 @@ export interface ArchiveFile {
 
 const defaults = { files: 100, fileBytes: 32 << 20, totalBytes: 64 << 20 };
 const BLOCK = 512;
-/** Directories and headers beside the files. */
+/** Directories and headers besides the files. */
 const ENTRIES_FOR_EACH_FILE = 10;
 const MAX_NAME_BYTES = 4096;
 
@@ -36,7 +36,7 @@ const zstdAsync = promisify(zstdDecompress);
  * The files of an archive.
  *
  * @param what - The layer, for messages.
- * @throws {RampartError} `CORRUPT` for what is no such archive, `LIMIT` for one that is too large, `INPUT` for one with entries that
+ * @throws {RampartError} `CORRUPT` if it is not such an archive, `LIMIT` if it is too large, `INPUT` if it has entries that
  *   are refused
  * @example
  * const [bytecode] = await readArchive(await registry.layer(artifact, layer), `the layer of ${artifact.reference}`);
@@ -121,7 +121,7 @@ class TarReader {
     return [...files].map(([path, bytes]) => ({ path, bytes }));
   }
 
-  /** The next entry that is one, with what the headers before it say of it; undefined at the end. */
+  /** The next real entry, with the information from the headers before it; undefined at the end. */
   #next(): Header | undefined {
     let longName: string | undefined;
     let pax: ReadonlyMap<string, string> = new Map();
@@ -150,7 +150,7 @@ class TarReader {
     const block = this.#tar.subarray(this.#at, this.#at + BLOCK);
     if (block.length < BLOCK) throw this.#corrupt('it ends without an end marker');
     if (isZero(block)) {
-      // Two of them end it. What is behind would be read by some and not by others.
+      // Two of them end it. Some readers would read what follows, and others not.
       if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('it has data after its end marker');
       return undefined;
     }
@@ -172,13 +172,13 @@ class TarReader {
     };
   }
 
-  /** Of a header that says something of the next entry. */
+  /** Of a header with information about the next entry. */
   #extra({ size }: Header): Buffer {
     if (size > 16 * MAX_NAME_BYTES) throw this.#over('it has a header that is too large');
     return this.#content(size);
   }
 
-  /** `length key=value\n`, the length of all of it in bytes. */
+  /** `length key=value\n`, with the total length in bytes. */
   #pax(data: Buffer): ReadonlyMap<string, string> {
     const records = new Map<string, string>();
     for (let at = 0; at < data.length;) {
@@ -246,7 +246,7 @@ function totalTooLarge(what: string, limit: number): RampartError {
   });
 }
 
-/** Up to the first zero. */
+/** Up to the first zero byte. */
 function text(bytes: Uint8Array): string {
   const end = bytes.indexOf(0);
   return Buffer.from(end < 0 ? bytes : bytes.subarray(0, end)).toString();
@@ -256,7 +256,7 @@ function isZero(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0);
 }
 
-/** Octal digits; or, with the first bit set, big-endian bytes as GNU has it. */
+/** Octal digits; or, with the first bit set, big-endian bytes, as in GNU tar. */
 function numberAt(block: Buffer, at: number, length: number): number | undefined {
   const first = block[at] ?? 0;
   if ((first & 0x80) !== 0) {

@@ -1,6 +1,6 @@
 /**
- * Who asks a registry: Basic, and the tokens of the distribution project (docs.docker.com/registry/spec/auth/token), which are
- * kept until they end.
+ * Authentication to a registry: Basic, and the tokens of the distribution project (docs.docker.com/registry/spec/auth/token), which are
+ * cached until they expire.
  */
 import { createHash } from 'node:crypto';
 
@@ -15,7 +15,7 @@ export interface Challenge {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Who asks whom for what. */
+/** Who requests what from which registry. */
 export interface Subject {
   readonly registry: string;
   readonly repository: string;
@@ -25,9 +25,9 @@ export interface Subject {
 }
 
 const MAX_TOKEN_BYTES = 64 * 1024;
-/** As the specification has it where the answer does not say. */
+/** The default of the specification. */
 const DEFAULT_TOKEN_S = 60;
-/** Taken off, for the way. */
+/** Subtracted, for the time in transit. */
 const TOKEN_MARGIN_S = 10;
 const MAX_KEPT = 1000;
 
@@ -47,7 +47,7 @@ export function parseChallenges(header: string): Challenge[] {
   return challenges;
 }
 
-/** Stands for the credentials in the keys of caches; says nothing of them. */
+/** Represents the credentials in the keys of caches, without revealing them. */
 export function credentialsKey(credentials: Credentials | undefined, salt = ''): string {
   if (credentials === undefined) return 'anonymous';
   const text = JSON.stringify([salt, credentials.username, credentials.password]);
@@ -59,7 +59,7 @@ interface Kept {
   readonly endsMs: number;
 }
 
-/** Headers for requests: what a registry asked for is remembered. */
+/** Headers for requests: the demands of a registry are remembered. */
 export class Authenticator {
   readonly #exchange: Exchange;
   readonly #clock: Clock;
@@ -70,7 +70,7 @@ export class Authenticator {
     this.#clock = clock;
   }
 
-  /** What to send before anything was asked; undefined where nothing is known yet, or not any more. */
+  /** What to send with the first request; undefined if nothing is known yet, or no longer. */
   known(subject: Subject): string | undefined {
     const key = keyOf(subject);
     const kept = this.#kept.get(key);
@@ -82,7 +82,7 @@ export class Authenticator {
   /**
    * What to send after a 401.
    *
-   * @throws {RampartError} `PRIVILEGE` where there is no way in; {@link ExchangeError}
+   * @throws {RampartError} `PRIVILEGE` if access is denied; {@link ExchangeError}
    */
   async answer(refusal: Answer, subject: Subject): Promise<string> {
     this.#kept.delete(keyOf(subject));
@@ -107,7 +107,7 @@ export class Authenticator {
     const realm = parameters['realm'];
     if (realm === undefined || !URL.canParse(realm)) throw refused(subject, 'it names no token service');
     const url = new URL(realm);
-    // Otherwise who sits between could send passwords wherever he likes, in the clear.
+    // Otherwise a man in the middle could have passwords sent anywhere, in cleartext.
     if (url.protocol !== 'https:' && (url.protocol !== 'http:' || subject.security !== 'plain')) {
       throw refused(subject, `it refers to ${url.protocol}//${url.host} for a token, which is not secure`);
     }
@@ -156,7 +156,7 @@ export class Authenticator {
   }
 }
 
-/** That the registry lets these credentials, or nobody, not in. */
+/** The registry denies access with these credentials, or without any. */
 export function refused({ registry, repository, credentials }: Subject, why: string): RampartError {
   return new RampartError(errorCodes.PRIVILEGE, {
     what: `${registry} denies access to ${repository}${credentials === undefined ? '' : ` to ${credentials.username}`}`,

@@ -1,6 +1,6 @@
 /**
- * Content by its digest on disk, and what references pointed at when they were last asked. What is read is checked each time;
- * what was used longest ago goes when there is too much.
+ * Content by digest on disk, and what references pointed at when they were last resolved. What is read is checked each time;
+ * the least recently used content is removed when the cache is full.
  *
  *     blobs/sha256-<hex>      content
  *     references/<hex>        by reference and credentials: {"reference", "digest"}
@@ -22,7 +22,7 @@ export interface BlobCacheOptions {
 
 /** Each is some 200 bytes. */
 const MAX_REFERENCES = 10_000;
-/** What a process that was killed left; nobody writes one file for so long. */
+/** Left by a killed process; nobody writes one file for this long. */
 const ABANDONED_MS = 3600_000;
 
 export class BlobCache {
@@ -30,7 +30,7 @@ export class BlobCache {
   readonly #references: string;
   readonly #maxBytes: number;
   readonly #logger: Logger;
-  /** Secret of this cache: what is said of credentials in it cannot be guessed from outside. */
+  /** The secret of this cache: credentials cannot be guessed from its keys. */
   readonly salt: string;
 
   private constructor(options: BlobCacheOptions, salt: string) {
@@ -41,7 +41,7 @@ export class BlobCache {
     this.salt = salt;
   }
 
-  /** Makes the directory where it is missing. @throws {RampartError} `SYSTEM`, `FULL` */
+  /** Creates the directory if it is missing. @throws {RampartError} `SYSTEM`, `FULL` */
   static async open(options: BlobCacheOptions): Promise<BlobCache> {
     try {
       for (const name of ['', 'blobs', 'references']) {
@@ -58,7 +58,7 @@ export class BlobCache {
     }
   }
 
-  /** The content; undefined where it is not there. What is damaged is removed, and told. */
+  /** The content; undefined if it is not cached. Damaged content is removed, and logged. */
   async blob(digest: string): Promise<Uint8Array | undefined> {
     const path = this.#pathOf(digest);
     let bytes: Uint8Array;
@@ -81,7 +81,7 @@ export class BlobCache {
     return bytes;
   }
 
-  /** Keeps content that has been checked. That it cannot be kept is told, and no failure. */
+  /** Stores verified content. If it cannot be stored, that is logged, but no failure. */
   async keepBlob(digest: string, bytes: Uint8Array): Promise<void> {
     if (bytes.length > this.#maxBytes) {
       this.#logger.warn({ digest, bytes: bytes.length }, 'an artifact exceeds the cache size; not cached');
@@ -91,7 +91,7 @@ export class BlobCache {
     await this.#trim(this.#pathOf(digest));
   }
 
-  /** What a reference pointed at when it was last asked by whom `key` stands for. */
+  /** What a reference pointed at when it was last resolved with the credentials of `key`. */
   async reference(reference: string, key: string): Promise<string | undefined> {
     try {
       const text = await readFile(this.#referencePath(reference, key), 'utf8');
@@ -113,7 +113,7 @@ export class BlobCache {
     );
   }
 
-  /** After the registry has said that there is none, or that it is not for whom `key` stands for. */
+  /** After the registry has said that it does not exist, or is not accessible with the credentials of `key`. */
   async forgetReference(reference: string, key: string): Promise<void> {
     await rm(this.#referencePath(reference, key), { force: true });
   }
@@ -127,7 +127,7 @@ export class BlobCache {
     return join(this.#references, digestOf(Buffer.from(`${reference}\n${key}`)).slice('sha256:'.length));
   }
 
-  /** Whole or not at all, also where the power fails. */
+  /** Atomic, even if the power fails. */
   async #write(path: string, bytes: Uint8Array): Promise<void> {
     const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
     try {
@@ -145,7 +145,7 @@ export class BlobCache {
     }
   }
 
-  /** Removes what was used longest ago, until the rest fits; `keep` stays. */
+  /** Removes the least recently used, until the rest fits; `keep` stays. */
   async #trim(keep?: string): Promise<void> {
     const blobs = await entriesOf(this.#blobs);
     let sizeBytes = blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0);
@@ -168,7 +168,7 @@ interface FileEntry {
   readonly usedMs: number;
 }
 
-/** Those used longest ago first. What was left of writes long ago is removed. */
+/** The least recently used first. Leftovers of old writes are removed. */
 async function entriesOf(directory: string): Promise<FileEntry[]> {
   const entries: FileEntry[] = [];
   for (const name of await readdir(directory)) {
@@ -187,7 +187,7 @@ async function saltOf(directory: string): Promise<string> {
     try {
       const text = await readFile(path, 'utf8');
       if (/^[0-9a-f]{64}$/.test(text)) return text;
-      // Half of one: all that was kept for credentials is then unknown, and asked again.
+      // An incomplete one: everything stored for credentials is then unknown, and fetched again.
       await rm(path, { force: true });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;

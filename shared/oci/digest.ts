@@ -1,11 +1,11 @@
-/** Digests of content, `sha256:<hex>`: what is fetched is what was meant only where they agree. */
+/** Digests of content, `sha256:<hex>`: fetched content is only valid if it matches its digest. */
 import { createHash } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 const digestForm = /^(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/;
 
-/** Of an algorithm that is known here: sha256, sha512. */
+/** Of a supported algorithm: sha256, sha512. */
 export function isDigest(text: string): boolean {
   return digestForm.test(text);
 }
@@ -18,7 +18,7 @@ export function agrees(bytes: Uint8Array, digest: string): boolean {
   return digestOf(bytes, digest.slice(0, digest.indexOf(':'))) === digest;
 }
 
-/** @throws {RampartError} `CORRUPT` where the bytes are not those of the digest. */
+/** @throws {RampartError} `CORRUPT` if the bytes do not match the digest. */
 export function checkDigest(bytes: Uint8Array, digest: string, what: string): void {
   if (agrees(bytes, digest)) return;
   throw new RampartError(errorCodes.CORRUPT, {

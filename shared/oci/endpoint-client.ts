@@ -1,6 +1,6 @@
 /**
- * The pull side of the distribution API at one endpoint: authentication, another try where that can help, and how securely the
- * host is talked to.
+ * The pull side of the distribution API at one endpoint: authentication, retries where they can help, and how securely the
+ * host is accessed.
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
@@ -28,7 +28,7 @@ export interface Request {
 
 export interface EndpointClientOptions {
   readonly exchange: Exchange;
-  /** Hosts, with or without their port, that may be asked with any certificate, or with none. */
+  /** Hosts, with or without their port, that may be accessed with any certificate, or without TLS. */
   readonly insecure: ReadonlySet<string>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -37,7 +37,7 @@ export interface EndpointClientOptions {
 const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
 const TRIES = 3;
 const backoff: BackoffOptions = { baseMs: 200, maxMs: 5000, jitter: 0.3 };
-/** Who wants more patience is asked another time. */
+/** A host that demands more patience is not retried now. */
 const LONGEST_RETRY_AFTER_S = 5;
 
 export class EndpointClient {
@@ -97,7 +97,7 @@ export class EndpointClient {
     };
   }
 
-  /** By the securest way that works, of those that are allowed for the host. */
+  /** In the most secure way that works, of those allowed for the host. */
   async #ask(request: Request): Promise<Answer> {
     const { registry } = request.endpoint;
     const known = this.#security.get(registry) ?? 'verified';
@@ -170,7 +170,7 @@ function unreachable({ endpoint, what }: Request, why: string, cause?: ExchangeE
   });
 }
 
-/** The status, and what the registry says to it: `{"errors": [{"code": ..., "message": ...}]}`. */
+/** The status, and the registry's explanation: `{"errors": [{"code": ..., "message": ...}]}`. */
 function reasonOf({ status, body }: Answer): string {
   const said: string[] = [];
   try {
@@ -179,7 +179,7 @@ function reasonOf({ status, body }: Answer): string {
       said.push(printableShort(error.message ?? error.code));
     }
   } catch {
-    // A page for people, of a proxy between: the status has to do.
+    // A page for people, from a proxy in between: the status must suffice.
   }
   const text = said
     .slice(0, 3)

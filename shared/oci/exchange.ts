@@ -1,6 +1,6 @@
 /**
- * One HTTP exchange with a registry: connections that are kept, an authority for each host, redirects, timeouts and limits.
- * node:https and not fetch, which takes no certificate authority and costs each process 5 MiB.
+ * One HTTP exchange with a registry: keep-alive, a certificate authority for each host, redirects, timeouts and limits.
+ * Uses node:https, not fetch, which does not support certificate authorities and costs each process 5 MiB.
  */
 import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
@@ -11,7 +11,7 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../observe/node-http.ts';
 import { hostName } from './reference.ts';
 
-/** How a host is talked to. The last two only where somebody has allowed it for that host. */
+/** How a host is accessed. The last two only if configured for that host. */
 export type Security = 'verified' | 'unverified' | 'plain';
 
 export interface Question {
@@ -20,7 +20,7 @@ export interface Question {
   readonly method?: 'GET' | 'HEAD' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Larger answers are refused. */
+  /** Larger responses are rejected. */
   readonly maxBytes: number;
   /** What is fetched, for messages: `the manifest of registry.example/a:b`. */
   readonly what: string;
@@ -33,9 +33,9 @@ export interface Answer {
   readonly body: Uint8Array;
 }
 
-/** No answer: no connection, a broken one, silence. */
+/** No response: no connection, a broken one, or silence. */
 export class ExchangeError extends Error {
-  /** It failed at TLS: another way to talk might do. */
+  /** It failed in TLS: another way of access may work. */
   readonly tls: boolean;
 
   constructor(cause: Error) {
@@ -47,9 +47,9 @@ export class ExchangeError extends Error {
 }
 
 export interface ExchangeOptions {
-  /** PEM for each host, beside the authorities that the machine trusts. */
+  /** PEM for each host, besides the authorities that the machine trusts. */
   readonly authorities: ReadonlyMap<string, readonly string[]>;
-  /** Without a byte for so long, an exchange has failed. */
+  /** An exchange fails after this long without a byte. */
   readonly idleTimeoutMs: number;
 }
 
@@ -63,7 +63,7 @@ const agentOptions = {
   maxSockets: 8,
 } as const;
 
-/** The owner disposes it: connections are closed then, and exchanges that run fail. */
+/** The owner disposes it: connections are closed then, and running exchanges fail. */
 export class Exchange implements Disposable {
   readonly #options: ExchangeOptions;
   readonly #agents = new Map<string, Agent>();
@@ -74,10 +74,10 @@ export class Exchange implements Disposable {
   }
 
   /**
-   * Asks, and reads the answer whole.
+   * Sends a request, and reads the entire response.
    *
-   * @throws the signal's reason; {@link ExchangeError}; {@link RampartError} `LIMIT` for an answer that is too large,
-   *   `DISPOSED`, `INPUT` for authorities that are no certificates.
+   * @throws the signal's reason; {@link ExchangeError}; {@link RampartError} `LIMIT` for a response that is too large,
+   *   `DISPOSED`, `INPUT` for authorities that are not certificates.
    */
   async ask(question: Question): Promise<Answer> {
     let { url, security, headers = {} } = question;
@@ -104,7 +104,7 @@ export class Exchange implements Disposable {
           new Error(`${url.host} redirects to ${next.protocol}//${next.host}, which is not secure`),
         );
       }
-      // What is for one server is not told to another, and is not excused for another.
+      // Credentials and exceptions of one server do not apply to another.
       if (next.host !== url.host) {
         headers = withoutCredentials(headers);
         if (security === 'unverified') security = 'verified';
@@ -200,7 +200,7 @@ async function readBody(
     for await (const chunk of incoming) {
       sizeBytes += (chunk as Uint8Array).length;
       if (isAnswer && sizeBytes > maxBytes) throw tooLarge();
-      // Of what is said to a refusal, the beginning is enough; leaving the loop closes the connection.
+      // The beginning of an error response is enough; leaving the loop closes the connection.
       if (!isAnswer && sizeBytes > MAX_REFUSAL_BYTES) break;
       chunks.push(chunk as Uint8Array);
     }

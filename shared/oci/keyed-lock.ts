@@ -1,10 +1,10 @@
-/** One at a time for each key, in the order in which they came. */
+/** One at a time for each key, in order of arrival. */
 import { orAborted } from '../time/abort.ts';
 
 export class KeyedLock {
   readonly #tails = new Map<string, Promise<void>>();
 
-  /** Resolves when it is the caller's turn, who disposes what it gets. Rejects with the signal's reason. */
+  /** Resolves when it is the caller's turn; the caller disposes the result. Rejects with the signal's reason. */
   async take(key: string, signal?: AbortSignal): Promise<Disposable> {
     signal?.throwIfAborted();
     const before = this.#tails.get(key);
@@ -18,7 +18,7 @@ export class KeyedLock {
       try {
         await orAborted(before, signal);
       } catch (error) {
-        // Those behind still wait for those before.
+        // Later ones still wait for earlier ones.
         resolve();
         throw error;
       }

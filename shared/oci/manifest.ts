@@ -1,4 +1,4 @@
-/** Manifests and indexes, of OCI and of Docker's schema 2, as they are decoded. */
+/** Decodes manifests and indexes of OCI and of Docker's schema 2. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { isDigest } from './digest.ts';
 import type { Layer } from './registry.ts';
@@ -68,7 +68,7 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   };
 }
 
-/** @throws {RampartError} `NOT_FOUND` where none is for the platform. */
+/** @throws {RampartError} `NOT_FOUND` if there is none for the platform. */
 export function choosePlatform(
   { manifests }: Index,
   wanted: { readonly os: string; readonly architecture: string },

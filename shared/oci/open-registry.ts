@@ -1,4 +1,4 @@
-/** The client of OCI registries: references to artifacts, by way of mirrors and of the cache on disk. */
+/** The client of OCI registries: fetches artifacts by reference, through mirrors and the cache on disk. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
@@ -22,36 +22,36 @@ import type { Artifact, Layer, PullOptions, Registry } from './registry.ts';
 export interface RegistryLimits {
   /** Of one layer. Default: 128 MiB. */
   readonly layerBytes?: number;
-  /** Of all that is kept on disk. Default: 1 GiB. */
+  /** Of the entire cache on disk. Default: 1 GiB. */
   readonly cacheBytes?: number;
 }
 
 export interface RegistryOptions {
-  /** Of this process and others that use the same cache; made where it is missing, for its owner only. */
+  /** Shared with other processes that use the same cache; created if it is missing, accessible to its owner only. */
   readonly cacheDirectory: string;
   readonly limits?: RegistryLimits;
   readonly registriesConf?: RegistriesConf | undefined;
-  /** Hosts (`registry.example`, `127.0.0.1:5000`) that may be asked with any certificate, and then without TLS. */
+  /** Hosts (`registry.example`, `127.0.0.1:5000`) that may be accessed with any certificate, or without TLS. */
   readonly insecureSources?: readonly string[];
-  /** By host: certificate authorities as PEM, beside those that the machine trusts. */
+  /** By host: certificate authorities as PEM, besides those that the machine trusts. */
   readonly authorities?: Readonly<Record<string, readonly string[]>>;
-  /** Without a byte for so long, a request has failed. Default: 15 s. */
+  /** A request fails after this long without a byte. Default: 15 s. */
   readonly idleTimeoutMs?: number | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
 }
 
 const defaults = { layerBytes: 128 << 20, cacheBytes: 1 << 30, idleTimeoutMs: 15_000 };
-/** As registries themselves have it. */
+/** The limit of registries themselves. */
 const MAX_MANIFEST_BYTES = 4 << 20;
 
-/** Node's names of architectures, as images have them. */
+/** Node.js names of architectures, mapped to those of images. */
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386', ppc64: 'ppc64le' };
 
 /**
- * Whoever opens it disposes it: what is being fetched then fails.
+ * Whoever opens it disposes it: running fetches fail then.
  *
- * @throws {RampartError} `SYSTEM`, `FULL` where there can be no cache
+ * @throws {RampartError} `SYSTEM`, `FULL` if the cache cannot be created
  * @example
  * await using registry = await openRegistry({ cacheDirectory: '/var/lib/rampart/oci', logger });
  * const artifact = await registry.pull('registry.example/team/policy:v1', { signal });
@@ -66,13 +66,13 @@ export async function openRegistry(options: RegistryOptions): Promise<Registry> 
   return new CachingRegistry(options, cache);
 }
 
-/** A reference, and who asks for it how. */
+/** A reference, with the credentials and the pull policy. */
 interface Pull {
   readonly reference: Reference;
-  /** As it was asked for. */
+  /** As requested. */
   readonly text: string;
   readonly options: PullOptions;
-  /** Stands for the credentials. */
+  /** Represents the credentials. */
   readonly key: string;
 }
 
@@ -83,7 +83,7 @@ class CachingRegistry implements Registry {
   readonly #conf: RegistriesConf;
   readonly #maxLayerBytes: number;
   readonly #logger: Logger;
-  /** Many ask for the same at once: one fetches, the others find it in the cache. */
+  /** For concurrent requests, one fetches and the others find it in the cache. */
   readonly #fetching = new KeyedLock();
 
   constructor(options: RegistryOptions, cache: BlobCache) {
@@ -148,7 +148,7 @@ class CachingRegistry implements Registry {
     const pull = this.#pullOf(text, options);
     const { digest } = await this.#resolve(pull);
     const bytes = await this.#manifestBytes(pull, digest);
-    // Says what is wrong with it.
+    // Checks it, and reports the problem.
     parseManifest(bytes, text);
     return JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>;
   }
@@ -168,13 +168,13 @@ class CachingRegistry implements Registry {
     return { reference, text, options, key: credentialsKey(credentials, this.#cache.salt) };
   }
 
-  /** What the reference points at, for whom it is asked. */
+  /** What the reference points at, with these credentials. */
   async #resolve(pull: Pull): Promise<{ readonly digest: string; readonly stale?: string }> {
     const { reference, text, options, key } = pull;
     const policy = options.policy ?? 'IfNotPresent';
     const name = formatReference(reference);
     const known = await this.#cache.reference(name, key);
-    // What a digest names never changes.
+    // The content of a digest never changes.
     if (known !== undefined && (policy !== 'Always' || reference.digest !== undefined))
       return { digest: known };
     if (policy === 'Never') {
@@ -190,7 +190,7 @@ class CachingRegistry implements Registry {
       return { digest };
     } catch (error) {
       if (!(error instanceof RampartError)) throw error;
-      // Somebody took it away, or took the right away: what was there before counts no more.
+      // It was removed, or access was revoked: the cached state is invalid.
       if (error.code === errorCodes.NOT_FOUND || error.code === errorCodes.PRIVILEGE) {
         await this.#cache.forgetReference(name, key);
       }
@@ -203,7 +203,7 @@ class CachingRegistry implements Registry {
     }
   }
 
-  /** Asks the registry for the digest. The manifest is fetched where it is not told without. */
+  /** Queries the registry for the digest. Fetches the manifest if the registry does not report it otherwise. */
   async #ask(pull: Pull): Promise<string> {
     const { digest, tag } = pull.reference;
     const path = `manifests/${digest ?? tag}`;
@@ -245,7 +245,7 @@ class CachingRegistry implements Registry {
         ? (value as Record<string, unknown>)
         : {};
     } catch {
-      // Artifacts of other tools have a config of any kind.
+      // Artifacts of other tools may have any kind of config.
       return {};
     }
   }
@@ -261,7 +261,7 @@ class CachingRegistry implements Registry {
     });
   }
 
-  /** From the cache, else fetched; checked in any case. */
+  /** From the cache, or fetched; always verified. */
   async #kept(
     digest: string,
     { options, text }: Pull,
@@ -283,7 +283,7 @@ class CachingRegistry implements Registry {
     return body;
   }
 
-  /** From the first of its places that has it. */
+  /** From the first endpoint that has it. */
   async #fetch(
     { reference, options }: Pull,
     path: string,
@@ -324,7 +324,7 @@ function mayBeElsewhere({ code }: RampartError): boolean {
   );
 }
 
-/** The last place is the one that the name says, so its answer counts; those of mirrors are told beside it. */
+/** The last endpoint is the one in the name, so its error counts; those of mirrors are reported with it. */
 function worstOf(failures: readonly RampartError[]): RampartError {
   const last = failures.at(-1);
   if (last === undefined) throw new TypeError('a reference without an endpoint');

@@ -1,15 +1,15 @@
 /**
- * Credentials as Kubernetes keeps them: Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, and
+ * Credentials as stored by Kubernetes: Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, and
  * the file config.json of Docker.
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { nameGlob } from '../regex/glob.ts';
 import type { Credentials, CredentialsSource } from './registry.ts';
 
-/** What is read of a Secret of the API. */
+/** The fields that are read from a Secret. */
 export interface PullSecret {
   readonly type?: string;
-  /** Base64, as the API has it. */
+  /** Base64, as in the API. */
   readonly data?: Readonly<Record<string, string>>;
 }
 
@@ -23,13 +23,13 @@ interface Entry {
   readonly credentials: Credentials;
 }
 
-/** The names that Docker Hub has in such files. */
+/** The names of Docker Hub in such files. */
 const dockerHubNames: ReadonlySet<string> = new Set(['index.docker.io', 'registry-1.docker.io', 'docker.io']);
 
 /**
- * Of several Secrets, the first that knows the registry wins, and in it the entry that says most of the path.
+ * Of several Secrets, the first one with the registry wins, and in it the most specific path.
  *
- * @throws {RampartError} `INPUT` for a Secret of another type, or one that cannot be read; its content is not told.
+ * @throws {RampartError} `INPUT` for a Secret of another type, or a malformed one; its content is not revealed.
  */
 export function credentialsOfSecrets(
   secrets: readonly { readonly name: string; readonly secret: PullSecret }[],
@@ -56,9 +56,9 @@ export function credentialsOfSecrets(
 }
 
 /**
- * Of the text of a config.json: `{"auths": {...}}`, or the older form without `auths`.
+ * From the text of a config.json: `{"auths": {...}}`, or the older form without `auths`.
  *
- * @param what - Where it is from, for messages.
+ * @param what - Where it comes from, for messages.
  * @throws {RampartError} `INPUT`
  */
 export function credentialsOfDockerConfig(text: string, what: string): CredentialsSource {
@@ -66,7 +66,7 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
   try {
     config = JSON.parse(text);
   } catch {
-    // The message of the parser has parts of the text in it.
+    // The parser's message contains parts of the text.
     throw unusable(what, 'it is not JSON');
   }
   if (!isRecord(config)) throw unusable(what, 'it is not a JSON object');
@@ -82,7 +82,7 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
 function entryOf(key: string, value: unknown, what: string): Entry | undefined {
   if (!isRecord(value)) throw unusable(what, `the entry of ${JSON.stringify(key)} is not an object`);
   const credentials = credentialsOf(value, key, what);
-  // Tools leave empty entries for what a credential helper keeps.
+  // Tools leave empty entries for credentials in a credential helper.
   if (credentials === undefined) return undefined;
   const [address = '', ...path] = key.replace(/^https?:\/\//, '').split('/');
   // Docker Hub's entry is https://index.docker.io/v1/.
@@ -111,7 +111,7 @@ function credentialsOf(entry: Record<string, unknown>, key: string, what: string
     if (colon < 0) {
       throw unusable(what, `"auth" of ${JSON.stringify(key)} is not username:password in base64`);
     }
-    // Some tools end it with zeros.
+    // Some tools append zero bytes.
     return { username: decoded.slice(0, colon), password: decoded.slice(colon + 1).replace(/\0+$/, '') };
   }
   if (typeof username === 'string' && typeof password === 'string' && username !== '')

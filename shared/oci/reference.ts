@@ -1,12 +1,12 @@
 /**
- * References to artifacts, as people write them: `registry.example:5000/team/policy:v1@sha256:...`. The grammar is that of
- * the distribution project; a name without a host is one of Docker Hub, as everywhere.
+ * References to artifacts, in their usual form: `registry.example:5000/team/policy:v1@sha256:...`. The grammar is that of
+ * the distribution project; a name without a host refers to Docker Hub, as usual.
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { isDigest } from './digest.ts';
 
 export interface Reference {
-  /** Host, with the port where one was given: `registry.example:5000`. */
+  /** Host, with the port if one was given: `registry.example:5000`. */
   readonly registry: string;
   /** `team/policy` */
   readonly repository: string;
@@ -22,7 +22,7 @@ const host = /^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\])(
 const repositoryPath = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const tagName = /^\w[\w.-]{0,127}$/;
 
-/** @throws {RampartError} `INPUT` for what is no reference. */
+/** @throws {RampartError} `INPUT` if it is not a reference. */
 export function parseReference(text: string): Reference {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, {
@@ -59,12 +59,12 @@ export function parseReference(text: string): Reference {
   };
 }
 
-/** Whole: with the host, and with the tag or digest that counts. */
+/** In full: with the host, and with the effective tag or digest. */
 export function formatReference({ registry, repository, tag, digest }: Reference): string {
   return `${registry}/${repository}${digest === undefined ? `:${tag}` : `@${digest}`}`;
 }
 
-/** Where the API of a registry is: Docker Hub has it under another name. */
+/** The host of a registry's API: Docker Hub's has another name. */
 export function apiHost(registry: string): string {
   return registry === dockerHub ? 'registry-1.docker.io' : registry;
 }

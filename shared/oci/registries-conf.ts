@@ -1,12 +1,12 @@
 /**
- * registries.conf of containers-registries.conf(5), version 2: where an artifact is fetched in place of where its name says,
- * and which registries may be asked without a valid certificate.
+ * registries.conf of containers-registries.conf(5), version 2: where an artifact is fetched instead of the host in its name,
+ * and which registries may be accessed without a valid certificate.
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { formatReference, type Reference } from './reference.ts';
 import { parseToml, type TomlTable, type TomlValue } from './toml.ts';
 
-/** Where to ask. */
+/** Where to send requests. */
 export interface Endpoint {
   readonly registry: string;
   readonly repository: string;
@@ -44,7 +44,7 @@ const knownOfEntry: ReadonlySet<string> = new Set([
   'mirror-by-digest-only',
 ]);
 const knownOfMirror: ReadonlySet<string> = new Set(['location', 'insecure', 'pull-from-mirror']);
-/** About short names and helpers, which say nothing here: references are whole, credentials are given. */
+/** Keys for short names and helpers, which do not matter here: references are complete, and credentials are given. */
 const ignored: ReadonlySet<string> = new Set([
   'unqualified-search-registries',
   'short-name-mode',
@@ -53,7 +53,7 @@ const ignored: ReadonlySet<string> = new Set([
   'registry',
 ]);
 
-/** @param what - Where the text is from, for messages. @throws {RampartError} `INPUT` */
+/** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` */
 export function parseRegistriesConf(text: string, what: string): RegistriesConf {
   const root = parseToml(text, what);
   if ('registries' in root) {
@@ -65,9 +65,9 @@ export function parseRegistriesConf(text: string, what: string): RegistriesConf 
 }
 
 /**
- * Where to ask for an artifact, in this order.
+ * The endpoints for an artifact, in this order.
  *
- * @throws {RampartError} `INPUT` for a registry that is blocked.
+ * @throws {RampartError} `INPUT` for a blocked registry.
  */
 export function endpointsOf(reference: Reference, conf: RegistriesConf): Endpoint[] {
   const { registry, repository } = reference;
@@ -92,7 +92,7 @@ export function endpointsOf(reference: Reference, conf: RegistriesConf): Endpoin
   );
 }
 
-/** How much of the name a prefix stands for; 0 where it does not. `*.example.com` stands for a host. */
+/** How much of the name a prefix matches; 0 if it does not. `*.example.com` stands for a host. */
 function matchLength(prefix: string, registry: string, name: string): number {
   if (prefix.startsWith('*.')) return registry.endsWith(prefix.slice(1)) ? registry.length : 0;
   return name === prefix || name.startsWith(`${prefix}/`) ? prefix.length : 0;

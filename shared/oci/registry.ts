@@ -1,43 +1,43 @@
 /**
- * What guards need of an OCI registry: an artifact by its reference, checked against its digests, from the cache on disk where it
- * is there. `openRegistry` (open-registry.ts) makes one.
+ * What guards need from an OCI registry: an artifact by its reference, verified against its digests, from the cache on disk if it
+ * is there. `openRegistry` (open-registry.ts) creates one.
  */
 
-/** When the registry is asked: as `imagePullPolicy` of a container. */
+/** When the registry is queried: like `imagePullPolicy` of a container. */
 export type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
 
-/** For a registry that wants an identity token (`identitytoken` of a Docker config), the username is `<token>`. */
+/** For a registry that requires an identity token (`identitytoken` of a Docker config), the username is `<token>`. */
 export interface Credentials {
   readonly username: string;
   readonly password: string;
 }
 
-/** Asked with the registry's host (`ghcr.example:5000`) and repository. */
+/** Called with the registry's host (`ghcr.example:5000`) and repository. */
 export type CredentialsSource = (registry: string, repository: string) => Credentials | undefined;
 
 export interface PullOptions {
   /** Default: `IfNotPresent`. */
   readonly policy?: PullPolicy;
-  /** What was fetched with credentials is given from the cache to those only who have the same. */
+  /** What was fetched with credentials is returned from the cache only for the same credentials. */
   readonly credentials?: CredentialsSource | undefined;
-  /** Of an index, the entry that is taken. Default: linux and this machine's architecture. */
+  /** Of an index, the entry to use. Default: linux and this machine's architecture. */
   readonly platform?: { readonly os: string; readonly architecture: string };
   readonly signal?: AbortSignal | undefined;
 }
 
 /** What a reference points at now. */
 export interface Artifact {
-  /** `registry.example/team/policy:v1` as it was asked for. */
+  /** `registry.example/team/policy:v1` as requested. */
   readonly reference: string;
   /** Of the manifest: `sha256:...`. */
   readonly digest: string;
-  /** What the reference itself points at, to compare with `digestOf`: the digest of an index where it is one, else `digest`. */
+  /** What the reference itself points at, to compare with `digestOf`: the digest of an index if it is one, otherwise `digest`. */
   readonly referenceDigest: string;
-  /** Why the registry could not be asked, where this is what the reference pointed at before. */
+  /** Why the registry could not be queried, if this is what the reference pointed at before. */
   readonly stale?: string;
   readonly artifactType: string | undefined;
   readonly annotations: Readonly<Record<string, string>>;
-  /** The decoded config; `{}` where it is empty, or no JSON object. */
+  /** The decoded config; `{}` if it is empty or not a JSON object. */
   readonly config: Record<string, unknown>;
   readonly configMediaType: string;
   readonly layers: readonly Layer[];
@@ -50,14 +50,14 @@ export interface Layer {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Refuses to hold what is larger than the limits it was opened with. */
+/** Rejects what is larger than the limits it was opened with. */
 export interface Registry extends AsyncDisposable {
   /** @throws {RampartError} `NOT_FOUND`, `INPUT` (malformed reference), `API_UNREACHABLE`, `PRIVILEGE` (refused), `CORRUPT`, `LIMIT` */
   pull(reference: string, options?: PullOptions): Promise<Artifact>;
-  /** The bytes of a layer, as stored; the digest is checked each time. */
+  /** The bytes of a layer, as stored; the digest is verified each time. */
   layer(artifact: Artifact, layer: Layer, options?: PullOptions): Promise<Uint8Array>;
-  /** The manifest or index that a reference points at, as the registry has it. */
+  /** The manifest or index that a reference points at, as stored in the registry. */
   manifest(reference: string, options?: PullOptions): Promise<Record<string, unknown>>;
-  /** The digest that a tag points at, without fetching what is behind it. */
+  /** The digest that a tag points at, without fetching the content. */
   digestOf(reference: string, options?: PullOptions): Promise<string>;
 }

@@ -1,6 +1,6 @@
 /**
  * TOML 1.0 as far as registries.conf uses it: tables, arrays of tables, dotted and quoted keys, strings on one line, booleans,
- * integers, arrays, inline tables. What is beyond (dates, floats, strings over several lines) is refused with its line.
+ * integers, arrays, inline tables. Anything else (dates, floats, multi-line strings) is rejected with its line.
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
@@ -20,7 +20,7 @@ const escapes: Readonly<Record<string, string>> = {
   '\\': '\\',
 };
 
-/** @throws {RampartError} `INPUT`, with the line. @param what - Where the text is from, for messages. */
+/** @throws {RampartError} `INPUT`, with the line. @param what - Where the text comes from, for messages. */
 export function parseToml(text: string, what: string): TomlTable {
   return new Parser(text, what).document();
 }
@@ -29,7 +29,7 @@ class Parser {
   readonly #text: string;
   readonly #what: string;
   #at = 0;
-  /** Tables that were named by a header: a second header of the same is a fault. */
+  /** Tables that were defined by a header: a second header for the same table is an error. */
   readonly #named = new Set<TomlTable>();
 
   constructor(text: string, what: string) {
@@ -73,7 +73,7 @@ class Parser {
     return table;
   }
 
-  /** The table behind dotted keys; of an array of tables, its last. */
+  /** The table of dotted keys; for an array of tables, its last. */
   #descend(from: TomlTable, keys: readonly string[], where: string): TomlTable {
     let table = from;
     for (const key of keys) {

@@ -22,7 +22,7 @@ const parts: Readonly<Record<string, Clean>> = {
     return await removeIptablesLeftovers(namespace, undefined, signal);
   },
   // What `--network-policy-established cut` has created, whatever the backend.
-  'cut connections': async () => {
+  'connections that were cut': async () => {
     const { Nftables } = await import('../../shared/netlink/nftables.ts');
     const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
     using nft = new Nftables();

@@ -1,8 +1,8 @@
 /**
- * The resources of the policy-audit guard: Kubewarden's policies and PolicyServer, so that what is written for it works
+ * The resources of the policy-audit guard: Kubewarden's policies and PolicyServer, so that manifests written for it work
  * unchanged.
  *
- * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
+ * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */
 import type {
   V1ValidatingAdmissionPolicy,
@@ -139,7 +139,7 @@ export const kubewardenTypes = [
   admissionPolicyGroupType,
 ] as const;
 
-/** As an object of any of them is read where the kind does not matter. */
+/** The type for any of them, where the kind does not matter. */
 export interface AnyKubewardenPolicy extends KubeObject {
   readonly spec: ClusterAdmissionPolicy['spec'] | ClusterAdmissionPolicyGroup['spec'];
   readonly status?: {
@@ -152,7 +152,7 @@ export interface AnyKubewardenPolicy extends KubeObject {
 export type ValidatingAdmissionPolicy = KubeKind<V1ValidatingAdmissionPolicy>;
 export type ValidatingAdmissionPolicyBinding = KubeKind<V1ValidatingAdmissionPolicyBinding>;
 
-/** Of Kubernetes itself: it is served wherever there is an API server of 1.30 or later. */
+/** Of Kubernetes itself: served by API servers of 1.30 or later. */
 export const validatingAdmissionPolicies: ResourceType<ValidatingAdmissionPolicy> = {
   group: 'admissionregistration.k8s.io',
   version: 'v1',

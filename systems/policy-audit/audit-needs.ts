@@ -1,6 +1,6 @@
 /**
- * What commands need of the API. A scanner that goes on for ever waits for what is not there yet; nobody is to wait so for the end of
- * one scan.
+ * What commands need from the API. A scanner that runs forever waits for what does not exist yet; nobody should wait like that for
+ * a single scan.
  */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
@@ -10,7 +10,7 @@ import { policyGroup } from './api.ts';
 
 type Asked = Pick<GuardContext, 'client' | 'signal'>;
 
-/** @throws {RampartError} `UNSUPPORTED` for a kind that is not served; {KubeError} for one that may not be listed. */
+/** @throws {RampartError} `UNSUPPORTED` if a kind is not served; {KubeError} if it may not be listed. */
 export async function checkServed({ client, signal }: Asked, types: readonly ResourceType[]): Promise<void> {
   const check = async (type: ResourceType): Promise<void> => {
     try {
@@ -31,7 +31,7 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
   await Promise.all(types.map(check));
 }
 
-/** @throws {RampartError} `INPUT` where there is no such namespace */
+/** @throws {RampartError} `INPUT` if there is no such namespace */
 export async function checkNamespace({ client, signal }: Asked, name: string): Promise<void> {
   try {
     await client.get(namespaces, { name }, { signal });

@@ -1,4 +1,4 @@
-/** One scan from beginning to end, for `rampart audit`. */
+/** One complete scan, for `rampart audit`. */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { namespaces } from '../../shared/kube/object.ts';
 import { kubewardenTypes } from './api.ts';
@@ -27,9 +27,9 @@ export interface AuditOnce {
   readonly summary: PassSummary;
   /** By namespace, kind and name. */
   readonly reports: readonly AuditReport[];
-  /** Why policies could not be asked. */
+  /** Why policies could not be evaluated. */
   readonly problems: ReadonlyMap<string, string>;
-  /** Why namespaces ('' for what is in none) could not be audited, or their reports not be written. */
+  /** Why namespaces ('' for cluster-scoped objects) could not be audited, or their reports not written. */
   readonly unfinished: ReadonlyMap<string, string>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What the operator runs for this guard, once per cluster; in standalone it also decides what is admitted.
+ * What the operator runs for this guard, once per cluster; in standalone, it also decides on admission.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -35,7 +35,7 @@ export async function runPolicyAuditCluster(context: ClusterContext, values: Opt
   try {
     await context.lead((term) => work(term, context, options, metrics));
   } catch (error) {
-    // Nothing is admitted by policies then, which the state of the guard says; writes are not held up for ever.
+    // Policies do not decide on admission then, which the state of the guard reports; writes are not held up forever.
     if (error instanceof RampartError) context.admission?.giveUp(context.guard);
     throw error;
   }
@@ -102,7 +102,7 @@ async function work(
     door.use(admission.use(term.guard, own));
   };
   const serving = async (): Promise<void> => {
-    // In standalone the API asks in-process: there is nobody to make a Deployment for.
+    // In standalone, the API evaluates in-process: no Deployment is needed.
     if (admission !== undefined) return;
     const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
     await runPolicyServers(term, {

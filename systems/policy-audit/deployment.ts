@@ -1,4 +1,4 @@
-/** What deploy/ gives to this guard. After a change: node scripts/manifests.ts --write */
+/** The permissions that deploy/ grants this guard. After a change: node scripts/manifests.ts --write */
 import type { GuardRights } from '../../shared/guard/guard.ts';
 import { kubewardenTypes, policyGroup, policyServerType } from './api.ts';
 

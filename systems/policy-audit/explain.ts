@@ -1,4 +1,4 @@
-/** What each policy thinks of one object, and why it is not about it. */
+/** The result of each policy for one object, or why it does not apply. */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../shared/kube/object.ts';
@@ -16,17 +16,17 @@ import { type AuditReport, property, type ReportResult, reportTypes, resultOf } 
 import { auditTarget } from './scanner/audit-target.ts';
 import { type ServedKind, servedKinds } from './scanner/served-kinds.ts';
 
-/** What one policy says. */
+/** The result of one policy. */
 export interface Explanation {
   readonly policy: string;
   readonly isRelevant: boolean;
-  /** Why it is not about the object. */
+  /** Why it does not apply to the object. */
   readonly why?: string;
   readonly result?: ReportResult['result'];
   readonly message?: string;
   /** When it was evaluated, ms since 1970. */
   readonly evaluatedMs?: number;
-  /** Whether it was evaluated now, or its report says so. */
+  /** Whether it was evaluated now, or read from its report. */
   readonly from?: 'evaluation' | 'report';
 }
 
@@ -35,7 +35,7 @@ export interface Explained {
   readonly namespace: string;
   readonly name: string;
   readonly policies: readonly Explanation[];
-  /** Policies that cannot be asked, and why. */
+  /** Policies that cannot be evaluated, and why. */
   readonly problems: ReadonlyMap<string, string>;
 }
 
@@ -58,7 +58,7 @@ export interface ExplainRequest {
 }
 
 /**
- * @throws {RampartError} `INPUT` for a kind that is not served, `NOT_FOUND` for an object that is not there, `UNSUPPORTED` where policies
+ * @throws {RampartError} `INPUT` if the kind is not served, `NOT_FOUND` if the object does not exist, `UNSUPPORTED` if policies
  * are not served.
  */
 export async function explain(
@@ -160,7 +160,7 @@ function told(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: 
   };
 }
 
-/** What a report says of the object: its own, or one of its namespace. */
+/** What a report says about the object: its own, or one of its namespace. */
 async function reportOf(
   { client, signal }: GuardContext,
   namespace: string,

@@ -1,4 +1,4 @@
-/** The guard of what objects are like: what the rest of the program knows of it. */
+/** The descriptor of the policy audit guard: all that the rest of Rampart knows about it. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import {
   admissionPolicies,

@@ -1,11 +1,11 @@
-/** What is counted of policies. */
+/** The metrics of policies. */
 import type { MetricsRegistry } from '../../shared/guard/guard.ts';
 import type { AdmissionAnswer } from './admission/policy-admission.ts';
 import type { Policy } from './policies/policy.ts';
 import type { ReportResult } from './reports/report.ts';
 import type { PassSummary } from './scanner/audit-pass.ts';
 
-/** What a scan has to tell when it is asked. */
+/** What a scan provides for the metrics. */
 export interface ScanReadings {
   readonly objects: number;
   readonly failing: number;
@@ -17,11 +17,11 @@ export interface ScanReadings {
 
 const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, deletions: 0, missed: 0 };
 
-/** Registered once in a process; a term of the lease sets what it reads. */
+/** Registered once in a process; each term of the lease sets the source. */
 export class PolicyMetrics {
   readonly #evaluations = new Map<string, { readonly labels: Record<string, string>; value: number }>();
   readonly #admissions = new Map<string, { readonly labels: Record<string, string>; value: number }>();
-  /** Of the scanner that runs. */
+  /** Of the running scanner. */
   scan: () => ScanReadings = () => nothing;
   policies: () => number = () => 0;
   pass: () => PassSummary | undefined = () => undefined;
@@ -95,7 +95,7 @@ function add(
   counts: Map<string, { readonly labels: Record<string, string>; value: number }>,
   labels: Record<string, string>,
 ): void {
-  // No label has a space in it: they are words and ids of policies.
+  // No label contains a space: they are words and policy IDs.
   const key = Object.values(labels).join(' ');
   const found = counts.get(key);
   if (found === undefined) counts.set(key, { labels, value: 1 });

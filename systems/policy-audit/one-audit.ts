@@ -5,14 +5,14 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { type Clock, sleep, systemClock } from '../../shared/time/clock.ts';
 import type { ScannerOptions } from './scanner/scanner-options.ts';
 
-/** For so long what may pass by itself is tried again. An API server that is restarted is back by then. */
+/** How long transient failures are retried. A restarting API server is back by then. */
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 2000;
 
 /**
- * Gives up what the API refuses at once, and everything else that goes on failing.
+ * Gives up at once on what the API refuses, and later on everything else that keeps failing.
  *
- * @param unfinished told of what is given up, and why.
+ * @param unfinished receives what was given up, and why.
  */
 export function giveUpIn(
   unfinished: Map<string, string>,
@@ -29,16 +29,16 @@ export function giveUpIn(
   };
 }
 
-/** Of this request, however often it is made: not of one that came second, came too often, or met a server in trouble. */
+/** Errors of this request, however often it is repeated: not a conflict, rate limit, or server error. */
 function isRefusal(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
   return error.status >= 400 && error.status < 500 && ![404, 408, 409, 410, 429].includes(error.status);
 }
 
 /**
- * Looks whether the API answers, until the signal aborts.
+ * Checks whether the API responds, until the signal aborts.
  *
- * @throws {RampartError} `API_UNREACHABLE` once it has not answered for too long
+ * @throws {RampartError} `API_UNREACHABLE` once it has not responded for too long
  */
 export async function untilApiIsLost(
   { client, signal }: Pick<GuardContext, 'client' | 'signal'>,

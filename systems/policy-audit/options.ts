@@ -1,7 +1,7 @@
-/** What a user may say of this guard on the command line. */
+/** The command-line options of this guard. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
 
-/** As the command line gives them. */
+/** As given on the command line. */
 export interface PolicyAuditOptions {
   readonly auditInterval: number;
   readonly reports: 'all' | 'failures';
@@ -13,7 +13,7 @@ export interface PolicyAuditOptions {
   readonly sigstoreTrustConfig?: string;
   /** Default: that of the operator's Deployment. */
   readonly policyServerImage?: string;
-  /** Of standalone: where it keeps its data. */
+  /** In standalone: where it keeps its data. */
   readonly data?: string;
 }
 
@@ -24,7 +24,7 @@ export const defaultOptions: PolicyAuditOptions = {
   reportsBy: 'object',
 };
 
-/** Of each command that verifies signatures, named as in Kubewarden. */
+/** For each command that verifies signatures; named as in Kubewarden. */
 export const sigstoreTrustConfig = {
   flags: '--sigstore-trust-config <file>',
   description:

@@ -1,7 +1,7 @@
 /**
- * What Kubewarden's policies have in common, as schemas: fields, defaults and enums are those of its released definitions
- * (kubewarden-controller, api/policies/v1). What its webhook refuses is refused here by rules of the definition, so that it is
- * refused also where no webhook runs.
+ * The schemas that Kubewarden's policies have in common: fields, defaults and enums are those of its released definitions
+ * (kubewarden-controller, api/policies/v1). What its webhook rejects is rejected here by rules in the CRD, so that it is
+ * also rejected without the webhook.
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import { ageColumn, type PrinterColumn } from '../../shared/kube/crd/resource.ts';
@@ -20,7 +20,7 @@ import {
   string,
 } from '../../shared/kube/crd/schema.ts';
 
-/** Lists that rules look at are bounded: the API server estimates by it what a rule can cost. */
+/** Lists used by rules are bounded: the API server estimates the cost of a rule from it. */
 const MAX_RULES = 64;
 const MAX_NAMES = 128;
 const MAX_NAME = 253;

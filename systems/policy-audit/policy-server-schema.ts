@@ -1,4 +1,4 @@
-/** PolicyServer, as Kubewarden has it released. */
+/** PolicyServer, as in Kubewarden's release. */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import {
   anyObject,

@@ -125,7 +125,7 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     await until('the condition', async () => {
       const text = await machine.untilCondition('NotYetLoaded', '-n', 'shop', 'uprobensprogram', 'begins');
       return text.startsWith(
-        'Nothing to attach to: No container that runs on lab in a pod of namespace shop',
+        'Nothing to attach to: spec.containers selects no container on lab in a pod of namespace shop',
       );
     });
   });

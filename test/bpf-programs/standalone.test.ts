@@ -200,7 +200,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       );
     assert.deepEqual(machine.pinned(), []);
     assert.deepEqual(JSON.parse(machine.bpf('cleanup', '-o', 'json').stdout), { removed: [] });
-    assert.equal(machine.bpf('cleanup').stdout, 'There was nothing to remove.');
+    assert.equal(machine.bpf('cleanup').stdout, 'Nothing to remove.');
     assert.equal(machine.bpf('chain', 'seen0').code, 1);
     ip('link delete seen0');
   });
@@ -293,7 +293,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(known.status, 0, known.stderr);
     assert.equal(
       machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state).stdout,
-      'No eBPF programs of Rampart are in this kernel.',
+      'No eBPF programs of Rampart are loaded in this kernel.',
     );
   });
 });

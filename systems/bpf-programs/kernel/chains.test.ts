@@ -317,7 +317,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     try {
       const outcomes = await host.apply(wanted);
       assert.match(failed(outcomes, 'a', 'attach'), /Another XDP program.*left alone/);
-      assert.match(failed(outcomes, 't', 'attach'), /qdisc of the kind ingress/);
+      assert.match(failed(outcomes, 't', 'attach'), /has the qdisc ingress/);
       assert.match(execFileSync('ip', ['link', 'show', 'in0'], { encoding: 'utf8' }), /xdpgeneric/);
     } finally {
       execFileSync('ip', ['link', 'set', 'dev', 'in0', 'xdpgeneric', 'off']);

@@ -1,6 +1,6 @@
 /**
- * Policies that cannot work are refused when they are written: in a cluster the API server and the controller's webhook do so, here
- * there are neither.
+ * Rejects policies that cannot work when they are written: in a cluster, the API server and the controller's webhook do so; here
+ * there is neither.
  */
 import { isDeepStrictEqual } from 'node:util';
 
@@ -17,7 +17,7 @@ import {
 import { admissionPolicyFaults, policyFaults } from '../policies/faults.ts';
 
 /**
- * One that is stored already may be written with the spec that it has: its labels and finalizers can always be changed.
+ * A policy that is already stored may be written with an unchanged spec: its labels and finalizers can always be changed.
  *
  * @throws {ApiError} 422, with a cause for each field.
  */

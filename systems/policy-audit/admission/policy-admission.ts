@@ -1,4 +1,4 @@
-/** Policies, asked by the API server of this process: in place of webhooks, which it does not call. */
+/** Policies evaluated by the API server of this process, instead of webhooks, which it does not call. */
 import { apiErrors } from '../../../shared/apiserver/resources/api-error.ts';
 import { isObject, type JsonObject } from '../../../shared/apiserver/schema/json.ts';
 import type { Admission, AdmissionRequest, Changed } from '../../../shared/apiserver/verbs/admission.ts';
@@ -19,11 +19,11 @@ import {
 } from './refusal.ts';
 
 export interface PolicyAdmissionOptions {
-  /** Asked for each write. */
+  /** Evaluated for each write. */
   readonly policies: () => readonly OpenPolicy[];
-  /** Of a namespace; undefined where it is not there. */
+  /** Of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
-  /** Told of each answer, for metrics. */
+  /** Called with each answer, for metrics. */
   readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
 }
 
@@ -32,9 +32,9 @@ export type AdmissionAnswer = 'allowed' | 'error' | 'mutated' | 'rejected' | 'wo
 type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undefined];
 
 /**
- * Mutating policies are asked before an object is held to the rules of its kind, one after the other; the others after it, all at
- * once. Not asked are they about what Rampart itself keeps in its namespace and about pods that mirror the machine: those run
- * already, and an audit tells of them.
+ * Mutating policies are evaluated before an object is validated, one after the other; the others after that, all at
+ * once. They are not evaluated for what Rampart itself keeps in its namespace and for pods that mirror the machine: those run
+ * already, and an audit reports them.
  */
 export class PolicyAdmission implements Admission {
   readonly #options: PolicyAdmissionOptions;
@@ -75,7 +75,7 @@ export class PolicyAdmission implements Admission {
     const found: (readonly [OpenPolicy, KindVersion])[] = [];
     let target: MatchTarget | undefined;
     for (const open of this.#options.policies()) {
-      // Deletions and what is refused anyway: a mutating policy can refuse, too.
+      // Deletions and refusals: a mutating policy can refuse, too.
       if (open.policy.isMutating !== isMutating) continue;
       target ??= this.#target(request, objects);
       const shown = matchPolicy(open.policy, target);
@@ -148,11 +148,11 @@ export class PolicyAdmission implements Admission {
         refusals.push(error);
       }
     }
-    // As an API server does: one of them answers. Always the same one, by the name of the policy.
+    // As an API server does: one of them answers. It is always the same one, by the name of the policy.
     if (refusals.length > 0) throw refusals[0];
   }
 
-  /** @throws {ApiError} where it refuses. */
+  /** @throws {ApiError} if it refuses. */
   #decide(policy: Policy, request: AdmissionRequest, judgement: Judgement): void {
     const { onAnswer } = this.#options;
     const { operation, resource, name, warnings } = request;
@@ -179,7 +179,7 @@ export class PolicyAdmission implements Admission {
       : admissionPolicyRefusal(resource, name, policy, verdict);
   }
 
-  /** Undefined: it was not to be had in time, and does not mind. @throws {ApiError} where it does. */
+  /** Undefined: it did not answer in time, and may be ignored. @throws {ApiError} if it may not. */
   async #ask(
     open: OpenPolicy,
     request: AdmissionRequest,

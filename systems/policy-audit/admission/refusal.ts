@@ -7,7 +7,7 @@ import type { Resource } from '../../../shared/apiserver/resources/resource.ts';
 import type { Verdict } from '../engine/evaluator.ts';
 import type { Policy } from '../policies/policy.ts';
 
-/** What a policy that refuses is called as a webhook. */
+/** The name of a refusing policy as a webhook. */
 export function webhookName({ id }: Pick<Policy, 'id'>): string {
   return `${id}.kubewarden.admission`;
 }
@@ -24,7 +24,7 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
     message: text,
     field,
   }));
-  // The policy's own message stays readable where the user has replaced it.
+  // The policy's own message stays readable if the user has replaced it.
   if (own !== undefined && message !== '') shown.push({ reason: '', message, field: '' });
   return new ApiError({
     code: code < 400 ? 400 : code,
@@ -35,7 +35,7 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   });
 }
 
-/** It could not be asked in time, and its failurePolicy is Fail. */
+/** It could not be evaluated in time, and its failurePolicy is Fail. */
 export function webhookFailure(policy: Policy, why: string): ApiError {
   return apiErrors.internal(`failed calling webhook "${webhookName(policy)}": ${why}`);
 }
@@ -59,7 +59,7 @@ export function admissionPolicyRefusal(
   return new ApiError({ ...status, reason, code: codes[reason] ?? 422 });
 }
 
-/** What a client is warned of in place of a refusal. */
+/** The warning that a client gets instead of a refusal. */
 export function admissionPolicyWarning(policy: Policy, message: string): string {
   return `Validation failed for ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}': ${message}`;
 }

@@ -1,11 +1,11 @@
-/** Which image policy servers run: the one that the operator has. */
+/** The image of policy servers: that of the operator. */
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { deploymentType } from './server-objects.ts';
 
-/** As deploy/base names it. */
+/** As named in deploy/base. */
 const operator = { namespace: systemNamespace, name: 'rampart-operator', container: 'operator' };
 
 interface Deployment {
@@ -16,7 +16,7 @@ interface Deployment {
   };
 }
 
-/** @throws {RampartError} `INPUT` where there is no such Deployment. */
+/** @throws {RampartError} `INPUT` if there is no such Deployment. */
 export async function imageOfOperator(client: KubeClient, signal: AbortSignal): Promise<string> {
   const { namespace, name, container } = operator;
   let found: Deployment | undefined;

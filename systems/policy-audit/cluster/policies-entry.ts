@@ -1,12 +1,12 @@
 /**
- * Policies as `policies.yml` of a policy server has them: the other way round than server/policies-file.ts reads it.
+ * Writes policies as `policies.yml` of a policy server: the inverse of server/policies-file.ts.
  */
 import type { ModuleProgram } from '../engine/program.ts';
 import type { Policy } from '../policies/policy.ts';
 
 /**
- * @param capabilities - What namespaced policies may call of the host. Undefined: everything.
- * @returns JSON, which is YAML; in the order of the IDs, so that the same policies are the same text
+ * @param capabilities - The host capabilities of namespaced policies. Undefined: everything.
+ * @returns JSON, which is YAML; sorted by ID, so that the same policies give the same text
  */
 export function policiesFileOf(
   policies: readonly Policy[],

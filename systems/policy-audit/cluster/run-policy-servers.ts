@@ -1,6 +1,6 @@
 /**
- * Runs Kubewarden's PolicyServers in a cluster: for each a Deployment with its Service, ConfigMap and certificate; for each of its
- * policies the webhook that asks it, once the server has it, and the status that says so.
+ * Runs Kubewarden's PolicyServers in a cluster: for each, a Deployment with its Service, ConfigMap and certificate; for each of its
+ * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
  */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
@@ -39,9 +39,9 @@ import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 export interface PolicyServersOptions {
   /** Where the servers run. */
   readonly namespace: string;
-  /** Of Rampart; asked where there is a PolicyServer. */
+  /** Of Rampart; called if there is a PolicyServer. */
   readonly image: (signal: AbortSignal) => Promise<string>;
-  /** What came of opening the policies in this process. Without it, what their modules say of settings is not known. */
+  /** The outcome of opening the policies in this process. Without it, what their modules say about settings is unknown. */
   readonly trials?: Pick<PolicySet, 'onTried' | 'refusal'>;
   /** For tests. Default: the clock of the machine. */
   readonly now?: () => Date;
@@ -50,10 +50,10 @@ export interface PolicyServersOptions {
 const fieldManager = 'rampart-policy-servers';
 const finalizer = 'kubewarden.io/finalizer';
 const authorityName = 'policy-server-root-ca';
-/** How often certificates are looked at, and what somebody changed by hand is put right. */
+/** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
 
-/** Runs until the signal of the context aborts. What it makes stays: servers go on without the operator. */
+/** Runs until the signal of the context aborts. What it creates stays: servers keep running without the operator. */
 export async function runPolicyServers(context: GuardContext, options: PolicyServersOptions): Promise<void> {
   const { signal, logger, metrics } = context;
   const servers = new PolicyServers(context, options);
@@ -95,7 +95,7 @@ class PolicyServers {
     );
   }
 
-  /** @returns false where it is to end before */
+  /** @returns false if it must end first */
   async synced(signal: AbortSignal): Promise<boolean> {
     const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
     await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
@@ -125,7 +125,7 @@ class PolicyServers {
     }
   }
 
-  /** Servers whose webhooks are there: also those that went while nobody looked. */
+  /** Servers whose webhooks exist: including those deleted while nobody was watching. */
   async leftBehind(): Promise<Set<string>> {
     const names = new Set<string>();
     for (const type of [validatingType, mutatingType]) {
@@ -138,7 +138,7 @@ class PolicyServers {
     const server = this.#servers.get(name);
     const policies = this.#policiesOf(name);
     if (server === undefined || isDeleting(server)) {
-      // First the webhooks: one whose server is gone would refuse whatever it is asked about.
+      // First the webhooks: one whose server is gone would refuse everything that it is called for.
       await this.#removeWebhooks(name, new Set(), signal);
       for (const { object, type } of policies)
         await this.#tell(type, object, withoutServer(object, name), signal);
@@ -164,7 +164,7 @@ class PolicyServers {
     const runnable = policies.flatMap(({ policy }) => policy ?? []);
     const policiesFile = policiesFileOf(runnable, server.spec.namespacedPoliciesCapabilities);
     const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
-    // What the cache has may be from before this.
+    // The cache may be older than this.
     if (!isRolledOut(await this.#applyParts(server, parts, signal))) {
       await this.#whileRollingOut(policies, signal);
       await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
@@ -173,7 +173,7 @@ class PolicyServers {
     const service = serviceReference(server, namespace);
     for (const { object, policy, type, problem, isTried } of policies) {
       if (!isTried) {
-        // Of one that is asked already nothing changes until it is known.
+        // A policy that is already active does not change until the outcome is known.
         if (object.status?.policyStatus !== 'active')
           await this.#tell(
             type,
@@ -195,7 +195,7 @@ class PolicyServers {
       await this.#apply(webhook.type, webhook.object, signal);
       await this.#tell(type, object, activeStatus(object), signal);
     }
-    // One that cannot run is asked as it was before: without its webhook all would be let through.
+    // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
     const kept = policies.map(({ id, policy, problem, isTried }) =>
       policy === undefined || problem !== '' || !isTried ? id : `${id} ${policy.isMutating}`,
     );
@@ -203,7 +203,7 @@ class PolicyServers {
     return requeueAfter(RESYNC_MS);
   }
 
-  /** Writes what a server needs, and in its status how that went. @returns the Deployment */
+  /** Writes what a server needs, and reports the outcome in its status. @returns the Deployment */
   async #applyParts(
     server: PolicyServer,
     parts: readonly Wanted[],
@@ -270,7 +270,7 @@ class PolicyServers {
     );
   }
 
-  /** Those that were asked before go on being asked, by the pods from before; the others wait. */
+  /** Active policies stay active on the previous pods; the others wait. */
   async #whileRollingOut(policies: readonly Scheduled[], signal: AbortSignal): Promise<void> {
     for (const { object, type, problem } of policies) {
       if (object.status?.policyStatus === 'active' && problem === '') continue;
@@ -300,7 +300,7 @@ class PolicyServers {
     );
   }
 
-  /** @param keep - IDs, or IDs with whether they mutate, of those that stay. */
+  /** @param keep - IDs of those that stay, or IDs with whether they mutate. */
   async #removeWebhooks(server: string, keep: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     for (const type of [validatingType, mutatingType]) {
       for (const { metadata } of await this.#webhooks(type, server)) {
@@ -392,11 +392,11 @@ interface Scheduled {
   readonly id: string;
   readonly type: ResourceType;
   readonly object: AnyKubewardenPolicy;
-  /** Undefined where it cannot be read. */
+  /** Undefined if it cannot be read. */
   readonly policy: Policy | undefined;
-  /** Why it cannot run as it is; '' where it can. */
+  /** Why it cannot run as it is; '' if it can. */
   readonly problem: string;
-  /** Whether it is known what its module says of its settings. */
+  /** Whether it is known what its module says about its settings. */
   readonly isTried: boolean;
 }
 

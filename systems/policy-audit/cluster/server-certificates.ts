@@ -1,7 +1,7 @@
 /**
- * The certificates of policy servers: an authority for all of them, kept in a Secret, and one for each server. Each is replaced when
- * two thirds of its time are over; an authority that was replaced is trusted until its own end, so that servers whose certificate it
- * signed go on being trusted while they get a new one. Pure.
+ * The certificates of policy servers: one authority for all of them, stored in a Secret, and a certificate for each server. Each
+ * is replaced when two thirds of its lifetime are over; a replaced authority is trusted until it expires, so that servers whose
+ * certificate it signed are still trusted while they get a new one. Pure.
  */
 import { X509Certificate } from 'node:crypto';
 
@@ -12,16 +12,16 @@ import {
 } from '../../../shared/apiserver/access/certificate.ts';
 
 export interface Authority extends KeyAndCertificate {
-  /** PEM: the one before, as long as it is valid. */
+  /** PEM: the previous one, as long as it is valid. */
   readonly before: string | undefined;
 }
 
 const authorityDays = 3650;
 const serverDays = 365;
-/** Replaced when less than this share is left. */
+/** Replaced when less than this share of the lifetime is left. */
 const shareLeft = 1 / 3;
 
-/** The one that was kept, unless it has to be replaced. What cannot be read is replaced, too. */
+/** The stored one, unless it must be replaced. An unreadable one is replaced, too. */
 export function currentAuthority(kept: Partial<Authority> | undefined, now: Date): Authority {
   const { key, cert, before } = kept ?? {};
   const stillBefore = before !== undefined && leftOf(before, now) > 0 ? before : undefined;
@@ -31,12 +31,12 @@ export function currentAuthority(kept: Partial<Authority> | undefined, now: Date
   return { ...made, before: cert !== undefined && leftOf(cert, now) > 0 ? cert : stillBefore };
 }
 
-/** PEM: what webhooks are to trust. */
+/** PEM: the authorities that webhooks should trust. */
 export function trusted({ cert, before = '' }: Authority): string {
   return before === '' ? cert : `${cert.trimEnd()}\n${before}`;
 }
 
-/** The one that was kept, unless it is near its end, for others than these hosts, or of an authority that is not trusted. */
+/** The stored one, unless it expires soon, is for other hosts, or is from an untrusted authority. */
 export function currentCertificate(
   kept: Partial<KeyAndCertificate> | undefined,
   {
@@ -71,7 +71,7 @@ function isUsable(
   }
 }
 
-/** What share of its time is left; below 0 where it is over, or cannot be read. */
+/** The share of its lifetime that is left; below 0 if it has expired or cannot be read. */
 function leftOf(cert: string, now: Date): number {
   try {
     const { validFromDate, validToDate } = new X509Certificate(cert);

@@ -1,5 +1,5 @@
 /**
- * What the operator makes for a PolicyServer, as it is to be. Names and labels are Kubewarden's, so that what looks for them finds
+ * The desired objects that the operator creates for a PolicyServer. Names and labels are Kubewarden's, so that tools find
  * them: its audit scanner finds the Service by `app.kubernetes.io/instance`. Pure.
  */
 import { hash } from 'node:crypto';
@@ -9,7 +9,7 @@ import { sourcesDocument } from '../modules/sources.ts';
 import type { PolicyServer } from '../api.ts';
 import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
 
-/** An object to be applied, and of which resource it is. */
+/** An object to apply, and its resource. */
 export interface Wanted {
   readonly type: ResourceType;
   readonly object: KubeObject;
@@ -49,19 +49,19 @@ export const budgetType: ResourceType = {
 export interface ServerParts {
   readonly server: PolicyServer;
   readonly namespace: string;
-  /** As policies-entry.ts writes it. */
+  /** As written by policies-entry.ts. */
   readonly policiesFile: string;
   readonly certificate: KeyAndCertificate;
-  /** Of Rampart: in place of the image of Kubewarden's own server. */
+  /** Of Rampart: replaces the image of Kubewarden's own server. */
   readonly image: string;
 }
 
-/** Of everything that a PolicyServer has: `policy-server-default`. */
+/** The name of everything that belongs to a PolicyServer: `policy-server-default`. */
 export function serverName({ metadata }: PolicyServer): string {
   return `policy-server-${metadata.name ?? ''}`;
 }
 
-/** Of its Service, as the API server calls it, and others. */
+/** The host names of its Service, for the API server and others. */
 export function serverHosts(server: PolicyServer, namespace: string): string[] {
   const name = serverName(server);
   return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, `${name}.${namespace}`];
@@ -79,7 +79,7 @@ export function serverObjects(parts: ServerParts): Wanted[] {
     'policies.yml': policiesFile,
     'sources.yml': JSON.stringify(sourcesDocument(server.spec)),
   };
-  // A change of policies makes new pods, which are ready when they have loaded them: only so it is known when a policy is asked.
+  // A change of policies creates new pods, which are ready once they have loaded them: only thus is it known when a policy is active.
   const version = hash('sha256', JSON.stringify(configuration)).slice(0, 32);
   const { minAvailable, maxUnavailable } = server.spec;
   return [
@@ -125,7 +125,7 @@ export function serverObjects(parts: ServerParts): Wanted[] {
   ];
 }
 
-/** Whether the pods that there are have what the Deployment says. */
+/** Whether the existing pods match the Deployment. */
 export function isRolledOut(deployment: KubeObject): boolean {
   const { spec, status } = deployment as KubeObject & {
     readonly spec?: { readonly replicas?: number };
@@ -214,7 +214,7 @@ function containerOf({ server, image }: ServerParts): object {
     name: serverName(server),
     image: upstreamImage.test(spec.image) ? image : spec.image,
     args: ['policy-server'],
-    // What the user gives comes after, and wins.
+    // What the user gives comes last, and wins.
     env: [...environmentOf(server), ...(spec.env ?? [])],
     ports: [
       { name: 'policy-server', containerPort: servingPort },
@@ -261,7 +261,7 @@ function environmentOf({ spec }: PolicyServer): object[] {
     KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
     KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
     KUBEWARDEN_ENABLE_METRICS: 'true',
-    // One that cannot run is not to keep the others from being asked.
+    // One that cannot run must not stop the others.
     KUBEWARDEN_CONTINUE_ON_ERRORS: 'true',
     ...(spec.verificationConfig !== undefined && {
       KUBEWARDEN_VERIFICATION_CONFIG_PATH: '/verification/verification-config',

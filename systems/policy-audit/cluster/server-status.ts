@@ -16,7 +16,7 @@ const conditionTypes: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The conditions after a part has been written, or could not be; the same list where they say so already.
+ * The conditions after a part has been written, or could not be; the same list if nothing changes.
  *
  * @param problem - Why it could not.
  */

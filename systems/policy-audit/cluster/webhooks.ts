@@ -1,5 +1,5 @@
 /**
- * The webhook that asks a policy, as the API server is told of it: one configuration for each policy, under the policy's ID. Pure.
+ * The webhook that calls a policy: one webhook configuration for each policy, named by the policy's ID. Pure.
  */
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
@@ -29,9 +29,9 @@ export interface WebhookParts {
   readonly policy: Policy;
   /** Of the policy server. */
   readonly service: object;
-  /** PEM: those that may have signed its certificate. */
+  /** PEM: the authorities that may have signed its certificate. */
   readonly authorities: string;
-  /** Where the server itself is: no policy of the cluster is asked about it, so that it can always be mended. */
+  /** The namespace of the server itself: no policy of the cluster applies there, so that it can always be repaired. */
   readonly systemNamespace: string;
 }
 
@@ -58,7 +58,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
     ),
     objectSelector: spec['objectSelector'] ?? {},
     ...(policy.matchConditions.length > 0 && { matchConditions: policy.matchConditions }),
-    // Of an object that another webhook has changed since, it is asked again.
+    // Called again for an object that another webhook has changed since.
     ...(policy.isMutating && { reinvocationPolicy: 'Never' }),
   };
   const configuration: KubeObject = {

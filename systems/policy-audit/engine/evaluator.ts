@@ -1,12 +1,12 @@
 /**
- * The one call of the engine: a policy with its settings and a request give a verdict. Each runtime (`cel`, `wapc`, `opa`,
- * `gatekeeper`, `wasi`) is a folder beside this file, and all are run by one suite (evaluator.suite.fixture.ts).
+ * The interface of the engine: a policy with its settings evaluates a request to a verdict. Each runtime (`cel`, `wapc`, `opa`,
+ * `gatekeeper`, `wasi`) is a folder beside this file, and all pass one suite (evaluator.suite.fixture.ts).
  */
 
-/** JSON as it was decoded. Integers beyond 2^53 and those that CEL reads are made `bigint` by who needs them, not here. */
+/** Decoded JSON. Integers beyond 2^53 and those that CEL reads are converted to `bigint` by their users, not here. */
 export type JsonObject = Record<string, unknown>;
 
-/** What a policy is told of one write, or of one object that is there: `request` of an AdmissionReview of admission.k8s.io/v1. */
+/** The input of a policy for one write, or for one existing object: `request` of an AdmissionReview of admission.k8s.io/v1. */
 export interface PolicyRequest extends JsonObject {
   readonly uid: string;
   readonly operation: 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
@@ -34,25 +34,25 @@ export interface GroupVersionResource {
   readonly resource: string;
 }
 
-/** What a policy says. */
+/** The result of a policy. */
 export interface Verdict {
   readonly allowed: boolean;
   readonly message?: string;
   /** As an HTTP status: 400, 403, 500. Undefined: the caller's default. */
   readonly code?: number;
-  /** As metav1.Status has it: `Invalid`, `Forbidden`. */
+  /** As in metav1.Status: `Invalid`, `Forbidden`. */
   readonly reason?: string;
-  /** The whole object as a mutating policy wants it. Only where it differs. */
+  /** The entire object as a mutating policy wants it. Only if it differs. */
   readonly mutated?: JsonObject;
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
-  /** Of a group: why each member refused, or could not be asked. */
+  /** Of a group: why each member refused, or could not be evaluated. */
   readonly causes?: readonly { readonly field: string; readonly message: string }[];
-  /** What it asked the world for, where it asked. The verdict holds as long as these are as they were. */
+  /** What it requested from outside, if anything. The verdict holds as long as these are unchanged. */
   readonly asked?: readonly AskedOfCluster[];
 }
 
-/** Something whose changes nobody tells of has a kind, too: that of a SubjectAccessReview, or the name of the host call. */
+/** Something whose changes are not reported has a kind, too: that of a SubjectAccessReview, or the name of the host call. */
 export interface AskedOfCluster {
   readonly apiVersion: string;
   readonly kind: string;
@@ -76,7 +76,7 @@ export interface EvaluateOptions {
 }
 
 /**
- * A policy with its settings, ready to be asked; by many at once. Whoever opens one disposes it: evaluations that run end
+ * A policy with its settings, ready for concurrent evaluations. Whoever opens one disposes it: running evaluations end
  * with an {@link EvaluationError} then.
  *
  * @example
@@ -86,21 +86,21 @@ export interface EvaluateOptions {
  */
 export interface Evaluator extends AsyncDisposable {
   readonly runtime: RuntimeName;
-  /** What the policy itself says of its settings; valid where it does not look at them. @throws {EvaluationError} */
+  /** What the policy itself says about its settings; valid if it does not check them. @throws {EvaluationError} */
   validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict>;
-  /** @throws {EvaluationError} where there is no verdict: it ran too long, trapped, answered garbage. */
+  /** @throws {EvaluationError} if there is no verdict: it ran too long, trapped, or returned garbage. */
   evaluate(request: PolicyRequest, options?: EvaluateOptions): Promise<Verdict>;
 }
 
-/** Why there is no verdict. The server answers it as HTTP 200, allowed=false, code 500; the scanner as `error`. */
+/** Why there is no verdict. The server responds with HTTP 200, allowed=false, code 500; the scanner reports `error`. */
 export class EvaluationError extends Error {
   readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap';
-  /** What was asked for before it came to this: as that of a verdict. */
+  /** What was requested before the error: as in a verdict. */
   asked: readonly AskedOfCluster[] = [];
 
   constructor(why: EvaluationError['why'], message: string, options?: ErrorOptions) {
     const depth = Error.stackTraceLimit;
-    // A stack takes longer to make than most expressions to run, and says nothing about them.
+    // Capturing a stack takes longer than most expressions run, and says nothing about them.
     if (why === 'expression') Error.stackTraceLimit = 0;
     super(message, options);
     Error.stackTraceLimit = depth;
@@ -110,15 +110,15 @@ export class EvaluationError extends Error {
 }
 
 /**
- * What a policy may ask of the world while it runs. Capabilities are checked here, not in the runtimes.
+ * What a policy may request from outside while it runs. Capabilities are checked here, not in the runtimes.
  *
  * @example
  * const answer = await hostCalls.call({ binding: 'kubewarden', namespace: 'kubernetes', operation: 'get_resource' }, payload);
  */
 export interface HostCalls {
   /**
-   * @returns the answer as the guest is to get it, JSON in UTF-8.
-   * @throws {Error} whose message the guest is given: not granted, not known, failed.
+   * @returns the answer for the guest: JSON in UTF-8.
+   * @throws {Error} whose message is passed to the guest: not granted, unknown, failed.
    */
   call(operation: HostOperation, payload: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
 }

@@ -1,5 +1,5 @@
 /**
- * What runs a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for WebAssembly, both under the
+ * Opens what runs a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for WebAssembly, both under the
  * expression of a group.
  */
 import type { CredentialsSource } from '../../../shared/oci/registry.ts';
@@ -22,28 +22,28 @@ import type { PolicyPool } from './wasm/pool.ts';
 
 export interface OpenEvaluatorOptions {
   readonly modules: Pick<Modules, 'fetch'>;
-  /** What a policy may ask of the world that may read these kinds; of a group, each member's. */
+  /** The host calls of a policy that may read these kinds; in a group, of each member. */
   readonly hostCalls: (allowed: readonly ContextAwareResource[], program?: ModuleProgram) => HostCalls;
   /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
   readonly cluster?: ClusterReader;
   readonly pullSecret?: CredentialsSource | undefined;
   readonly limits?: WasmLimits;
-  /** Where the threads of WebAssembly come from. Default: one pool for all of the process. */
+  /** The pool of threads for WebAssembly. Default: one pool for the entire process. */
   readonly pool?: PolicyPool;
   /** Of the opening. */
   readonly signal?: AbortSignal;
 }
 
-/** A policy that can be asked, and the code that it runs. */
+/** A policy that can be evaluated, and the code that it runs. */
 export interface OpenedEvaluator extends Evaluator {
-  /** Digests of the modules, by member of a group, else by ''. Without those that the engine runs itself. */
+  /** Digests of the modules, by member of a group, otherwise by ''. Without those that the engine runs itself. */
   readonly digests: ReadonlyMap<string, string>;
 }
 
 /**
- * Opens a policy. Settings that it refuses open as well: `validateSettings` says so. Whoever opens it disposes it.
+ * Opens a policy. Settings that it rejects can be opened, too: `validateSettings` says so. Whoever opens it disposes it.
  *
- * @throws {RampartError} as `Modules.fetch`; `INPUT` for a module that is no policy
+ * @throws {RampartError} as `Modules.fetch`; `INPUT` if a module is not a policy
  * @throws {EvaluationError} `memory`
  * @example
  * await using policy = await openEvaluator(program, { modules, hostCalls: () => hostCalls, signal });
@@ -65,7 +65,7 @@ export async function openEvaluator(
     if (digest !== undefined) digests.set('', digest);
     return new Opened(evaluator, digests, program.deadlineMs);
   }
-  // What is open already is closed when another member cannot be opened.
+  // What is already open is closed if another member cannot be opened.
   await using opened = new AsyncDisposableStack();
   const members = new Map<string, Evaluator>();
   const mutating = new Set<string>();
@@ -109,7 +109,7 @@ async function openModule(
   return { evaluator, digest, mutates: readPolicyMetadata(bytes)?.mutating === true };
 }
 
-/** With what is known of its opening; and with the time that the policy gives itself, where its caller gives more. */
+/** With what is known from opening it, and with the time limit of the policy itself, if its caller's is longer. */
 class Opened implements OpenedEvaluator {
   readonly runtime: Evaluator['runtime'];
   readonly digests: ReadonlyMap<string, string>;

@@ -1,7 +1,7 @@
-/** What runs for a policy, whichever kind of resource or file names it. */
+/** The program of a policy, whatever resource or file it comes from. */
 import type { AskedOfCluster } from './evaluator.ts';
 
-/** A kind that a policy may ask the cluster for. */
+/** A kind that a policy may query. */
 export type ContextAwareResource = Pick<AskedOfCluster, 'apiVersion' | 'kind'>;
 
 /** A module with its settings. */
@@ -11,19 +11,19 @@ export interface ModuleProgram {
   readonly module: string;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly contextAware: readonly ContextAwareResource[];
-  /** What it may call of the host: `oci/*`. Undefined: everything. */
+  /** The host capabilities that it may use: `oci/*`. Undefined: everything. */
   readonly hostCapabilities?: readonly string[] | undefined;
   /** Undefined: the default of the runtime. */
   readonly deadlineMs: number | undefined;
 }
 
-/** CEL as a ValidatingAdmissionPolicy has it. */
+/** CEL, as in a ValidatingAdmissionPolicy. */
 export interface ExpressionProgram {
   readonly type: 'expressions';
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** Several modules under one expression. */
+/** Several modules combined by one expression. */
 export interface GroupProgram {
   readonly type: 'group';
   readonly expression: string;
@@ -34,7 +34,7 @@ export interface GroupProgram {
 export type PolicyProgram = ExpressionProgram | GroupProgram | ModuleProgram;
 
 /**
- * Whether a module is `cel-policy`, whichever registry it is said to come from: what it takes as settings our own engine runs.
+ * Whether a module is `cel-policy`, whatever its registry: our own engine runs its settings.
  *
  * @example
  * isCelModule('registry://registry.example/policies/cel-policy:v1.0.0'); // true

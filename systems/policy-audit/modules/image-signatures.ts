@@ -1,5 +1,5 @@
 /**
- * `oci/v1/verify` and `oci/v2/verify`: what a policy wants to know of the signatures of an image, with the payloads of Kubewarden's
+ * `oci/v1/verify` and `oci/v2/verify`: verification of the signatures of an image for a policy, with the payloads of Kubewarden's
  * SDKs.
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
@@ -11,7 +11,7 @@ import type { Modules } from './modules.ts';
 import { verifySignatures } from './signatures.ts';
 import { parseVerification, type Verification } from './verification.ts';
 
-/** By the names that v2 has in `type`, and v1 as its only key. */
+/** By the names that v2 has in `type`, and v1 as the only key. */
 const kinds = [
   'SigstorePubKeyVerify',
   'SigstoreKeylessVerify',
@@ -21,7 +21,7 @@ const kinds = [
 ];
 
 /**
- * Verifies by public keys and, where there is a trust root, without. What trusts a certificate is refused.
+ * Verifies with public keys and, with a trust root, keyless. Verification with a certificate is refused.
  *
  * @param modules - Images have the sources, authorities and trust root of modules.
  */
@@ -69,11 +69,11 @@ function wantedOf(input: JsonObject): Wanted {
   }
   const annotations = annotationsOf(fields['annotations'] ?? undefined);
   const allOf = requirementsOf(kind, fields).map((one) => ({ ...one, annotations }));
-  // All have to have signed it, as in Kubewarden.
+  // All of them must have signed it, as in Kubewarden.
   return { image, verification: parseVerification({ apiVersion: 'v1', allOf }, 'the payload') };
 }
 
-/** As verification.yml has them. */
+/** As in verification.yml. */
 function requirementsOf(kind: string, fields: JsonObject): object[] {
   const list = (name: string): unknown[] => {
     const value = fields[name];
@@ -98,7 +98,7 @@ function requirementsOf(kind: string, fields: JsonObject): object[] {
   }
 }
 
-/** A mapping, as the SDKs send it, or a list of `key` and `value`, as the specification has it. */
+/** A mapping, as the SDKs send it, or a list of `key` and `value`, as specified. */
 function annotationsOf(value: unknown): unknown {
   if (!Array.isArray(value)) return value;
   return Object.fromEntries(

@@ -1,5 +1,5 @@
 /**
- * Signatures without keys: by a certificate that a Sigstore instance issued to an identity for some minutes, and that its log saw in
+ * Keyless signatures: made with a certificate that a Sigstore instance issued to an identity for some minutes, and that its log recorded in
  * those minutes. Sigstore's own library verifies them. It is loaded only when a rule needs it.
  */
 import { createHash, X509Certificate } from 'node:crypto';
@@ -14,7 +14,7 @@ import type { KeylessRequirement } from './verification.ts';
 
 const CODE_SIGNING = '1.3.6.1.5.5.7.3.3';
 
-/** A signature as cosign leaves it; what is not an annotation of its layer is undefined. */
+/** A signature as stored by cosign; what is not among the annotations of its layer is undefined. */
 export interface KeylessSignature {
   readonly payload: Uint8Array;
   readonly signature: Uint8Array;
@@ -24,7 +24,7 @@ export interface KeylessSignature {
   readonly bundle: string | undefined;
 }
 
-/** Who signed, as the certificate says. */
+/** The signer, according to the certificate. */
 export interface Signer {
   readonly issuer: string;
   readonly subject: string;
@@ -36,7 +36,7 @@ export interface Untrusted {
   readonly why: string;
 }
 
-/** What cosign writes as the annotation `dev.sigstore.cosign/bundle`. */
+/** The value of cosign's annotation `dev.sigstore.cosign/bundle`. */
 interface CosignBundle {
   readonly SignedEntryTimestamp: string;
   readonly Payload: {
@@ -47,11 +47,11 @@ interface CosignBundle {
   };
 }
 
-/** @throws {RampartError} `INPUT` for a trust root whose keys or certificates cannot be read */
+/** @throws {RampartError} `INPUT` for a trust root with malformed keys or certificates */
 export function keylessVerifier(root: TrustRoot): (signature: KeylessSignature) => Signer | Untrusted {
   let verifier: Verifier;
   try {
-    // The defaults ask for one of each: a certificate in a certificate log, an entry in a log, a signed timestamp.
+    // The defaults require one of each: a certificate in a certificate log, an entry in a log, a signed timestamp.
     verifier = new Verifier(toTrustMaterial(TrustedRoot.fromJSON(root.document)));
   } catch (error) {
     throw unusableTrustRoot(root.name, (error as Error).message, error);
@@ -65,7 +65,7 @@ export function keylessVerifier(root: TrustRoot): (signature: KeylessSignature) 
   };
 }
 
-/** Why a signer is not the one that is wanted; undefined where it is. */
+/** Why a signer is not the required one; undefined if it is. */
 export function objectionTo(signer: Signer, { issuer, subject }: KeylessRequirement): string | undefined {
   if (signer.issuer !== issuer) return `its issuer is ${signer.issuer}, not ${issuer}`;
   if ('equal' in subject) {
@@ -81,7 +81,7 @@ export function objectionTo(signer: Signer, { issuer, subject }: KeylessRequirem
 function isBelow(text: string, prefix: string): boolean {
   if (!URL.canParse(text)) return false;
   const [url, top] = [new URL(text), new URL(prefix)];
-  // Not by the texts alone: `..` could leave the prefix.
+  // Not as plain text: `..` could leave the prefix.
   return url.protocol === top.protocol && url.host === top.host && url.pathname.startsWith(top.pathname);
 }
 
@@ -185,10 +185,10 @@ function bundleOf(
   });
 }
 
-/** A certificate for more than one subject, or for one of another kind, is not one of Sigstore. */
+/** A certificate for more than one subject, or for one of another kind, is not from Sigstore. */
 function kindOf({ subjectAltName = '' }: X509Certificate, subject: string): Signer['subjectKind'] {
   for (const kind of ['URI', 'email'] as const) {
-    // Quoted where it has characters that could be taken for another name.
+    // Quoted if it contains characters that could be taken for another name.
     if ([`${kind}:${subject}`, `${kind}:${JSON.stringify(subject)}`].includes(subjectAltName)) return kind;
   }
   throw new Refusal(`its certificate is not for a single URI or email address, but for ${subjectAltName}`);

@@ -1,5 +1,5 @@
 /**
- * Modules whose cache is made when the first one is fetched: policies of CEL need no place on a disk, and the operator's may be
+ * Modules whose cache is created when the first one is fetched: CEL policies need no disk space, and the operator's disk may be
  * read-only.
  */
 import { hash, KeyObject } from 'node:crypto';
@@ -49,14 +49,14 @@ export class LazyModules implements Modules {
   }
 }
 
-/** Modules for each PolicyServer as it wants them; those that want the same have the same. */
+/** Modules for each PolicyServer, by its settings; PolicyServers with the same settings share them. */
 export class ModulesByTerms implements AsyncDisposable {
   readonly #open: (terms: ModuleTerms, part: string) => Promise<Modules>;
   readonly #modules = new Map<string, LazyModules>();
 
   /**
-   * @param open given the name of the directory for what they keep, below that of all: '' without terms. What came from a source that
-   *   one allows is not to be taken for what another allows.
+   * @param open given the name of their cache directory, below the common one: '' without settings. What came from a source that
+   *   one allows must not be used by another.
    */
   constructor(open: (terms: ModuleTerms, part: string) => Promise<Modules>) {
     this.#open = open;

@@ -1,4 +1,4 @@
-/** What people write as `module` of a policy. */
+/** Parses the `module` of a policy. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 
 export type ModuleUrl =

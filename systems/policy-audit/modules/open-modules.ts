@@ -1,4 +1,4 @@
-/** Modules of policies, from where their URLs say. */
+/** Fetches modules of policies from their URLs. */
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -19,21 +19,21 @@ import type { TrustRoot } from './trust-root.ts';
 import type { Verification } from './verification.ts';
 
 export interface ModulesOptions {
-  /** Made where it is missing, for its owner only. */
+  /** Created if it is missing, accessible to its owner only. */
   readonly cacheDirectory: string;
   readonly sources?: Sources;
-  /** Where given, modules that have not these signatures are refused, and all that cannot have any. */
+  /** If given, modules without these signatures are refused, and all that cannot have any. */
   readonly verification?: Verification | undefined;
-  /** For signatures without keys, of modules and of the images that policies ask about. */
+  /** For keyless signatures of modules and of the images that policies verify. */
   readonly trustRoot?: TrustRoot | undefined;
   readonly registriesConf?: RegistriesConf;
-  /** Whether `file://` is read: not where those who write policies may not read the files of this process. Default: true. */
+  /** Whether `file://` is allowed: not if authors of policies may not read the files of this process. Default: true. */
   readonly allowFiles?: boolean;
   /** Of one module. Default: 64 MiB. */
   readonly maxModuleBytes?: number;
-  /** Of all that is kept. Default: 1 GiB. */
+  /** Of the entire cache. Default: 1 GiB. */
   readonly cacheBytes?: number;
-  /** Without a byte for so long, a request has failed. Default: 15 s. */
+  /** A request fails after this long without a byte. Default: 15 s. */
   readonly idleTimeoutMs?: number;
   readonly logger: Logger;
 }
@@ -48,7 +48,7 @@ const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
 /**
  * Whoever opens it disposes it.
  *
- * @throws {RampartError} `SYSTEM`, `FULL` where there can be no cache
+ * @throws {RampartError} `SYSTEM`, `FULL` if the cache cannot be created
  * @example
  * await using modules = await openModules({ cacheDirectory: '/var/lib/rampart/modules', logger });
  * const { bytes, digest } = await modules.fetch('registry://registry.example/policies/no-latest:v1', { signal });
@@ -185,7 +185,7 @@ class SourcedModules implements Modules {
     }
   }
 
-  /** By the securest way that works, of those that are allowed for the host. */
+  /** In the most secure way that works, of those allowed for the host. */
   async #download(url: URL, signal: AbortSignal | undefined): Promise<Uint8Array> {
     const { insecure } = this.#options.sources ?? noSources;
     const mayBeInsecure = insecure.includes(url.host) || insecure.includes(hostName(url.host));

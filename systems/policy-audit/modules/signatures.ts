@@ -1,5 +1,5 @@
 /**
- * Signatures of artifacts as cosign leaves them in a registry: an artifact beside the signed one, with the tag
+ * Signatures of artifacts as cosign stores them in a registry: an artifact beside the signed one, with the tag
  * `sha256-<hex>.sig`, each of whose layers is a "simple signing" payload with its signature as an annotation.
  */
 import { type KeyObject, verify } from 'node:crypto';
@@ -26,22 +26,22 @@ const MAX_PAYLOAD_BYTES = 64 * 1024;
 const MAX_REASONS = 3;
 
 interface Signature extends KeylessSignature {
-  /** What the signer said beside the digest. */
+  /** What the signer stated besides the digest. */
   readonly annotations: Readonly<Record<string, unknown>>;
 }
 
-/** What is asked of signatures. */
+/** The required signatures. */
 export interface SignatureTerms {
   readonly verification: Verification;
-  /** Without one, requirements without keys are refused. */
+  /** Without one, keyless requirements are refused. */
   readonly trustRoot?: TrustRoot | undefined;
 }
 
 /**
- * Verifies that an artifact has the signatures that are asked for.
+ * Verifies that an artifact has the required signatures.
  *
- * @param digest - Of what the reference points at.
- * @throws {RampartError} `PRIVILEGE` where it has not, or where it cannot be told here; `INPUT` for a trust root that cannot be read; as
+ * @param digest - Of the artifact that the reference points at.
+ * @throws {RampartError} `PRIVILEGE` if it does not, or if that cannot be determined here; `INPUT` for a trust root that cannot be read; as
  *   `Registry.pull`
  */
 export async function verifySignatures(
@@ -73,7 +73,7 @@ export async function verifySignatures(
   }
 }
 
-/** Why a signature is not the one that is wanted; undefined where it is. */
+/** Why a signature is not the required one; undefined if it is. */
 type Judge = (signature: Signature, requirement: Requirement) => string | undefined;
 
 interface Keyless {
@@ -82,9 +82,9 @@ interface Keyless {
 }
 
 /**
- * What verifies signatures without keys; undefined where none are wanted.
+ * The verifier of keyless signatures; undefined if none are required.
  *
- * @throws {RampartError} `PRIVILEGE` without a trust root, `INPUT` for one that cannot be read
+ * @throws {RampartError} `PRIVILEGE` without a trust root, `INPUT` for a malformed one
  */
 async function keylessOf(
   requirements: readonly Requirement[],
@@ -148,7 +148,7 @@ function unmet(
       reasons.add(why);
     }
     const what = describeRequirement(requirement);
-    // That it is another key says nothing more.
+    // "A different key" adds no information.
     if (requirement.kind === 'pubKey' || reasons.size === 0) return [what];
     return [`${what} (${[...reasons].slice(0, MAX_REASONS).join('; ')})`];
   });
@@ -163,7 +163,7 @@ async function signaturesOf(
   const reference = `${host}/${repository}:${artifact.referenceDigest.replace(':', '-')}.sig`;
   let beside: Artifact;
   try {
-    // Signatures are added to: what was there before need not be all.
+    // Signatures may be added: a cached list need not be complete.
     beside = await registry.pull(reference, { ...options, policy: 'Always' });
   } catch (error) {
     if (!(error instanceof RampartError) || error.code !== errorCodes.NOT_FOUND) throw error;
@@ -193,7 +193,7 @@ async function signaturesOf(
   return signatures;
 }
 
-/** What a payload says beside the digest; undefined for one of another artifact, which somebody put there. */
+/** What a payload states besides the digest; undefined for that of another artifact, which somebody put there. */
 function saysOf(payload: Uint8Array, digest: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const { critical, optional } = JSON.parse(Buffer.from(payload).toString()) as {
@@ -210,7 +210,7 @@ function saysOf(payload: Uint8Array, digest: string): Readonly<Record<string, un
 
 function isSignedBy({ payload, signature }: Signature, key: KeyObject): boolean {
   try {
-    // Ed25519 hashes by itself.
+    // Ed25519 includes hashing.
     return verify(key.asymmetricKeyType === 'ed25519' ? null : 'sha256', payload, key, signature);
   } catch {
     return false;

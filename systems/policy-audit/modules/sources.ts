@@ -1,5 +1,5 @@
 /**
- * `sources.yml` of Kubewarden: which hosts may be asked insecurely, and which authorities sign the certificates of which hosts.
+ * `sources.yml` of Kubewarden: which hosts may be accessed insecurely, and which authorities sign the certificates of which hosts.
  */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
@@ -21,7 +21,7 @@ export function readSourcesFile(path: string): Sources {
   return parseSources(readYaml(path), path);
 }
 
-/** What `insecureSources` and `sourceAuthorities` of a PolicyServer are as `sources.yml`. */
+/** Converts `insecureSources` and `sourceAuthorities` of a PolicyServer to `sources.yml`. */
 export function sourcesDocument({
   insecureSources = [],
   sourceAuthorities = {},
@@ -52,7 +52,7 @@ export function joined(one: Sources, other: Sources): Sources {
   };
 }
 
-/** @param what - Where it is from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for a certificate that cannot be read */
+/** @param what - Where it comes from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for an unreadable certificate */
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;
   if (!isRecord(document)) throw unusable(what, 'it is not a mapping');

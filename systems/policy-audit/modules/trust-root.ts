@@ -1,14 +1,14 @@
 /**
- * A Sigstore instance that is trusted: the certificate authorities and logs that keyless signatures are verified with, as a file. Nothing is
+ * A trusted Sigstore instance: the certificate authorities and logs that keyless signatures are verified with, from a file. Nothing is
  * fetched from Sigstore.
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
 export interface TrustRoot {
-  /** Where it is from, for messages. */
+  /** Where it comes from, for messages. */
   readonly name: string;
-  /** A TrustedRoot of Sigstore, as JSON has it. Its keys and certificates are read when a signature needs them. */
+  /** A TrustedRoot of Sigstore, as JSON. Its keys and certificates are parsed when a signature needs them. */
   readonly document: Readonly<Record<string, unknown>>;
 }
 
@@ -19,7 +19,7 @@ export function readTrustRootFile(path: string): TrustRoot {
 
 /**
  * @param document - A TrustedRoot, or the ClientTrustConfig that contains one.
- * @param what - Where it is from, for messages.
+ * @param what - Where it comes from, for messages.
  * @throws {RampartError} `INPUT`
  */
 export function parseTrustRoot(document: unknown, what: string): TrustRoot {
@@ -27,7 +27,7 @@ export function parseTrustRoot(document: unknown, what: string): TrustRoot {
   if (!isRecord(root)) throw unusableTrustRoot(what, 'it is not a mapping');
   for (const name of ['certificateAuthorities', 'tlogs', 'ctlogs']) {
     const list = root[name];
-    // Without one of them no keyless signature could be verified.
+    // Without one of them, no keyless signature could be verified.
     if (!Array.isArray(list) || list.length === 0) throw unusableTrustRoot(what, `it has no ${name}`);
   }
   return { name: what, document: root };

@@ -1,21 +1,21 @@
-/** `verification.yml` of Kubewarden: whose signatures a module has to have. */
+/** `verification.yml` of Kubewarden: whose signatures a module must have. */
 import { createPublicKey, type KeyObject } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
-/** One signature that is wanted. */
+/** One required signature. */
 export type Requirement = PublicKeyRequirement | KeylessRequirement;
 
 export interface PublicKeyRequirement {
   readonly kind: 'pubKey';
-  /** For messages: who has the key. */
+  /** For messages: the owner of the key. */
   readonly owner: string | undefined;
   readonly key: KeyObject;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** By a certificate of Sigstore: who somebody was to an issuer of identities. */
+/** With a certificate from Sigstore: an identity and its issuer. */
 export interface KeylessRequirement {
   readonly kind: 'genericIssuer' | 'githubAction';
   readonly issuer: string;
@@ -26,7 +26,7 @@ export interface KeylessRequirement {
 export interface Verification {
   readonly allOf: readonly Requirement[];
   readonly anyOf: readonly Requirement[];
-  /** Of `anyOf`, how many there have to be. */
+  /** How many of `anyOf` are required. */
   readonly minimumMatches: number;
 }
 
@@ -37,7 +37,7 @@ export function readVerificationFile(path: string): Verification {
   return parseVerification(readYaml(path), path);
 }
 
-/** @param what - Where it is from, for messages. @throws {RampartError} `INPUT` */
+/** @param what - Where it comes from, for messages. @throws {RampartError} `INPUT` */
 export function parseVerification(document: unknown, what: string): Verification {
   if (!isRecord(document)) throw unusable(what, 'it is not a mapping');
   refuseUnknown(document, ['apiVersion', 'allOf', 'anyOf'], what);
@@ -51,7 +51,7 @@ export function parseVerification(document: unknown, what: string): Verification
   if (typeof minimumMatches !== 'number' || !Number.isInteger(minimumMatches) || minimumMatches < 1) {
     throw unusable(what, 'anyOf.minimumMatches must be an integer of at least 1');
   }
-  // What asks for nothing would let everything through.
+  // An empty requirement would accept everything.
   if (allOf.length === 0 && anyOf.length === 0) throw unusable(what, 'it requires no signature');
   if (anyOf.length > 0 && minimumMatches > anyOf.length) {
     throw unusable(
@@ -62,7 +62,7 @@ export function parseVerification(document: unknown, what: string): Verification
   return { allOf, anyOf, minimumMatches };
 }
 
-/** A requirement in a few words, for messages. */
+/** A short description of a requirement, for messages. */
 export function describeRequirement(requirement: Requirement): string {
   if (requirement.kind === 'pubKey')
     return `public key${requirement.owner === undefined ? '' : ` of ${requirement.owner}`}`;
@@ -116,7 +116,7 @@ function requirementOf(value: unknown, what: string): Requirement {
   }
 }
 
-/** Without it, a prefix of `https://github.com/team` would fit `https://github.com/team-of-others`. */
+/** Without it, the prefix `https://github.com/team` would match `https://github.com/team-of-others`. */
 function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }

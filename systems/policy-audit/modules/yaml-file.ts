@@ -1,11 +1,11 @@
-/** Files of settings in YAML, of which JSON is a part. */
+/** YAML settings files, which includes JSON. */
 import { readFileSync } from 'node:fs';
 
 import { parseDocument } from 'yaml';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 
-/** Each alias is counted once: a small file cannot grow into a large one. */
+/** Limits aliases: a small file cannot expand into a large one. */
 const MAX_ALIASES = 100;
 
 /** One document. @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` with the line */
@@ -24,7 +24,7 @@ export function readYaml(path: string): unknown {
   return parseYaml(text, path);
 }
 
-/** @param what - Where the text is from, for messages. @throws {RampartError} `INPUT` with the line */
+/** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` with the line */
 export function parseYaml(text: string, what: string): unknown {
   const document = parseDocument(text, { prettyErrors: true, uniqueKeys: true });
   const [problem] = document.errors;

@@ -1,6 +1,6 @@
 /**
- * What policies ask the cluster for, never older than what they are asked again about: an audit that follows a change must not
- * read what was there before it.
+ * What policies request from the cluster, never older than the change that triggered an evaluation: an audit after a change must not
+ * read the state before it.
  */
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type {
@@ -11,14 +11,14 @@ import type {
 } from '../engine/host-calls/cluster-reader.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 
-/** Longer than a reader keeps its answers. */
+/** Longer than a reader caches its answers. */
 const KEPT_MS = 10_000;
 
 export class AskedCluster implements ClusterReader {
   readonly #reader: ClusterReader;
   readonly #clock: Clock;
   readonly #changedMs = new Map<string, number>();
-  /** Kinds whose changes are told. Of others every answer is asked for. */
+  /** Kinds whose changes are reported. For others, nothing is cached. */
   isFollowed: (kind: KindName) => boolean = () => false;
 
   constructor(reader: ClusterReader, clock: Clock = systemClock) {
@@ -26,7 +26,7 @@ export class AskedCluster implements ClusterReader {
     this.#clock = clock;
   }
 
-  /** Told of each change of an object of a kind that is followed. */
+  /** Called with each change of an object of a followed kind. */
   changed({ apiVersion, kind }: KindName): void {
     this.#changedMs.set(`${apiVersion}/${kind}`, this.#clock.monotonicMs());
   }

@@ -1,4 +1,4 @@
-/** What policies of CEL read of the cluster, from the API. */
+/** What CEL policies read from the cluster, through the API. */
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { apiResources } from '../../../shared/kube/discovery.ts';
@@ -9,7 +9,7 @@ import type { JsonObject } from '../engine/evaluator.ts';
 /** By `apiVersion kind`. */
 const MAX_KINDS = 1024;
 
-/** @param namespace a Namespace, where it is known without asking. */
+/** @param namespace a Namespace, if it is known without a request. */
 export function clusterReader(
   client: KubeClient,
   namespace: (name: string) => Namespace | undefined = () => undefined,

@@ -1,6 +1,6 @@
 /**
- * What of a policy cannot work, field by field, as far as that can be said without its modules. The API refuses such a policy when
- * it is written, as Kubernetes does for expressions of its own policies and Kubewarden's controller for those of its kinds. Pure.
+ * The problems of a policy, by field, as far as they are known without its modules. The API rejects such a policy when
+ * it is written, as Kubernetes does for expressions in its own policies and Kubewarden's controller for those in its kinds. Pure.
  */
 import { RampartError } from '../../../shared/observe/errors.ts';
 import type { AnyKubewardenPolicy, ValidatingAdmissionPolicy } from '../api.ts';
@@ -42,7 +42,7 @@ export function admissionPolicyFaults({ spec = {} }: ValidatingAdmissionPolicy):
   return below('spec.', celProblems({ ...spec }, 'validating-admission-policy'));
 }
 
-/** What modules say of their settings is known when they run. */
+/** What modules say about their settings is known when they run. */
 function settingsFaults({ module, settings }: ModuleProgram): readonly Problem[] {
   return isCelModule(module) ? celProblems(settings, 'cel-policy') : [];
 }

@@ -23,16 +23,16 @@ export interface MatchTarget extends KindVersion {
   readonly name: string;
   /** Other versions in which the same objects are served. */
   readonly equivalents: readonly KindVersion[];
-  /** Nobody has asked for it in a version: it is audited, and `Exact` is about any of them. */
+  /** Not requested in a particular version, as in an audit: `Exact` matches any of them. */
   readonly anyVersion?: boolean;
-  /** Of the object, and of the one before; undefined where there is none. */
+  /** Of the object, and of its previous state; undefined if there is none. */
   readonly labels: Labels | undefined;
   readonly oldLabels: Labels | undefined;
-  /** Of the namespace that it is in, or that it is. Undefined: it is in none, and no namespaceSelector keeps a policy off. */
+  /** Of the namespace that it is in, or that it is. Undefined: cluster-scoped, and no namespaceSelector excludes a policy. */
   readonly namespaceLabels: Labels | undefined;
 }
 
-/** Why a policy is not asked. `background` is told of an audit only. */
+/** Why a policy does not apply. `background` occurs only in audits. */
 export type Irrelevance =
   | 'background'
   | 'excluded'
@@ -44,15 +44,15 @@ export type Irrelevance =
   | 'scope';
 
 /**
- * Groups that wildcards do not reach: what reports and policies themselves are written in. A policy that is to judge them
- * names them; else one for all objects could keep its own reports from being written, and itself from being deleted.
+ * Groups that wildcards do not match: those of reports and of policies themselves. A policy for these
+ * must name them; otherwise a policy for all objects could prevent its own reports from being written, and its own deletion.
  */
 const named: ReadonlySet<string> = new Set(['openreports.io', 'policies.kubewarden.io', 'wgpolicyk8s.io']);
 
-/** What Kubernetes itself asks no policy about, so that none can lock itself in. */
+/** What Kubernetes itself evaluates no policy for, so that none can lock itself in. */
 const exempt = 'admissionregistration.k8s.io';
 
-/** The version to show the policy, or why it is not asked. */
+/** The version to show the policy, or why it does not apply. */
 export function matchPolicy(
   { origin, constraints }: Pick<Policy, 'constraints' | 'origin'>,
   target: MatchTarget,
@@ -88,7 +88,7 @@ function matchConstraint(constraint: Constraint, target: MatchTarget): KindVersi
   if (excluded.some((rule) => versions.some((one) => ruleProblem(rule, one, target) === undefined))) {
     return 'excluded';
   }
-  // The kind as it was asked for goes before others.
+  // The requested version goes before others.
   let nearest: Irrelevance = 'resource';
   for (const one of versions) {
     for (const rule of rules) {
@@ -105,14 +105,14 @@ function ruleProblem(rule: PolicyRule, kind: KindVersion, target: MatchTarget): 
   if (rule.names.length > 0 && !rule.names.includes(target.name)) return 'resource';
   if (!has(rule.operations, target.operation)) return 'operation';
   if (rule.scope !== '*') {
-    // A Namespace is cluster-scoped, though it has a namespace of its own name.
+    // A Namespace is cluster-scoped, although it has a namespace with its own name.
     const isInside = target.isNamespaced;
     if (isInside !== (rule.scope === 'Namespaced')) return 'scope';
   }
   return undefined;
 }
 
-/** Whether a rule is about a version of a kind, or of its subresource. */
+/** Whether a rule matches a version of a kind, or of its subresource. */
 export function coversKind(
   { groups, versions, resources }: PolicyRule,
   kind: KindVersion,
@@ -122,12 +122,12 @@ export function coversKind(
   if (!isGroup || !has(versions, kind.version)) return false;
   return resources.some((pattern) => {
     const [resource = '', sub = ''] = pattern.split('/');
-    // The object itself, too, is one of `pods/*`.
+    // `pods/*` includes the object itself.
     return (resource === '*' || resource === kind.resource) && (sub === '*' || sub === subresource);
   });
 }
 
-/** Whether a rule is for objects that are created. */
+/** Whether a rule applies to CREATE. */
 export function coversCreation({ operations }: PolicyRule): boolean {
   return has(operations, 'CREATE');
 }

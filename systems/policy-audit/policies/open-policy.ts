@@ -1,4 +1,4 @@
-/** A policy with what runs it. */
+/** A policy with its runtime. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
@@ -12,26 +12,26 @@ import {
 } from '../engine/evaluator.ts';
 import type { Policy } from './policy.ts';
 
-/** Opens what runs a policy. */
+/** Opens the runtime of a policy. */
 export interface Runtimes {
-  /** For match conditions: they look at the namespace of an object, and at what its user may do. */
+  /** For match conditions: they read the namespace of an object, and what its user may do. */
   readonly world: World;
-  /** @throws {RampartError} why it cannot run: no such module, settings that it refuses. */
+  /** @throws {RampartError} why it cannot run: no such module, rejected settings. */
   open(policy: Policy, signal: AbortSignal): Promise<Evaluator>;
 }
 
-/** What came of asking a policy, and what it and its conditions asked for: it holds as long as that is as it was. */
+/** The outcome of a policy, and what it and its conditions requested: it holds as long as that is unchanged. */
 export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
   | { readonly type: 'verdict'; readonly verdict: Verdict }
-  /** A match condition is false: it is not about this request. */
+  /** A match condition is false: it does not apply to this request. */
   | { readonly type: 'skipped' }
-  /** It could not be asked. */
+  /** It could not be evaluated. */
   | { readonly type: 'error'; readonly error: EvaluationError }
 );
 
-/** Whoever opens one disposes it: what was asked before is answered first. */
+/** Whoever opens one disposes it: running evaluations finish first. */
 export class OpenPolicy implements AsyncDisposable {
-  /** It may be replaced by another description of the same version: of a policy whose status has changed. */
+  /** May be replaced by another description of the same version, when the status of the policy has changed. */
   policy: Policy;
   readonly runtime: Evaluator['runtime'];
   readonly #evaluator: Evaluator;
@@ -46,7 +46,7 @@ export class OpenPolicy implements AsyncDisposable {
     this.#conditions = conditions;
   }
 
-  /** @throws {RampartError} why it cannot be asked. */
+  /** @throws {RampartError} why it cannot be evaluated. */
   static async open(policy: Policy, runtimes: Runtimes, signal: AbortSignal): Promise<OpenPolicy> {
     const { matchConditions } = policy;
     const conditions =

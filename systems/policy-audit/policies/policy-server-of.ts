@@ -1,4 +1,4 @@
-/** What a PolicyServer says of those that it serves, read when a policy is opened. */
+/** What a PolicyServer specifies for its policies, read when a policy is opened. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
@@ -22,20 +22,20 @@ import { parseYaml } from '../modules/yaml-file.ts';
 export interface ServerTerms {
   /** `namespacedPoliciesCapabilities`. Undefined: all. */
   readonly capabilities?: readonly string[] | undefined;
-  /** Of `imagePullSecret`, a Secret beside the servers. */
+  /** Of `imagePullSecret`, a Secret in the servers' namespace. */
   readonly pullSecret?: CredentialsSource;
   /** `insecureSources` and `sourceAuthorities`. */
   readonly sources?: Sources;
-  /** What the ConfigMap of `verificationConfig` asks for. */
+  /** What the ConfigMap of `verificationConfig` requires. */
   readonly verification?: Verification;
-  /** What the ConfigMap of `sigstoreTrustConfig` has. */
+  /** The contents of the ConfigMap of `sigstoreTrustConfig`. */
   readonly trustRoot?: TrustRoot;
 }
 
 /**
- * Without such a server there are no terms: on one machine nobody has to make one.
+ * Without such a server there are no settings: on a single machine, none needs to be created.
  *
- * @throws {RampartError} `NOT_FOUND` where its Secret or ConfigMap is not there, `INPUT` where one of them says what cannot be used;
+ * @throws {RampartError} `NOT_FOUND` if its Secret or ConfigMap does not exist, `INPUT` if one of them is unusable;
  *   as the client.
  */
 export async function termsOfServer(

@@ -1,4 +1,4 @@
-/** The policies that can be asked now, kept as the API has them. */
+/** The policies that can be evaluated now, kept in line with the API. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
@@ -31,39 +31,39 @@ export interface PolicyChange {
 export interface PolicySetOptions {
   readonly context: GuardContext;
   readonly runtimes: Runtimes;
-  /** Whether this process decides what is admitted, and so says in the status of policies whether they are active. */
+  /** Whether this process decides on admission, and so reports in the status of policies whether they are active. */
   readonly writesStatus: boolean;
-  /** Whether the finalizers of Kubewarden's controller are taken off policies that are deleted. Default: false. */
+  /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
   readonly releases?: boolean;
 }
 
-/** What came of trying to open a policy, at a generation. */
+/** The outcome of opening a policy, at a generation. */
 interface Trial {
   readonly generation: number | undefined;
   readonly refusal: string;
 }
 
-/** Why a policy is not as it is written. */
+/** Why a policy is not active as written. */
 interface Problem {
   readonly why: string;
-  /** Whether it is the policy itself that cannot work, wherever it is run. */
+  /** Whether the policy itself cannot work, wherever it runs. */
   readonly isItsOwn: boolean;
 }
 
-/** A module that cannot be had now may be had later. */
+/** A module that is unavailable now may be available later. */
 const RETRY_MS = 30_000;
-/** Kubewarden's controller gives one to each policy; its first is that of before 1.14. Where it has gone, policies would stay for ever. */
+/** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
 const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
-/** Where one source of policies is: the kind, and the key in its cache. */
+/** Identifies a source of policies: the kind, and the key in its cache. */
 interface Source {
   readonly type: ResourceType;
   readonly key: string;
 }
 
 /**
- * Policies by id. Those that cannot be opened as they are now keep their former self: what was refused stays refused until
- * the new one can be asked, and the status says so.
+ * Policies by id. Those that cannot be opened as they are now keep their previous version: what was refused stays refused until
+ * the new one can be evaluated, and the status says so.
  */
 export class PolicySet {
   readonly #options: PolicySetOptions;
@@ -74,7 +74,7 @@ export class PolicySet {
   readonly #open = new Map<string, OpenPolicy>();
   /** By source: the ids of its policies. */
   readonly #ids = new Map<string, ReadonlySet<string>>();
-  /** By source: why it is not as it was asked for. */
+  /** By source: why it is not active as written. */
   readonly #problems = new Map<string, string>();
   readonly #trials = new Map<string, Trial>();
   readonly #listeners = new Set<(change: PolicyChange) => void>();
@@ -96,22 +96,22 @@ export class PolicySet {
     });
   }
 
-  /** Those that writes are asked about; another list after each change. */
+  /** Those that apply to writes; a new list after each change. */
   get enforced(): readonly OpenPolicy[] {
     return this.#enforced;
   }
 
-  /** Those that objects are audited by; another list after each change, which listeners are told. */
+  /** Those that objects are audited with; a new list after each change, of which listeners are notified. */
   get audited(): readonly OpenPolicy[] {
     return this.#audited;
   }
 
-  /** Why sources cannot be asked as they are written: `clusteradmissionpolicies/x` -> the reason. */
+  /** Why sources cannot be evaluated as written: `clusteradmissionpolicies/x` -> the reason. */
   get problems(): ReadonlyMap<string, string> {
     return this.#problems;
   }
 
-  /** Resolves when all that there were at the start have been tried once. */
+  /** Resolves when all that existed at the start have been tried once. */
   get complete(): Promise<void> {
     return this.#complete.promise;
   }
@@ -121,15 +121,15 @@ export class PolicySet {
   }
 
   /**
-   * Why a policy cannot work as it is written, as its module says of its settings: '' where it can, or where this process cannot tell,
-   * as a module may be out of its reach; undefined where it was not tried yet.
+   * Why a policy cannot work as written, according to its module: '' if it can, or if this process cannot tell,
+   * because the module may be out of reach; undefined if it was not tried yet.
    */
   refusal(type: ResourceType, object: AnyKubewardenPolicy): string | undefined {
     const trial = this.#trials.get(sourceKey({ type, key: keyOf(object) }));
     return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
   }
 
-  /** Told of each policy that was tried. */
+  /** Called with each policy that was tried. */
   onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
     const own = (object: AnyKubewardenPolicy): void => listener(object);
     this.#triers.add(own);
@@ -158,7 +158,7 @@ export class PolicySet {
       subscriptions.use(cache.subscribe(({ key }) => add(sourceKey({ type: cache.type, key }))));
       for (const key of cache.keys()) initial.add(sourceKey({ type: cache.type, key }));
     }
-    // Not waited for: a cluster from before 1.30 does not serve them.
+    // Not awaited: a cluster before 1.30 does not serve them.
     const ofAdmission = (name: string): string => sourceKey({ type: validatingAdmissionPolicies, key: name });
     subscriptions.use(this.#admissionPolicies.subscribe(({ key }) => add(ofAdmission(key))));
     subscriptions.use(
@@ -204,7 +204,7 @@ export class PolicySet {
       problem = problemOf(error);
     }
     const ids = new Set(wanted.map(({ id }) => id));
-    // One that cannot be read stays as it was.
+    // One that is malformed stays as it was.
     if (problem === undefined) {
       for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
       this.#ids.set(key, ids);
@@ -230,7 +230,7 @@ export class PolicySet {
     return problem === undefined ? done : requeueAfter(RETRY_MS);
   }
 
-  /** @throws {RampartError} for a selector that cannot be understood. */
+  /** @throws {RampartError} for an invalid selector. */
   #read({ type, key }: Source): readonly Policy[] {
     if (type.plural === validatingAdmissionPolicies.plural) {
       const policy = this.#admissionPolicies.get(key);
@@ -245,7 +245,7 @@ export class PolicySet {
     return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
   }
 
-  /** Why it cannot be asked as it is now. */
+  /** Why it cannot be evaluated as it is now. */
   async #renew(policy: Policy, signal: AbortSignal): Promise<Problem | undefined> {
     const before = this.#open.get(policy.id);
     if (before?.policy.version === policy.version) return undefined;
@@ -262,7 +262,7 @@ export class PolicySet {
     return undefined;
   }
 
-  /** It is asked already. An audit waits until the status is written, whose version reports tell. */
+  /** It is already active. An audit waits until the status is written, because reports contain its version. */
   #announce(id: string): void {
     const opened = this.#open.get(id);
     const before = this.#announced.get(id);

@@ -1,5 +1,5 @@
 /**
- * What the status of a policy says. Names and reasons are Kubewarden's (kubewarden-controller, api/policies/v1). Pure.
+ * The status of a policy. Names and reasons are Kubewarden's (kubewarden-controller, api/policies/v1). Pure.
  */
 import { type Condition, setCondition } from '../../../shared/kube/conditions.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
@@ -10,7 +10,7 @@ const policyReachable = 'PolicyUniquelyReachable';
 
 type Status = NonNullable<AnyKubewardenPolicy['status']>;
 
-/** The status of one that is asked; the same object where it says so already. */
+/** The status of an active policy; the same object if nothing changes. */
 export function activeStatus(object: AnyKubewardenPolicy): Status {
   const { spec, metadata } = object;
   const observedGeneration = metadata.generation;
@@ -31,9 +31,9 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
 }
 
 /**
- * The status of one that cannot be asked as it is written.
+ * The status of a policy that cannot be evaluated as written.
  *
- * @param isAsked whether it is still asked as it was written before.
+ * @param isAsked whether its previous version is still active.
  */
 export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked: boolean): Status {
   const conditions = setCondition(object.status?.conditions, {

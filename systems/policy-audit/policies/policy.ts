@@ -1,5 +1,5 @@
 /**
- * A policy as the rest of the guard sees it, whichever kind the user wrote: whom it is asked about, and what is asked.
+ * A policy as the rest of the guard sees it, whatever its kind: what it applies to, and what it evaluates.
  */
 import type { LabelSelector } from '../../../shared/kube/selectors.ts';
 import type { PolicyProgram } from '../engine/program.ts';
@@ -18,7 +18,7 @@ export interface PolicyRule {
   readonly names: readonly string[];
 }
 
-/** Whom a policy is asked about: all that is in it has to hold. */
+/** What a policy applies to: all of these must match. */
 export interface Constraint {
   /** Any of them. */
   readonly rules: readonly PolicyRule[];
@@ -40,38 +40,38 @@ export interface PolicyOrigin {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
-  /** Of a namespaced policy: it is asked about objects in it alone. */
+  /** Of a namespaced policy: it applies only to objects in it. */
   readonly namespace: string | undefined;
   readonly uid: string;
   readonly resourceVersion: string;
 }
 
 export interface Policy {
-  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; of a ValidatingAdmissionPolicy its name and binding. */
+  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; for a ValidatingAdmissionPolicy, its name and binding. */
   readonly id: string;
   readonly origin: PolicyOrigin;
-  /** `kubewarden`, or `ValidatingAdmissionPolicy`: what reports give as their source, and how refusals are worded. */
+  /** `kubewarden`, or `ValidatingAdmissionPolicy`: the source in reports, and the wording of refusals. */
   readonly source: 'ValidatingAdmissionPolicy' | 'kubewarden';
   /** Of a ValidatingAdmissionPolicy. */
   readonly binding: string | undefined;
   readonly policyServer: string;
   readonly mode: PolicyMode;
-  /** Besides refusing: warn the client. Of a ValidatingAdmissionPolicy alone. */
+  /** Besides refusing: warn the client. Only for a ValidatingAdmissionPolicy. */
   readonly warns: boolean;
   readonly isMutating: boolean;
   readonly ignoresFailures: boolean;
   readonly backgroundAudit: boolean;
   readonly constraints: readonly Constraint[];
   readonly matchConditions: readonly MatchCondition[];
-  /** Whether a dry run may ask it. */
+  /** Whether it may be evaluated in a dry run. */
   readonly hasSideEffects: boolean;
   readonly timeoutMs: number;
-  /** Told in place of what the policy says. */
+  /** Replaces the message of the policy. */
   readonly message: string | undefined;
   readonly severity: string | undefined;
   readonly category: string | undefined;
   readonly isContextAware: boolean;
   readonly program: PolicyProgram;
-  /** The same as long as nothing has changed that what it says, or what reports tell of it, depends on. */
+  /** Unchanged as long as nothing has changed that its results, or their reports, depend on. */
   readonly version: string;
 }

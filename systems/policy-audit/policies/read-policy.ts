@@ -1,4 +1,4 @@
-/** From what a user wrote to a {@link Policy}. Pure. */
+/** Turns the user's object into a {@link Policy}. Pure. */
 import { labelSelectorOf, type LabelSelectorObject } from '../../../shared/kube/selectors.ts';
 import {
   type AnyKubewardenPolicy,
@@ -11,7 +11,7 @@ import type { Constraint, Policy, PolicyOrigin, PolicyRule } from './policy.ts';
 
 const severityAnnotation = 'io.kubewarden.policy.severity';
 const categoryAnnotation = 'io.kubewarden.policy.category';
-/** On a policy or a Namespace: with a new value, what it is about is audited anew. */
+/** On a policy or a Namespace: a new value audits everything that it covers again. */
 export const auditAnnotation = 'rampart.dev/audit-requested';
 
 type SingleSpec = Extract<AnyKubewardenPolicy['spec'], { readonly module: string }>;
@@ -21,7 +21,7 @@ type Rules = AnyKubewardenPolicy['spec']['rules'];
 /**
  * A policy of Kubewarden.
  *
- * @throws {RampartError} `INPUT` (SelectorError) for a selector that cannot be understood.
+ * @throws {RampartError} `INPUT` (SelectorError) for an invalid selector.
  */
 export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
   const { spec, metadata, kind = '' } = object;
@@ -62,7 +62,7 @@ export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
   };
 }
 
-/** As policy servers, webhooks and reports name it: `clusterwide-x`, `namespaced-group-shop-x`. */
+/** The name in policy servers, webhooks and reports: `clusterwide-x`, `namespaced-group-shop-x`. */
 export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): string {
   const group = 'expression' in spec ? 'group-' : '';
   const { name = '', namespace = '' } = metadata;
@@ -74,7 +74,7 @@ export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): st
 /**
  * A ValidatingAdmissionPolicy under one of its bindings.
  *
- * @throws {RampartError} `INPUT` (SelectorError) for a selector that cannot be understood.
+ * @throws {RampartError} `INPUT` (SelectorError) for an invalid selector.
  */
 export function readAdmissionPolicy(
   object: ValidatingAdmissionPolicy,
@@ -122,7 +122,7 @@ export function readAdmissionPolicy(
         ...(auditAnnotations && { auditAnnotations }),
         ...(paramKind && { paramKind }),
         ...(paramRef && { paramRef }),
-        // They see the parameters, and so belong to each of them.
+        // They see the parameters, and so are evaluated for each of them.
         ...(paramKind && { matchConditions }),
       },
     },
@@ -136,7 +136,7 @@ function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
   return program.type === 'group' ? [...program.members.values()] : [];
 }
 
-/** What a change of does not pass results by: status and labels are not in it. */
+/** Everything that invalidates results when it changes: status and labels are not included. */
 function versionOf({ metadata }: AnyKubewardenPolicy | ValidatingAdmissionPolicy): string {
   const { uid = '', generation = 0, annotations = {} } = metadata;
   const told = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
@@ -177,14 +177,14 @@ function groupProgram(spec: GroupSpec): PolicyProgram {
 }
 
 function ruleOf({ apiGroups, apiVersions, operations, resources, scope }: Rules[number]): PolicyRule {
-  // Without groups webhooks are asked about nothing; policies that leave them out mean the core group.
+  // Webhooks without groups match nothing; policies that omit them mean the core group.
   const groups = apiGroups ?? [''];
   return { groups, versions: apiVersions, operations, resources, scope: scope ?? '*', names: [] };
 }
 
 type MatchResources = NonNullable<NonNullable<ValidatingAdmissionPolicyBinding['spec']>['matchResources']>;
 
-/** Without rules all is meant: a binding need not repeat those of its policy. */
+/** Without rules, everything matches: a binding need not repeat those of its policy. */
 function constraintOf(match: MatchResources = {}): Constraint {
   const { resourceRules, excludeResourceRules, matchPolicy, namespaceSelector, objectSelector } = match;
   const everything: PolicyRule = {

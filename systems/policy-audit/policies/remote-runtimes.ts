@@ -1,4 +1,4 @@
-/** Policies that a policy server runs: they are asked at its /audit. */
+/** Policies that a policy server runs: they are evaluated at its path /audit. */
 import { Agent, request as send } from 'node:https';
 import type { IncomingMessage } from 'node:http';
 
@@ -20,10 +20,10 @@ export interface RemoteOptions {
 }
 
 const MAX_ANSWER_BYTES = 16 << 20;
-/** The server ends an evaluation itself; this is for one that has gone. */
+/** The server ends an evaluation itself; this is for a server that is gone. */
 const ANSWER_MS = 35_000;
 
-/** Settings are the server's matter: it refuses to start with those that are not valid. */
+/** The server checks settings: it refuses to start with invalid ones. */
 export function remoteRuntimes({ world, ...server }: RemoteOptions): Runtimes {
   const agent = agentOf(server);
   return {
@@ -44,9 +44,9 @@ export function remoteRuntimes({ world, ...server }: RemoteOptions): Runtimes {
 }
 
 /**
- * Asks the server for anything: an address or a certificate that is wrong is to be told once, and not of each object.
+ * Makes a first request to the server: a wrong address or certificate should be reported once, not for each object.
  *
- * @throws {RampartError} `INPUT` where no answer comes; the signal's reason
+ * @throws {RampartError} `INPUT` if it does not respond; the signal's reason
  */
 export async function checkPolicyServer(
   server: Omit<RemoteOptions, 'world'>,
@@ -94,7 +94,7 @@ async function sendReview(
   }
 }
 
-/** A POST where there is a body. @throws what the connection failed with */
+/** A POST if there is a body. @throws the error of the connection */
 async function ask(
   target: URL,
   agent: Agent,

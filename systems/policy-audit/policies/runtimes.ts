@@ -1,4 +1,4 @@
-/** What runs policies of this process. */
+/** The runtimes of policies in this process. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Namespace } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
@@ -17,13 +17,13 @@ import type { AskedCluster } from './asked-cluster.ts';
 import type { Runtimes } from './open-policy.ts';
 
 export interface RuntimesOptions {
-  /** For the modules of policies of a PolicyServer, and for the images that they ask registries about. */
+  /** For the modules of policies of a PolicyServer, and for the images that they query from registries. */
   readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry' | 'trustRoot'>;
   readonly client: KubeClient;
   readonly logger: Logger;
-  /** What modules read of the cluster. */
+  /** What modules read from the cluster. */
   readonly asked: AskedCluster;
-  /** A Namespace, where it is known without asking. */
+  /** A Namespace, if it is known without a request. */
   readonly namespace?: (name: string) => Namespace | undefined;
 }
 
@@ -64,7 +64,7 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
   };
 }
 
-/** Whoever writes policies of a namespace may not read the files of this process. */
+/** Authors of namespaced policies may not read the files of this process. */
 function refuseFiles(program: PolicyProgram): void {
   const modules =
     program.type === 'module' ? [program] : program.type === 'group' ? [...program.members.values()] : [];

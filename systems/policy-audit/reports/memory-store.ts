@@ -1,4 +1,4 @@
-/** Reports that are written nowhere: of a scan whose results are only to be told. */
+/** Reports in memory only: for a scan whose results are only printed. */
 import { partName } from './part-name.ts';
 import { partReport } from './part-report.ts';
 import { factsOf } from './report-facts.ts';
@@ -52,7 +52,7 @@ export class MemoryReports implements Reports {
     return { [Symbol.dispose]: () => undefined };
   }
 
-  /** As they would be written, in no order. */
+  /** As they would be written, in no particular order. */
   list(types: ReportTypes, reportsBy: ReportsBy): AuditReport[] {
     const all = [...this.#reports.values()];
     if (reportsBy === 'object') return all;

@@ -1,6 +1,6 @@
 /**
- * One report for all objects of a namespace, in parts that the API takes: what changes of one object is one part that is written.
- * An object stays in its part as long as it fits, so that parts are what they were.
+ * One report for all objects of a namespace, in parts that the API accepts: a change of one object writes one part.
+ * An object stays in its part as long as it fits, so that parts are stable.
  */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
@@ -14,11 +14,11 @@ import { isBehind, MAX_ATTEMPTS, ReportApi } from './report-api.ts';
 import { type AuditReport, ourReports, type ReportTypes, type Scope } from './report.ts';
 import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
-/** etcd takes requests of 1.5 MiB by default, and a report has metadata besides. */
+/** etcd accepts requests of up to 1.5 MiB by default, and a report also has metadata. */
 const PART_BYTES = 1 << 20;
-/** Of one namespace; then those that have most to write are written. */
+/** Per namespace; beyond that, the parts with the most changes are written. */
 const MAX_PENDING_PARTS = 4;
-/** Whose entries are kept between two reads of objects in them. */
+/** How many reports are cached between reads of objects in them. */
 const MAX_READ_PARTS = 4;
 
 /** A report as it was read or written. */
@@ -40,15 +40,15 @@ export class NamespaceReports implements Reports {
   readonly #caches: readonly IndexedCache<CachedPart>[];
   /** By namespace, by number. */
   readonly #parts = new Map<string, Part[]>();
-  /** What was read last; the oldest goes first. */
+  /** The most recently read; the oldest is evicted first. */
   readonly #read = new Map<Part, Promise<Content | undefined>>();
   readonly #listeners = new Set<(change: ReportChange) => void>();
-  /** What is being written of each part: one write at a time. */
+  /** The current write of each part: one at a time. */
   readonly #writes = new Map<Part, Promise<void>>();
-  /** Parts that were deleted while they were written, and the version that was deleted. */
+  /** Parts that were deleted while being written, and the deleted version. */
   readonly #late = new Map<Part, string>();
 
-  /** It follows reports until the signal of the context aborts. */
+  /** Follows reports until the signal of the context aborts. */
   constructor(context: GuardContext, options: NamespaceReportsOptions) {
     this.#options = options;
     const { types } = options;
@@ -205,7 +205,7 @@ export class NamespaceReports implements Reports {
     return parts.find((part) => part.number === number) ?? newPart(namespace, parts, number);
   }
 
-  /** A report as the watch has it: of one's own writes nothing is new. */
+  /** A report from the watch: our own writes bring nothing new. */
   #take(report: CachedPart): void {
     const part = this.#named(report);
     const { namespace = '', resourceVersion: version = '' } = report.metadata;
@@ -216,7 +216,7 @@ export class NamespaceReports implements Reports {
     for (const uid of gone) this.#tell({ uid, digest: undefined, version });
     for (const { scope, digest } of entries) {
       const { uid } = scope;
-      // Two scanners, or one that was killed in between, may have put it into two: the first of them stays.
+      // Two scanners, or one that was killed in between, may have put it into two parts: the first of them stays.
       const all = this.#partsOf(namespace).filter((one) => one.has(uid));
       for (const another of all.slice(1)) another.set(uid, undefined);
       const isIt = all[0] === part && all.length === 1;
@@ -228,7 +228,7 @@ export class NamespaceReports implements Reports {
     for (const listener of this.#listeners) listener(change);
   }
 
-  /** What a part says in the API; undefined where there is none. */
+  /** The contents of a part in the API; undefined if there is none. */
   async #content(part: Part, signal: AbortSignal): Promise<Content | undefined> {
     if (part.version === undefined) return undefined;
     const known = this.#read.get(part);
@@ -274,7 +274,7 @@ export class NamespaceReports implements Reports {
       isDone = true;
     } finally {
       part.end(isDone);
-      // What others have done meanwhile was not looked at.
+      // Changes by others meanwhile were not processed.
       const seen = this.#cached(part);
       if (seen !== undefined && part.version !== undefined) this.#take(seen);
       const deleted = this.#late.get(part);
@@ -282,7 +282,7 @@ export class NamespaceReports implements Reports {
     }
   }
 
-  /** Tells what others have done to a part that is written before the watch has told of it. */
+  /** Reports what others have done to a part that is written before the watch has reported it. */
   #compare(part: Part, base: Content | undefined, pending: Pending): void {
     const version = base?.version ?? part.version ?? '';
     for (const uid of part.uids) {
@@ -317,7 +317,7 @@ export class NamespaceReports implements Reports {
         part.is(version, new Map([...entries].map(([uid, entry]) => [uid, sizeOf(entry)])));
         return;
       } catch (error) {
-        // With its namespace all goes.
+        // With its namespace, everything is deleted.
         if (await this.#api.isGoing(error, namespace, base === undefined, signal)) {
           part.is(undefined, new Map());
           return;
@@ -329,7 +329,7 @@ export class NamespaceReports implements Reports {
   }
 }
 
-/** In its place among the others of its namespace. @param number Default: the first that is free. */
+/** At its index among the others of its namespace. @param number Default: the first free one. */
 function newPart(namespace: string, parts: Part[], number?: number): Part {
   let free = 1;
   while (parts.some((part) => part.number === free)) free++;

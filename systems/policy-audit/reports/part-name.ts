@@ -1,15 +1,15 @@
 /**
- * The names of reports of a whole namespace: those that Kubewarden's audit scanner gave them before it wrote one for each object.
- * What does not fit into the first goes on in others, `-2` and so on. Pure.
+ * The names of reports of a whole namespace: those of Kubewarden's audit scanner before it wrote one for each object.
+ * What does not fit into the first goes into others, `-2` and so on. Pure.
  */
 
-/** @param namespace '' for what is in none. @param number from 1. */
+/** @param namespace '' for cluster-scoped objects. @param number from 1. */
 export function partName(namespace: string, number: number): string {
   const first = namespace === '' ? 'polr-clusterwide' : `polr-ns-${namespace}`;
   return number === 1 ? first : `${first}-${number}`;
 }
 
-/** The number of a part by its key, `namespace/name`; 0 for reports that are none. */
+/** The number of a part by its key, `namespace/name`; 0 for other reports. */
 export function partNumber(key: string): number {
   const slash = key.indexOf('/');
   const [namespace, name] = slash < 0 ? ['', key] : [key.slice(0, slash), key.slice(slash + 1)];

@@ -11,13 +11,13 @@ import {
   summaryOf,
 } from './report.ts';
 
-/** What is said of one object. */
+/** The results for one object. */
 export interface Entry {
   readonly scope: Scope;
   readonly results: readonly ReportResult[];
 }
 
-/** What is known of an entry. */
+/** What is known about an entry. */
 export interface EntryFacts extends ReportFacts {
   readonly scope: Scope;
   readonly sizeBytes: number;
@@ -26,7 +26,7 @@ export interface EntryFacts extends ReportFacts {
 export type CachedPart = CachedReport<{
   /** Of a part. */
   readonly entries: readonly EntryFacts[];
-  /** Whether it is the report of one object, as {@link objectReport} makes it. */
+  /** Whether it is the report of one object, as created by {@link objectReport}. */
   readonly isOfObject: boolean;
 }>;
 
@@ -47,7 +47,7 @@ export function partReport(
   };
 }
 
-/** By the uid of the object. Results that name none, or several, are nobody's. */
+/** By the uid of the object. Results that name none, or several, belong to no object. */
 export function entriesOf({ results = [] }: Partial<AuditReport>): Map<string, Entry> {
   const entries = new Map<string, { readonly scope: Scope; readonly results: ReportResult[] }>();
   for (const { resources = [], ...result } of results) {
@@ -60,7 +60,7 @@ export function entriesOf({ results = [] }: Partial<AuditReport>): Map<string, E
   return entries;
 }
 
-/** What it takes of a report, in bytes of JSON. */
+/** How much of a report it takes, in bytes of JSON. */
 export function sizeOf(entry: Entry): number {
   return Buffer.byteLength(JSON.stringify(resultsOf(entry)));
 }

@@ -1,8 +1,8 @@
-/** One of the reports of a namespace, as it is in the API and as it is to be. Pure. */
+/** One of the reports of a namespace: its state in the API, and its desired state. Pure. */
 import { partName } from './part-name.ts';
 import { type Entry, sizeOf } from './part-report.ts';
 
-/** What is to become of an object in a report; undefined: nothing is said of it any more. */
+/** The desired entry of an object in a report; undefined: it is removed. */
 export type Pending = ReadonlyMap<string, Entry | undefined>;
 
 export class Part {
@@ -10,7 +10,7 @@ export class Part {
   readonly number: number;
   /** Of the report; undefined: there is none. */
   version: string | undefined;
-  /** By the uid of the object: the bytes that it will take once all is written. */
+  /** By the uid of the object: the bytes that it will take once everything is written. */
   readonly #sizes = new Map<string, number>();
   #sizeBytes = 0;
   #pending = new Map<string, Entry | undefined>();
@@ -42,7 +42,7 @@ export class Part {
     return this.#writing !== undefined;
   }
 
-  /** How many objects wait to be written. */
+  /** How many objects are waiting to be written. */
   get pending(): number {
     return this.#pending.size;
   }
@@ -51,14 +51,14 @@ export class Part {
     return this.#sizes.has(uid);
   }
 
-  /** Whether it has room for what an object is to take in it. */
+  /** Whether it has room for an object. */
   fits(uid: string, sizeBytes: number, limitBytes: number): boolean {
     const others = this.#sizeBytes - (this.#sizes.get(uid) ?? 0);
-    // One that is too large for any report is in one by itself.
+    // One that is too large for any report gets one of its own.
     return others === 0 || others + sizeBytes <= limitBytes;
   }
 
-  /** What is to be written of an object, or is being written: `has` is false where nothing is. */
+  /** What is to be written about an object, or is being written: `has` is false if nothing is. */
   waiting(uid: string): { readonly has: boolean; readonly entry?: Entry | undefined } {
     for (const one of [this.#pending, this.#writing])
       if (one?.has(uid) === true) return { has: true, entry: one.get(uid) };
@@ -70,20 +70,20 @@ export class Part {
     this.#resize(uid, entry === undefined ? undefined : sizeOf(entry));
   }
 
-  /** What waits is being written from now on. */
+  /** Waiting entries are being written from now on. */
   begin(): Pending {
     this.#writing = this.#pending;
     this.#pending = new Map();
     return this.#writing;
   }
 
-  /** @param isDone else it waits again, but for what is to be something else by now. */
+  /** @param isDone otherwise entries wait again, except those that have changed by now. */
   end(isDone: boolean): void {
     if (!isDone) this.#pending = new Map([...(this.#writing ?? []), ...this.#pending]);
     this.#writing = undefined;
   }
 
-  /** The report is this now. @returns the uids of those that it said something of, and does not any more. */
+  /** Sets the current report. @returns the uids of objects that it no longer contains. */
   is(version: string | undefined, sizes: ReadonlyMap<string, number>): string[] {
     this.version = version;
     const gone = [...this.#sizes.keys()].filter((uid) => !sizes.has(uid) && !this.#pending.has(uid));

@@ -1,6 +1,6 @@
 /**
- * Reports in the API, read and written as they are. Every write and every deletion says which state it is for, so that nothing of
- * others is overwritten unseen.
+ * Reads and writes reports in the API. Every write and every deletion names the version that it is based on, so that nothing of
+ * others is overwritten unnoticed.
  */
 import { isAlreadyExists, isConflict, isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
@@ -9,10 +9,10 @@ import { isPartName } from './part-name.ts';
 import { type AuditReport, ourReports, type ReportTypes, reportTypes, runLabel } from './report.ts';
 
 const PAGE_SIZE = 500;
-/** How often a write is tried that others come before. */
+/** How often a write with conflicts is tried. */
 export const MAX_ATTEMPTS = 5;
 
-/** `namespace` is '' for what is in none. */
+/** `namespace` is '' for cluster-scoped objects. */
 export class ReportApi {
   readonly #client: KubeClient;
   readonly #types: ReportTypes;
@@ -25,7 +25,7 @@ export class ReportApi {
     this.#types = types;
   }
 
-  /** Undefined where there is none. @throws {KubeError} */
+  /** Undefined if there is none. @throws {KubeError} */
   async read(namespace: string, name: string, signal: AbortSignal): Promise<AuditReport | undefined> {
     try {
       return await this.#client.get(this.#type(namespace), target(namespace, name), { signal });
@@ -36,7 +36,7 @@ export class ReportApi {
   }
 
   /**
-   * @param version the one that it replaces; undefined: it is made.
+   * @param version the one that it replaces; undefined: it is created.
    * @returns its version.
    * @throws {KubeError}
    */
@@ -55,7 +55,7 @@ export class ReportApi {
     return written.metadata.resourceVersion ?? '';
   }
 
-  /** One that is gone already is fine. @throws {KubeError} a conflict, where it is another by now. */
+  /** One that is already gone is fine. @throws {KubeError} a conflict, if it has changed. */
   async delete(
     namespace: string,
     name: string,
@@ -86,8 +86,8 @@ export class ReportApi {
   #isOtherKindGone = false;
 
   /**
-   * Removes reports of this audit that are of the other kind: what was written before another was chosen. Others are left alone, and
-   * where they are not served or may not be read there are none. Once they are gone they are not looked for again.
+   * Removes reports of this audit in the other kind, written before this kind was chosen. Others are left alone, and
+   * if they are not served or may not be read, there are none. Once they are gone, this is not repeated.
    *
    * @throws {KubeError}
    */
@@ -139,14 +139,14 @@ export class ReportApi {
   }
 }
 
-/** Whether an audit has written it: that of another product may have the same label. */
+/** Whether an audit of ours has written it: another product may use the same label. */
 function isOurs(report: AuditReport): boolean {
   const { metadata, scope } = report;
   if (metadata.labels?.[runLabel] === undefined) return false;
   return scope === undefined ? isPartName(objectKey(report)) : scope.uid === metadata.name;
 }
 
-/** Whether somebody else has come before a write. */
+/** Whether somebody else has written first. */
 export function isBehind(error: unknown): boolean {
   return isConflict(error) || isAlreadyExists(error) || isNotFound(error);
 }

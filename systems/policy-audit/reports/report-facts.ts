@@ -1,4 +1,4 @@
-/** What is kept of reports in memory: some hundred bytes for each object in place of several thousand. */
+/** What is kept of reports in memory: some hundred bytes for each object instead of several thousand. */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { Policy } from '../policies/policy.ts';
 import {
@@ -11,10 +11,10 @@ import {
   summaryOf,
 } from './report.ts';
 
-/** What the name and the namespace of the report do not tell. */
+/** What the name and the namespace of the report do not say. */
 export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;
 
-/** Of what is said of one object. */
+/** Of the results for one object. */
 export interface ReportFacts {
   readonly scope: ReportSubject;
   readonly digest: string;
@@ -33,7 +33,7 @@ export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportF
         policy,
         properties[property.uid],
         properties[property.resourceVersion],
-        // What it asked for then is not known: such a result is no more than what was once said.
+        // What it requested then is unknown: such a result only says what was true once.
         ...(properties[property.contextAware] === undefined ? [] : ['asked']),
       ]),
     ),
@@ -41,7 +41,7 @@ export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportF
   };
 }
 
-/** What {@link ReportFacts.marks} are of results of these policies, in order. */
+/** The {@link ReportFacts.marks} of results of these policies, in order. */
 export function policyMarks(policies: readonly Policy[]): string {
   return digestOfMarks(policies.map(({ id, origin }) => [id, origin.uid, origin.resourceVersion]));
 }
@@ -55,7 +55,7 @@ export interface CachedReport<T> extends KubeObject {
   readonly facts: T;
 }
 
-/** For caches of reports of one object each. Of others, as those of a whole namespace, nothing is kept but their names. */
+/** For caches of reports of one object each. Of others, such as those of an entire namespace, only the names are kept. */
 export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts | undefined> {
   const { scope, results = [] } = report as Partial<AuditReport>;
   const isOurs = scope?.uid !== undefined && scope.uid === report.metadata.name;
@@ -66,7 +66,7 @@ export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts 
 
 export function cached<T>({ metadata }: KubeObject, facts: T): CachedReport<T> {
   const { namespace, name, uid, resourceVersion } = metadata;
-  // Caches put apiVersion and kind back where they read one.
+  // Caches restore apiVersion and kind when they read one.
   return {
     metadata: {
       ...(namespace !== undefined && { namespace }),

@@ -1,4 +1,4 @@
-/** Reports of one object each, called after its uid: as Kubewarden's audit scanner writes them. */
+/** Reports of one object each, named after its uid, as written by Kubewarden's audit scanner. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { isOlder } from '../../../shared/kube/resource-version.ts';
@@ -19,7 +19,7 @@ type Cached = CachedReport<ReportFacts | undefined>;
 export class ReportStore implements Reports {
   readonly #api: ReportApi;
   readonly #caches: Readonly<Record<'cluster' | 'namespaced', IndexedCache<Cached>>>;
-  /** Reports that a write is under way of. */
+  /** Reports that are being written. */
   readonly #writing = new Set<string>();
 
   constructor(context: GuardContext, types: ReportTypes) {
@@ -115,7 +115,7 @@ export class ReportStore implements Reports {
   async sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
     const { namespaced, cluster } = this.#caches;
     for (const cache of [namespaced, cluster]) {
-      // Named before they are looked at: what is deleted goes from the cache meanwhile.
+      // Collected first: deletions change the cache meanwhile.
       for (const key of [...cache.keys()]) {
         if (!isPartName(key)) continue;
         const { namespace = '', name = '', uid, resourceVersion = '' } = cache.get(key)?.metadata ?? {};

@@ -1,6 +1,6 @@
 /**
- * What an audit of one object found out, as a report: names, labels and properties are those of Kubewarden's audit scanner
- * (internal/report), so that what reads its reports reads these. Pure.
+ * The results of an audit of one object as a report: names, labels and properties are those of Kubewarden's audit scanner
+ * (internal/report), so that tools for its reports can read these. Pure.
  */
 import { hash } from 'node:crypto';
 
@@ -84,10 +84,10 @@ export const property = {
 } as const;
 
 const severities: ReadonlySet<string> = new Set(['critical', 'high', 'medium', 'low', 'info']);
-/** What a consumer has to hold of one message. */
+/** How long a message may be. */
 const MAX_MESSAGE = 4096;
 
-/** What one policy says of an object. `undefined`: it is not about it. */
+/** The result of one policy for an object. `undefined`: it does not apply. */
 export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): ReportResult | undefined {
   if (judgement.type === 'skipped') return undefined;
   const { severity, category } = policy;
@@ -99,7 +99,7 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
     source: policy.source,
     policy: policy.id,
     ...(category !== undefined && { category }),
-    // Another word would be refused with the whole report.
+    // With another word, the entire report would be rejected.
     ...(shown !== undefined && severities.has(shown) && { severity: shown }),
     timestamp: { seconds, nanos: Math.round((wallMs - seconds * 1000) * 1e6) },
     result: isError || isFailure(judgement) ? 'error' : judgement.verdict.allowed ? 'pass' : 'fail',
@@ -110,7 +110,7 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
   };
 }
 
-/** A server that ran a policy into its deadline answers so. */
+/** A server responds like this if a policy exceeds its deadline. */
 function isFailure(judgement: Extract<Judgement, { readonly type: 'verdict' }>): boolean {
   return !judgement.verdict.allowed && judgement.verdict.code === 500;
 }
@@ -125,7 +125,7 @@ const propertiesOfPolicies = {
 /**
  * Those of a policy's results are the same ones.
  *
- * @param isContextAware whether it may read the cluster, or has asked anything else.
+ * @param isContextAware whether it may read the cluster, or has requested anything else.
  */
 function propertiesOf(policy: Policy, isContextAware: boolean): Properties {
   const known = propertiesOfPolicies[isContextAware ? 'aware' : 'other'];
@@ -184,8 +184,8 @@ export function summaryOf(results: readonly Pick<ReportResult, 'result'>[]): Aud
 }
 
 /**
- * The same for reports that say the same. When something was found out, which run wrote it and at which version of the object
- * is not in it: then an object whose status changes all the time is not written about all the time.
+ * Equal for reports with the same content. When something was found, which run wrote it and at which version of the object
+ * is not included: so an object whose status changes constantly does not have its report written constantly.
  */
 export function digestOf({
   scope,
@@ -193,7 +193,7 @@ export function digestOf({
   results,
 }: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
   const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
-  // One flat list: it is made twice for each report.
+  // One flat list: it is created twice for each report.
   const said: (number | string | undefined)[] = [];
   for (const { source, policy, category, severity, result, message, properties } of results) {
     const names = sortedNames(properties);
@@ -203,12 +203,12 @@ export function digestOf({
   return shortHash(JSON.stringify([subject, summary, said]));
 }
 
-/** 72 bits: of a longer slice V8 would keep the whole text, and two strings in place of one. */
+/** 72 bits: for a longer slice, V8 would keep the entire text, and two strings instead of one. */
 export function shortHash(text: string): string {
   return hash('sha1', text, 'base64').slice(0, 12);
 }
 
-/** Mostly they are in order: so they are written. */
+/** Mostly they are in order, because they are written in order. */
 function sortedNames(properties: Readonly<Record<string, string>>): string[] {
   const names = Object.keys(properties);
   for (let at = 1; at < names.length; at++) {

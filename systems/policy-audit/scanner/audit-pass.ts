@@ -1,4 +1,4 @@
-/** One look at all objects, whether they have changed or not: it proves that nothing was missed. */
+/** One pass over all objects, whether they have changed or not: it proves that nothing was missed. */
 import type { Clock } from '../../../shared/time/clock.ts';
 
 export interface PassSummary {
@@ -9,12 +9,12 @@ export interface PassSummary {
   readonly objects: number;
   /** Objects with at least one fail or warn. */
   readonly failing: number;
-  /** Objects with at least one error and nothing else to object to. */
+  /** Objects with at least one error and no fail or warn. */
   readonly errored: number;
   /** While it ran. */
   readonly evaluations: number;
   readonly writes: number;
-  /** Objects that had changed and were not audited, though the watch had told of them. */
+  /** Objects that had changed and were not audited, although the watch had reported them. */
   readonly missed: number;
   /** Kinds that could not be listed. */
   readonly unread: readonly string[];

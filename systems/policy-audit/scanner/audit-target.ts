@@ -1,4 +1,4 @@
-/** What an audit asks policies about. */
+/** What an audit passes to policies. */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { MatchTarget } from '../policies/match.ts';
 import type { ServedKind } from './served-kinds.ts';
@@ -6,7 +6,7 @@ import type { ServedKind } from './served-kinds.ts';
 /**
  * An object as if it were created now.
  *
- * @param labelsOf - The labels of a Namespace, where it is known.
+ * @param labelsOf - The labels of a Namespace, if it is known.
  */
 export function auditTarget(
   { key, type, versions }: ServedKind,

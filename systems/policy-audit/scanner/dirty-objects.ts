@@ -1,6 +1,6 @@
 /** What is to be audited, by namespace. Pure. */
 
-/** Names of one kind in one namespace, or all that there are. */
+/** Names of one kind in one namespace, or all of them. */
 export type DirtyNames = 'all' | ReadonlySet<string>;
 
 /** Of one namespace: by kind. */
@@ -15,10 +15,10 @@ interface Work {
   gone: Set<string>;
 }
 
-/** '' stands for what is in no namespace. */
+/** '' stands for cluster-scoped objects. */
 export class DirtyObjects {
   readonly #byNamespace = new Map<string, Work>();
-  /** From so many names on a list is cheaper than asking for each. */
+  /** From this many names on, a list is cheaper than single requests. */
   readonly #listFrom: number;
 
   constructor(listFrom: number) {
@@ -49,7 +49,7 @@ export class DirtyObjects {
     this.#work(namespace).gone.add(uid);
   }
 
-  /** Takes all of a namespace: what is not done has to be put back. */
+  /** Takes everything of a namespace: what is not done must be put back. */
   take(namespace: string): DirtyNamespace | undefined {
     const work = this.#byNamespace.get(namespace);
     this.#byNamespace.delete(namespace);

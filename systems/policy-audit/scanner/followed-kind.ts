@@ -4,7 +4,7 @@ import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
 import type { ServedKind } from './served-kinds.ts';
 
-/** A kind that some policy is about. */
+/** A kind that some policy applies to. */
 export interface FollowedKind {
   readonly kind: ServedKind;
   readonly cache: IndexedCache<KubeObject>;

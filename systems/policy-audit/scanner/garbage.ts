@@ -1,11 +1,11 @@
-/** Reports that nothing stands behind any more. */
+/** Obsolete reports. */
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import type { Reports } from '../reports/reports.ts';
 import type { FollowedKind } from './followed-kind.ts';
 import type { ObjectAudit } from './object-audit.ts';
 import type { ObjectStates } from './object-states.ts';
 
-/** What of a scan says which reports are to be there. */
+/** The state of a scan that determines which reports should exist. */
 export interface ScanView {
   readonly store: Reports;
   readonly states: ObjectStates;
@@ -14,7 +14,7 @@ export interface ScanView {
   readonly isAudited: (namespace: string) => boolean;
 }
 
-/** Removes reports of objects that are gone, or that no policy is about any more, and those of the other form. */
+/** Removes reports of objects that are gone, or that no policy applies to any more, and those in the other form. */
 export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promise<void> {
   const kinds = [...scan.kinds];
   for (const { namespace, uid, scope } of scan.store.all()) {

@@ -1,4 +1,4 @@
-/** The audit of one object: what is known still holds, the rest is evaluated. */
+/** The audit of one object: results that still hold are kept, the rest is evaluated. */
 import { apiVersionOf, type KubeObject, objectKey } from '../../../shared/kube/object.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Labels } from '../../../shared/kube/selectors.ts';
@@ -39,28 +39,28 @@ export interface ObjectAuditOptions {
   readonly states: ObjectStates;
   readonly store: Reports;
   readonly types: ReportTypes;
-  /** Only results that are not `pass` are written, and no report where there are none. */
+  /** Only results other than `pass` are written, and no report if there are none. */
   readonly failuresOnly: boolean;
-  /** How many policies are asked about an object at the same time. */
+  /** How many policies are evaluated for an object at the same time. */
   readonly parallelPolicies: number;
   /** Of this process, for the label of reports. */
   readonly runUid: string;
-  /** Of a namespace; undefined where it is not there. */
+  /** Of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
-  /** Whether changes of it are told: of what is not, a full pass asks again. */
+  /** Whether its changes are reported: otherwise, a full pass requests it again. */
   readonly isFollowed: (asked: AskedOfCluster) => boolean;
-  /** Told of each evaluation. */
+  /** Called with each evaluation. */
   readonly onEvaluated: (policy: OpenPolicy['policy'], result: ReportResult | undefined) => void;
   readonly clock?: Clock;
 }
 
-/** A policy that is about an object, and the version of the object to show it. */
+/** A policy that applies to an object, and the version of the object to show it. */
 type Relevant = readonly [OpenPolicy, KindVersion];
 
-/** What a policy has said before. */
+/** The previous result of a policy. */
 interface Before {
   readonly letter: string;
-  /** Undefined where there is nothing to write. */
+  /** Undefined if there is nothing to write. */
   readonly result?: ReportResult;
 }
 
@@ -69,13 +69,13 @@ interface Found extends Before {
 }
 
 export interface AuditOptions {
-  /** Nothing that is known counts. */
+  /** Ignore everything that is known. */
   readonly isForced?: boolean;
-  /** Of a full pass: what could not be evaluated is tried again, and what asked for something whose changes nobody tells of. */
+  /** In a full pass: retries what could not be evaluated, and what requested something whose changes are not reported. */
   readonly isPass?: boolean;
 }
 
-/** What an audit of one object came to. */
+/** The outcome of an audit of one object. */
 export type Audited = 'audited' | 'known' | 'unwanted';
 
 export class ObjectAudit {
@@ -90,10 +90,10 @@ export class ObjectAudit {
   }
 
   /**
-   * Audits an object, and writes its report where that is another than before.
+   * Audits an object, and writes its report if that has changed.
    *
-   * @param policies those that are about its kind.
-   * @throws {KubeError} and the signal's reason. It is to be audited again then.
+   * @param policies those that apply to its kind.
+   * @throws {KubeError} and the signal's reason. It must be audited again then.
    */
   async audit(
     kind: ServedKind,
@@ -122,7 +122,7 @@ export class ObjectAudit {
     await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
       const old = before(open, isPass);
       if (loopSlice.over) await loopSlice.next();
-      // What it asked for then is what it would ask for now.
+      // It would request now what it requested then.
       found[at] =
         old === undefined
           ? await this.#evaluate(open, await this.#request(kind, version, object, signal), signal)
@@ -174,14 +174,14 @@ export class ObjectAudit {
     };
   }
 
-  /** Removes the report of an object that is gone, or that no policy is about. */
+  /** Removes the report of an object that is gone, or that no policy applies to. */
   async forget(namespace: string, uid: string, signal: AbortSignal): Promise<void> {
     const { states, store } = this.#options;
     await store.delete(namespace, uid, states.get(uid)?.reportVersion, signal);
     states.delete(uid);
   }
 
-  /** The policies that are about an object, by id. */
+  /** The policies that apply to an object, by id. */
   relevant(kind: ServedKind, object: KubeObject, policies: readonly OpenPolicy[]): readonly Relevant[] {
     const target = auditTarget(kind, object, this.#options.namespaceLabels);
     const found: Relevant[] = [];
@@ -200,12 +200,12 @@ export class ObjectAudit {
     return sameSignature(known.signature, signature);
   }
 
-  /** Whether it was audited before this pass, and something was asked for whose changes nobody tells of. */
+  /** Whether it was audited before this pass, and requested something whose changes are not reported. */
   #isUntold({ pass }: ObjectState, asked: readonly PolicyAsked[] = []): boolean {
     return pass < this.passes && asked.some((one) => !this.#options.isFollowed(one));
   }
 
-  /** Takes the report of an earlier process for what it says, where it is of this object and of these policies as they are. */
+  /** Adopts the report of an earlier process, if it matches this object and these policies as they are. */
   #adopt(kind: ServedKind, object: KubeObject, relevant: readonly Relevant[], signature: Signature): boolean {
     const { states, store, failuresOnly } = this.#options;
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
@@ -230,7 +230,7 @@ export class ObjectAudit {
   }
 
   /**
-   * What was found out before and holds still, of a policy; undefined where it has to be asked.
+   * The previous result of a policy that still holds; undefined if it must be evaluated.
    */
   async #before(
     object: KubeObject,
@@ -253,7 +253,7 @@ export class ObjectAudit {
         const isOf =
           result?.properties[property.uid] === policy.origin.uid &&
           result.properties[property.resourceVersion] === policy.origin.resourceVersion;
-        // What it asked for then is not known.
+        // What it requested then is unknown.
         const hasAsked = result?.properties[property.contextAware] !== undefined;
         return isOf && !hasAsked && !policy.isContextAware && result.result !== 'error'
           ? { letter: letterOf(result.result), result }

@@ -1,10 +1,10 @@
 /** What a scan keeps of objects. */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 
-// Once: caches are shared by who has the same functions.
+// Once: caches are shared between users of the same functions.
 export const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.namespace ?? ''];
 
-/** Which objects there are, at which version; they are read when they are audited. Caches put apiVersion and kind back. */
+/** Which objects exist, at which version; they are read when they are audited. Caches restore apiVersion and kind. */
 export function objectFacts({ metadata }: KubeObject): KubeObject {
   const { namespace, name, uid, resourceVersion } = metadata;
   return {

@@ -1,4 +1,4 @@
-/** What is known of each object that was audited, in little memory: there may be a hundred thousand. */
+/** What is known about each audited object, in little memory: there may be a hundred thousand. */
 import type { AskedOfCluster } from '../engine/evaluator.ts';
 import type { AuditResult } from '../reports/report.ts';
 import type { Policy } from '../policies/policy.ts';
@@ -6,15 +6,15 @@ import type { Policy } from '../policies/policy.ts';
 /** A policy at a version. */
 export type PolicyVersion = Pick<Policy, 'id' | 'version'>;
 
-/** The policies that are about an object, by id. Two with the same content are the same object. */
+/** The policies that apply to an object, by id. Two with the same content are the same object. */
 export interface Signature {
   readonly policies: readonly PolicyVersion[];
   readonly index: ReadonlyMap<string, number>;
 }
 
 /**
- * What came out, a letter for each policy of the signature: pass, fail, error, warn, x for an error that comes again whenever it is
- * asked, and - for one that a match condition kept off.
+ * The results, a letter for each policy of the signature: pass, fail, error, warn, x for an error that recurs in every
+ * evaluation, and - for a policy that a match condition excluded.
  */
 export type Outcome = string;
 
@@ -24,13 +24,13 @@ export const passLetter = letters.pass;
 export const errorLetter = letters.error;
 const lastingErrorLetter = 'x';
 
-/** @param isLasting of an error: whether the same policy says the same of the same object. */
+/** @param isLasting of an error: whether the same policy always returns it for the same object. */
 export function letterOf(result: AuditResult | undefined, isLasting = false): string {
   if (result === undefined) return skippedLetter;
   return result === 'error' && isLasting ? lastingErrorLetter : letters[result];
 }
 
-/** What a policy asked for about an object. */
+/** What a policy requested for an object. */
 export interface PolicyAsked extends AskedOfCluster {
   /** Its id. */
   readonly policy: string;
@@ -44,17 +44,17 @@ export interface ObjectState {
   readonly version: string;
   readonly signature: Signature;
   readonly outcome: Outcome;
-  /** Of what its report says; undefined: there is to be none. */
+  /** Of the contents of its report; undefined: there should be none. */
   readonly digest: string | undefined;
   /** Of its report. */
   reportVersion: string;
-  /** What policies asked for. */
+  /** What policies requested. */
   readonly asked: readonly PolicyAsked[] | undefined;
   /** The full pass during which, or after which, it was audited. */
   readonly pass: number;
-  /** What was asked for has changed: policies that ask are to be asked again. */
+  /** What was requested has changed: policies with requests must be evaluated again. */
   isStale: boolean;
-  /** Somebody else has changed or removed its report: nothing that it says is to be trusted. */
+  /** Somebody else has changed or removed its report: nothing in it can be trusted. */
   isForged: boolean;
 }
 
@@ -72,12 +72,12 @@ export class ObjectStates {
   readonly #signatures = new Map<string, Signature>();
   #latest: Signature = { policies: [], index: new Map() };
   readonly #outcomes = new Map<string, Outcome>();
-  /** By `apiVersion/kind`: the uids of objects about which a policy asked for some of that kind. */
+  /** By `apiVersion/kind`: the uids of objects for which a policy requested some of that kind. */
   readonly #askers = new Map<string, Set<string>>();
   #hasNewKinds = false;
-  /** What has changed since each of the audits began that are under way. */
+  /** What has changed since the start of each running audit. */
   readonly #meanwhile = new Set<Change[]>();
-  /** How many objects came out so. */
+  /** How many objects have this outcome. */
   readonly #counts = new Map<Outcome, number>();
 
   get size(): number {
@@ -122,19 +122,19 @@ export class ObjectStates {
     }
   }
 
-  /** Whether some policy asked for that kind. */
+  /** Whether some policy requested that kind. */
   isAsked(apiVersion: string, kind: string): boolean {
     return this.#askers.has(kindOf({ apiVersion, kind }));
   }
 
-  /** Whether kinds were asked for since the last call that nobody had asked for. */
+  /** Whether new kinds were requested since the last call. */
   takeNewKinds(): boolean {
     const has = this.#hasNewKinds;
     this.#hasNewKinds = false;
     return has;
   }
 
-  /** Makes the objects stale about which a policy asked for something that this change may be part of. They have to be audited again. */
+  /** Marks the objects as stale for which a policy requested something that this change may affect. They must be audited again. */
   changed(change: Change): readonly ObjectState[] {
     for (const changes of this.#meanwhile) changes.push(change);
     const stale: ObjectState[] = [];
@@ -148,8 +148,8 @@ export class ObjectStates {
   }
 
   /**
-   * An audit begins, and ends when this is disposed. What it asks for and what changes before it has set its state is not found by
-   * {@link changed}, so it has to ask here.
+   * Starts an audit, which ends when this is disposed. What it requests and what changes before it has set its state is not found by
+   * {@link changed}, so it must check here.
    */
   begin(): Disposable & { hasChanged(asked: readonly PolicyAsked[]): boolean } {
     const changes: Change[] = [];
@@ -160,7 +160,7 @@ export class ObjectStates {
     };
   }
 
-  /** Objects that nothing objects to, and those with at least one fail or warn, or error. */
+  /** Objects without problems, and those with at least one fail or warn, or error. */
   counts(): { readonly objects: number; readonly failing: number; readonly errored: number } {
     let [failing, errored] = [0, 0];
     for (const [outcome, objects] of this.#counts) {
@@ -176,7 +176,7 @@ export class ObjectStates {
     const text = JSON.stringify(policies.map(({ id, version }) => [id, version]));
     let known = this.#signatures.get(text);
     if (known === undefined) {
-      // Each change of a policy makes another: of those before some hundred are worth keeping.
+      // Each change of a policy creates a new one: some hundred old ones are worth keeping.
       if (this.#signatures.size >= 4096) this.#signatures.clear();
       const own = policies.map(({ id, version }) => ({ id, version }));
       known = { policies: own, index: new Map(own.map(({ id }, at) => [id, at])) };
@@ -208,7 +208,7 @@ function isPartOf(change: Change, asked: AskedOfCluster): boolean {
   );
 }
 
-/** Whether two signatures are of the same policies at the same versions. */
+/** Whether two signatures contain the same policies at the same versions. */
 export function sameSignature(a: Signature, b: Signature): boolean {
   if (a === b) return true;
   return isOf(a, b.policies);

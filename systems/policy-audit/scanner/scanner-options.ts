@@ -1,4 +1,4 @@
-/** What a scanner is told. */
+/** The options of a scanner. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';
@@ -11,9 +11,9 @@ import type { PassSummary } from './audit-pass.ts';
 export interface ScannerOptions {
   readonly context: GuardContext;
   readonly policies: PolicySet;
-  /** What policies read: told of what changes. */
+  /** What policies read: notified of changes. */
   readonly asked: AskedCluster;
-  /** From one full pass to the next. */
+  /** The time from one full pass to the next. */
   readonly intervalMs: number;
   /** Where reports go. Default: the API. */
   readonly store?: Reports;
@@ -28,14 +28,14 @@ export interface ScannerOptions {
   readonly pageSize: number;
   /** Besides Rampart's own. */
   readonly ignoredNamespaces?: ReadonlySet<string>;
-  /** These alone; undefined: all. */
+  /** Only these; undefined: all. */
   readonly onlyNamespaces?: ReadonlySet<string>;
-  /** Whether what is in no namespace is audited. Default: true. */
+  /** Whether cluster-scoped objects are audited. Default: true. */
   readonly cluster?: boolean;
   readonly onEvaluated?: (policy: Policy, result: ReportResult | undefined) => void;
   readonly onPass?: (summary: PassSummary) => void;
   /**
-   * Asked at each failure of a namespace ('' for what is in none) whether a pass is to end without it. Default: never; it is tried
+   * Called at each failure of a namespace ('' for cluster-scoped objects): whether a pass should end without it. Default: never; it is tried
    * again.
    */
   readonly givesUp?: (namespace: string, error: unknown) => boolean;

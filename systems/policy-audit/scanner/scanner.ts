@@ -1,8 +1,8 @@
 /**
- * The audit of a cluster: what is there is evaluated once, and then what changes. A namespace is the unit of work: several are
- * audited at the same time, and each by itself.
+ * The audit of a cluster: evaluates existing objects once, and then those that change. A namespace is the unit of work: several are
+ * audited at the same time, independently of each other.
  *
- * Longer than other files: what is followed, what is to be done and what is known change together, in one class.
+ * Longer than other files: what is followed, what must be done and what is known change together, in one class.
  */
 import { randomUUID } from 'node:crypto';
 
@@ -42,10 +42,10 @@ import type { ScannerOptions } from './scanner-options.ts';
 import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
 import { allSynced, eachOf, until, untilListed, untilWithin } from './waits.ts';
 
-/** How long after a definition has changed kinds are asked for: several come together. */
+/** The delay between a change of a CRD and discovery: several come together. */
 const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
-/** A kind that cannot be listed, as it may not be read, holds a pass up for so long; one that is being listed as long as it takes. */
+/** How long a kind that cannot be listed, for lack of permission, delays a pass; one that is being listed delays it as long as it takes. */
 const SYNC_MS = 30_000;
 const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
 
@@ -59,12 +59,12 @@ export class Scanner {
   readonly #dirty: DirtyObjects;
   readonly #queue: WorkQueue;
   readonly #kinds = new Map<string, FollowedKind>();
-  /** Namespaces whose objects are all to be evaluated, whatever is known. */
+  /** Namespaces whose objects must all be evaluated, whatever is known. */
   readonly #forced = new Set<string>();
   #served: ReadonlyMap<string, ServedKind> = new Map();
   #pass: AuditPass | undefined;
   evaluations = 0;
-  /** Objects that a full pass has found not as they were thought to be. */
+  /** Objects that a full pass found different from what was known. */
   missed = 0;
   lastPass: PassSummary | undefined;
 
@@ -101,7 +101,7 @@ export class Scanner {
     });
   }
 
-  /** Kinds that policies are about, and that could not be listed yet. */
+  /** Kinds that policies apply to, but that could not be listed yet. */
   get unread(): readonly string[] {
     return [...this.#kinds.values()].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
   }
@@ -150,12 +150,12 @@ export class Scanner {
     ]);
   }
 
-  /** How far the pass is that is under way: namespaces that are left, and objects that are known. */
+  /** The progress of the current pass: namespaces that are left, and known objects. */
   get progress(): { readonly left: number; readonly objects: number; readonly evaluations: number } {
     return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
   }
 
-  /** Resolves when a full pass has ended that begins now, or after the one that is under way. */
+  /** Resolves at the end of a full pass that starts now, or after the current one. */
   pass(signal: AbortSignal): Promise<PassSummary> {
     const next = this.#passing.catch(() => undefined).then(() => this.#onePass(signal));
     this.#passing = next;
@@ -197,7 +197,7 @@ export class Scanner {
     return summary;
   }
 
-  /** As often as it takes: a pass that left reports behind would not have ended. */
+  /** As often as it takes: a pass that leaves reports behind has not ended. */
   async #collectGarbage(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(GARBAGE_RETRY);
     const isAudited = (namespace: string): boolean => this.#isAudited(namespace);
@@ -205,7 +205,7 @@ export class Scanner {
       const { store, states, audit } = this;
       try {
         await collectGarbage({ store, states, audit, kinds: [...this.#kinds.values()], isAudited }, signal);
-        // Of kinds that could not be listed there may be no other reports.
+        // For kinds that could not be listed, there may be no other reports.
         if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
         return;
       } catch (error) {
@@ -304,7 +304,7 @@ export class Scanner {
     const { namespace = '', name = '', uid = '' } = object.metadata;
     if (type === 'deleted') this.#markGone(namespace, uid);
     else {
-      // One that was deleted and made anew in between.
+      // One that was deleted and recreated in between.
       const before = previous?.metadata.uid ?? uid;
       if (before !== uid) this.#markGone(namespace, before);
       this.#mark(namespace, kind.key, name);
@@ -338,7 +338,7 @@ export class Scanner {
     return wake;
   }
 
-  /** Asks for the kinds that are served, and again when definitions have changed. */
+  /** Discovers the served kinds, and again when CRDs have changed. */
   async #discover(
     wake: { current: PromiseWithResolvers<void> },
     signal: AbortSignal,
@@ -370,7 +370,7 @@ export class Scanner {
 
   #subscriptions: DisposableStack | undefined;
 
-  /** Follows the kinds that policies are about. One that was followed stays: its reports may have to go. */
+  /** Follows the kinds that policies apply to. Kinds already followed stay: their reports may need removal. */
   #follow(): void {
     const { policies, context } = this.#options;
     for (const kind of this.#served.values()) {
@@ -392,7 +392,7 @@ export class Scanner {
           if (context.signal.aborted) return;
           this.#subscriptions?.use(cache.subscribe((change) => this.#onObject(followed, change)));
           this.#markAll(followed);
-          // What was asked for before the kind was followed may have changed since.
+          // What was requested before the kind was followed may have changed since.
           this.#markAskers({ apiVersion: apiVersionOf(kind.type), kind: kind.type.kind });
         });
       }
@@ -401,7 +401,7 @@ export class Scanner {
 
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
     const pass = this.#pass;
-    // Where there is none, what could not be written is left of an earlier one.
+    // If there is none, what could not be written is left over from an earlier one.
     const work = this.#dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
     const isForced = this.#forced.delete(namespace);
     const failures: unknown[] = [];
@@ -430,12 +430,12 @@ export class Scanner {
     }
     if (this.states.takeNewKinds()) this.#follow();
     await this.store.flush(namespace, signal);
-    // It is retried with backoff; of the others nothing is lost.
+    // It is retried with backoff; nothing of the others is lost.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);
   }
 
-  /** Audits objects of a kind. What failed, by name. @throws where the kind cannot be listed. */
+  /** Audits objects of a kind. @returns failures by name. @throws if the kind cannot be listed. */
   async #auditKind(
     followed: FollowedKind,
     namespace: string,
@@ -455,10 +455,10 @@ export class Scanner {
           isForced,
           isPass,
         });
-        // What it asked for has changed during the audit.
+        // What it requested has changed during the audit.
         if (this.states.get(uid)?.isStale === true) this.#mark(namespace, kind.key, name);
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
-        // The watch had told of it, and nobody had looked.
+        // The watch had reported it, but it was not audited.
         const isTold = cache.versionOf(objectKey(object)) === resourceVersion;
         if (isTold && known.version !== resourceVersion) this.#pass?.miss();
       } catch (error) {
@@ -482,7 +482,7 @@ export class Scanner {
     }
     const isPass = this.#pass?.has(namespace) ?? false;
     if (followed.policies.length === 0) {
-      // Nothing is to be read of them.
+      // Nothing must be read of them.
       for (const key of cache.keysByIndex('namespace', namespace)) {
         const uid = cache.get(key)?.metadata.uid;
         if (uid !== undefined) await this.audit.forget(namespace, uid, signal);
@@ -493,7 +493,7 @@ export class Scanner {
     return failed;
   }
 
-  /** Objects of a kind, a page at a time, some beside each other. @throws where the kind cannot be listed. */
+  /** Objects of a kind, a page at a time, some concurrently. @throws if the kind cannot be listed. */
   async #eachListed(
     type: ResourceType,
     namespace: string,

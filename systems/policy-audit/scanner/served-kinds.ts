@@ -1,4 +1,4 @@
-/** Which kinds the API serves, each once: whatever versions it is served in. */
+/** The kinds that the API serves, each once, whatever its versions. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { apiGroups, type ApiResource, apiResources } from '../../../shared/kube/discovery.ts';
 import type { ResourceType } from '../../../shared/kube/object.ts';
@@ -10,22 +10,22 @@ import type { Policy } from '../policies/policy.ts';
 export interface ServedKind {
   /** `deployments.apps`, `pods`. */
   readonly key: string;
-  /** In the version that the API prefers. */
+  /** In the API's preferred version. */
   readonly type: ResourceType;
-  /** All versions that it is served in, the preferred one first. */
+  /** All served versions, the preferred one first. */
   readonly versions: readonly KindVersion[];
   readonly shortNames: readonly string[];
 }
 
 export interface ServedKinds {
   readonly kinds: ReadonlyMap<string, ServedKind>;
-  /** Groups whose kinds could not be asked for: those that are served by others, above all. */
+  /** Groups whose discovery failed: mostly those of aggregated API servers. */
   readonly unread: readonly string[];
 }
 
 /**
- * Kinds that only a policy that names them is about: they change all the time, and live shortly. A policy for all kinds would
- * make reports of little else.
+ * Kinds that only policies that name them apply to: they change constantly and are short-lived. A policy for all kinds would
+ * produce reports of little else.
  */
 const namedOnly: ReadonlySet<string> = new Set([
   'events',
@@ -33,10 +33,10 @@ const namedOnly: ReadonlySet<string> = new Set([
   'leases.coordination.k8s.io',
 ]);
 
-/** The same objects as another kind. */
+/** Serves the same objects as another kind. */
 const twins: ReadonlyMap<string, string> = new Map([['events.events.k8s.io', 'events']]);
 
-/** @throws {KubeError} where the API does not tell; that of one group alone is told in `unread`. */
+/** @throws {KubeError} if discovery fails; failures of single groups are listed in `unread`. */
 export async function servedKinds(client: KubeClient, signal: AbortSignal): Promise<ServedKinds> {
   const groups = [
     { name: '', versions: ['v1'] },
@@ -80,7 +80,7 @@ function add(
   kinds.set(key, { key, type, versions: [...(known?.versions ?? []), own], shortNames });
 }
 
-/** Whether a policy may be about objects of a kind as they are audited: as if they were created now. */
+/** Whether a policy may apply to objects of a kind as they are audited: as if they were created now. */
 export function auditsKind({ constraints, origin }: Policy, { key, type, versions }: ServedKind): boolean {
   if (origin.namespace !== undefined && !type.namespaced && key !== 'namespaces') return false;
   return constraints.every(({ rules }) =>

@@ -1,7 +1,7 @@
-/** What a scan waits for. */
+/** Waiting in a scan. */
 import { type Clock, sleep } from '../../../shared/time/clock.ts';
 
-/** Waits for it, or for the signal: whether the signal is still silent. */
+/** Waits for it, or for the signal. @returns whether the signal has not aborted. */
 export async function until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
   const stopped = Promise.withResolvers<void>();
   const stop = (): void => stopped.resolve();
@@ -12,7 +12,7 @@ export async function until(promise: Promise<unknown>, signal: AbortSignal): Pro
   return !signal.aborted;
 }
 
-/** As {@link until}, for so long at most. */
+/** Like {@link until}, with a time limit. */
 export async function untilWithin(
   promise: Promise<unknown>,
   timeoutMs: number,
@@ -35,8 +35,8 @@ interface Listing {
 }
 
 /**
- * Waits until all are listed, or until none of those that are left has come further for so long: a long list takes its time, and one
- * that may not be read never comes.
+ * Waits until all are listed, or until none of the rest has made progress for this long: a long list takes its time, and one
+ * that may not be read never arrives.
  */
 export async function untilListed(
   listings: readonly Listing[],
@@ -57,7 +57,7 @@ export function allSynced(caches: Iterable<{ readonly synced: Promise<unknown> }
   return Promise.all(Array.from(caches, ({ synced }) => synced));
 }
 
-/** Works on so many at the same time. */
+/** Works on this many at the same time. */
 export async function eachOf<T>(
   items: Iterable<T>,
   parallel: number,

@@ -1,5 +1,5 @@
 /**
- * The certificate and key of a server, as files that somebody replaces: cert-manager, an operator, a projected Secret.
+ * The certificate and key of a server, in files that are replaced by cert-manager, an operator, or a projected Secret.
  */
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
@@ -11,7 +11,7 @@ import { type Clock, sleep } from '../../../shared/time/clock.ts';
 export interface CertificatePaths {
   readonly certFile: string;
   readonly keyFile: string;
-  /** Clients have to have a certificate of one of these authorities. */
+  /** Clients must have a certificate from one of these authorities. */
   readonly clientCaFiles: readonly string[];
 }
 
@@ -22,7 +22,7 @@ export interface CertificateTexts {
   readonly ca?: string[];
 }
 
-/** @throws {RampartError} `SYSTEM` for a file that cannot be read, `INPUT` for what is no certificate with its key */
+/** @throws {RampartError} `SYSTEM` for a file that cannot be read, `INPUT` if they are not a certificate and its key */
 export async function readCertificates(paths: CertificatePaths): Promise<CertificateTexts> {
   const { certFile, keyFile, clientCaFiles } = paths;
   let texts: CertificateTexts;
@@ -38,7 +38,7 @@ export async function readCertificates(paths: CertificatePaths): Promise<Certifi
     });
   }
   try {
-    // OpenSSL is given no certificate, and Node raises no error, for a file that a writer has emptied and not filled yet.
+    // For a file that a writer has truncated but not filled yet, OpenSSL gets no certificate and Node.js raises no error.
     if (texts.cert === '' || texts.key === '') throw new Error('one of them is empty');
     createSecureContext(texts);
   } catch (error) {
@@ -52,8 +52,8 @@ export async function readCertificates(paths: CertificatePaths): Promise<Certifi
 }
 
 /**
- * Tells when the files have others in them, until `signal` aborts. They are read, and not watched: a projected volume replaces
- * the directory that a link points at, and no watch sees all of that. Half of a change is waited out.
+ * Reports new contents of the files, until `signal` aborts. They are polled, not watched: a projected volume replaces
+ * the directory that a link points at, and no watch sees all of that. Incomplete changes are waited out.
  */
 export async function followCertificates(
   paths: CertificatePaths,

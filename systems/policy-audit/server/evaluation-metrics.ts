@@ -1,4 +1,4 @@
-/** The metrics of Kubewarden's policy-server, under its names: people have dashboards and alerts for them. */
+/** The metrics of Kubewarden's policy-server, under its names: users have dashboards and alerts for them. */
 import type { Registry, Sample } from '../../../shared/observe/exposition.ts';
 
 /** One evaluation. */
@@ -26,16 +26,16 @@ const labelNames = [
   'request_origin',
   'error_code',
 ];
-/** As OpenTelemetry has them by default. */
+/** OpenTelemetry's defaults. */
 const boundsMs = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
-/** Beyond, namespaces and kinds are no longer told apart: each series takes memory here and in Prometheus. */
+/** Beyond this, namespaces and kinds are no longer distinguished: each series takes memory here and in Prometheus. */
 const MAX_SERIES = 5000;
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
   count: number;
   sumMs: number;
-  /** In each bucket and not in the one before; at the end those above all bounds. */
+  /** Counts in each bucket, not cumulative; the last is above all bounds. */
   readonly buckets: number[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * The policy server on the network: HTTPS (HTTP where there is no certificate, as upstream), and the readiness probe beside it.
+ * The policy server on the network: HTTPS (HTTP without a certificate, as upstream), and the readiness probe.
  *
  *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness
  */
@@ -27,26 +27,26 @@ export interface HttpOptions {
 }
 
 export interface PolicyHttpServer extends AsyncDisposable {
-  /** Where it listens: the port that was free, where 0 was asked for. */
+  /** Where it listens: with the selected port if 0 was requested. */
   readonly address: Address;
-  /** From now on for new connections; those that are there stay. */
+  /** Applies to new connections; existing ones stay. */
   useCertificates(texts: CertificateTexts): void;
 }
 
-/** An object has up to 1.5 MiB in etcd; an update has two, in JSON. */
+/** An object has up to 1.5 MiB in etcd; an update contains two, in JSON. */
 const MAX_BODY_BYTES = 16 << 20;
-/** Together they may take this much memory: more waits in the sockets. */
+/** Limits their total memory: more wait in the sockets. */
 const MAX_AT_ONCE = 1000;
 /** The API server waits for a webhook for 30 s at most. */
 const REQUEST_TIMEOUT_MS = 35_000;
-/** As long as the server gives answers that are under way when it ends. */
+/** How long the server waits for running reviews when it ends. */
 const DRAIN_MS = 10_000;
 const reviewKinds: ReadonlySet<string> = new Set<ReviewKind>(['audit', 'validate', 'validate_raw']);
 
 /**
- * Whoever starts it disposes it: reviews that are under way are answered first, for up to 10 s.
+ * Whoever starts it disposes it: running reviews are answered first, for up to 10 s.
  *
- * @throws {RampartError} `SYSTEM` where it cannot listen
+ * @throws {RampartError} `SYSTEM` if it cannot listen
  */
 export async function servePolicies(options: HttpOptions): Promise<PolicyHttpServer> {
   const requests = new Requests(options);
@@ -57,7 +57,7 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
     certificates === undefined ? createServer(listener) : createTlsServer(tlsOptions(certificates), listener);
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.headersTimeout = 10_000;
-  // Longer than the API server keeps its own, so that it is not us who close one just as it is used.
+  // Longer than on the API server, so that we do not close a connection just as it is used.
   server.keepAliveTimeout = 100_000;
   server.on('tlsClientError', () => undefined);
   await listen(server, options.address, 'policies');
@@ -78,7 +78,7 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
   };
 }
 
-/** The readiness probe by itself, without TLS: kubelet has no certificate of a client. @throws {RampartError} `SYSTEM` */
+/** A separate readiness probe, without TLS: the kubelet has no client certificate. @throws {RampartError} `SYSTEM` */
 export async function serveReadiness(
   address: Address,
   notReady: () => string | undefined,
@@ -102,7 +102,7 @@ export async function serveReadiness(
   };
 }
 
-/** Those that are under way. */
+/** Running reviews. */
 class Requests {
   readonly #options: HttpOptions;
   readonly #running = new Set<AbortController>();
@@ -120,7 +120,7 @@ class Requests {
     });
   }
 
-  /** Ends what is under way. */
+  /** Aborts running reviews. */
   abort(reason: Error): void {
     for (const running of this.#running) running.abort(reason);
   }
@@ -152,7 +152,7 @@ class Requests {
         refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
       else await this.#review(kind as ReviewKind, id, request, response);
     } catch (error) {
-      // Whoever asked is gone: nobody is left to answer.
+      // The client is gone: there is nobody to answer.
       if (request.destroyed && !request.complete) return;
       this.#options.logger.error({ err: error, url: request.url }, 'cannot respond to a review');
       send(response, 500, { error: 'Something went wrong' });
@@ -174,7 +174,7 @@ class Requests {
     } catch {
       return send(response, 400, { error: 'the body is not JSON' });
     }
-    // A webhook that is not waited for any more is not evaluated to its end.
+    // The evaluation is aborted when the caller of the webhook no longer waits.
     const gone = new AbortController();
     this.#running.add(gone);
     const onClose = (): void => gone.abort(new Error('the client is gone'));
@@ -197,7 +197,7 @@ class Requests {
   }
 }
 
-/** Undefined where it is too large. */
+/** Undefined if it is too large. */
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return undefined;
   const chunks: Uint8Array[] = [];
@@ -227,7 +227,7 @@ function sendReadiness(response: ServerResponse, why: string | undefined): void 
   else send(response, 503, { error: 'not ready', message: why });
 }
 
-/** Without reading what is sent. */
+/** Without reading the body. */
 function refuse(request: IncomingMessage, response: ServerResponse, status: number, message: string): void {
   request.resume();
   response.setHeader('connection', 'close');

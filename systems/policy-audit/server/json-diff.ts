@@ -1,15 +1,15 @@
 /**
- * The patch (RFC 6902) that makes one JSON value of another: what a webhook answers where a policy mutates.
+ * The patch (RFC 6902) that turns one JSON value into another: the answer of a webhook if a policy mutates.
  */
 
 export type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string };
 
-/** Deeper values are replaced as a whole. */
+/** Deeper values are replaced entirely. */
 const MAX_DEPTH = 200;
 
-/** Empty where they are equal. Members of objects are compared; of lists, what is the same at both ends is left alone. */
+/** Empty if they are equal. Members of objects are compared; in lists, equal items at both ends are left alone. */
 export function diffJson(from: unknown, to: unknown): PatchOperation[] {
   const operations: PatchOperation[] = [];
   diff(from, to, '', 0, operations);
@@ -55,7 +55,7 @@ function diffLists(
   const [fromEnd, toEnd] = [from.length - end, to.length - end];
   let at = start;
   for (; at < fromEnd && at < toEnd; at++) diff(from[at], to[at], `${path}/${at}`, depth + 1, out);
-  // From behind, so that the places of the others stay.
+  // From the end, so that the other indexes stay valid.
   for (let last = fromEnd - 1; last >= at; last--) out.push({ op: 'remove', path: `${path}/${last}` });
   for (; at < toEnd; at++) out.push({ op: 'add', path: `${path}/${at}`, value: to[at] });
 }

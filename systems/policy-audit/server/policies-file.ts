@@ -7,7 +7,7 @@ import type { ServedPolicy } from './served-policy.ts';
 
 export interface PoliciesFile {
   readonly policies: readonly ServedPolicy[];
-  /** Keys that are not known here, which a newer server might: as `ID: key`. */
+  /** Keys that are unknown here, which a newer server may know: as `ID: key`. */
   readonly unknown: readonly string[];
 }
 
@@ -34,7 +34,7 @@ const knownOfMember = [
   'host_capabilities',
 ];
 
-/** @param what - Where the text is from, for messages. @throws {RampartError} `INPUT` */
+/** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` */
 export function parsePoliciesFile(text: string, what: string): PoliciesFile {
   const document = parseYaml(text, what);
   if (document === null || document === undefined) return { policies: [], unknown: [] };

@@ -1,19 +1,19 @@
 /**
- * The policies that a server has now. They are changed all at once: a request is answered by what was there when it came or by
- * what is there now, and what answers one is closed only when it has answered.
+ * The current policies of a server. They are replaced atomically: a request is answered either by the policies from when it arrived or by
+ * the current ones, and a policy is closed only when it has answered its requests.
  */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { Evaluator } from '../engine/evaluator.ts';
 import type { ServedPolicy } from './served-policy.ts';
 
-/** Opens what runs a policy. @throws {Error} why it cannot. */
+/** Opens the runtime of a policy. @throws {Error} why it cannot. */
 export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<Evaluator>;
 
 export interface PolicyTableOptions {
   readonly open: OpenPolicy;
   /**
-   * A policy that cannot be opened, or whose settings it refuses: it is served, and refuses every request with the reason. Else
-   * the whole change is not taken.
+   * Serve policies that cannot be opened or reject their settings: they reject every request with the reason. Otherwise,
+   * the entire change is discarded.
    */
   readonly continueOnErrors: boolean;
   readonly logger: Logger;
@@ -22,20 +22,20 @@ export interface PolicyTableOptions {
 /** In use by a request. */
 export interface PolicyInUse extends Disposable {
   readonly policy: ServedPolicy;
-  /** Why it cannot be asked. */
+  /** Why it cannot be evaluated. */
   readonly problem: string | undefined;
   readonly evaluator: Evaluator | undefined;
 }
 
 interface Entry {
   readonly policy: ServedPolicy;
-  /** The same as long as the same runs. */
+  /** Unchanged as long as the same code and settings run. */
   readonly identity: string;
   readonly problem: string | undefined;
   readonly evaluator: SharedEvaluator | undefined;
 }
 
-/** Opened at once: enough to keep the network busy. */
+/** Opened concurrently: enough to keep the network busy. */
 const OPENED_AT_ONCE = 4;
 
 export class PolicyTable implements AsyncDisposable {
@@ -50,7 +50,7 @@ export class PolicyTable implements AsyncDisposable {
     return [...this.#entries.keys()];
   }
 
-  /** Why policies cannot be asked, by their IDs. */
+  /** Why policies cannot be evaluated, by their IDs. */
   get problems(): ReadonlyMap<string, string> {
     return new Map(
       [...this.#entries].flatMap(([id, { problem }]) =>
@@ -59,7 +59,7 @@ export class PolicyTable implements AsyncDisposable {
     );
   }
 
-  /** Undefined where there is no such policy. Dispose it when the request is answered. */
+  /** Undefined if there is no such policy. Dispose it when the request is answered. */
   take(id: string): PolicyInUse | undefined {
     const entry = this.#entries.get(id);
     if (entry === undefined) return undefined;
@@ -69,9 +69,9 @@ export class PolicyTable implements AsyncDisposable {
   }
 
   /**
-   * From now on these policies. What has not changed goes on as it is.
+   * Switches to these policies. Unchanged ones keep running.
    *
-   * @throws {Error} why one cannot be opened, unless that is gone on with: then nothing has changed. The signal's reason.
+   * @throws {Error} why one cannot be opened, unless errors are tolerated; nothing has changed then. The signal's reason.
    */
   async replace(policies: readonly ServedPolicy[], signal: AbortSignal): Promise<void> {
     const next = new Map<string, Entry>();
@@ -88,7 +88,7 @@ export class PolicyTable implements AsyncDisposable {
       throw error;
     }
     const before = this.#entries;
-    // In the order of the file.
+    // In file order.
     this.#entries = new Map(
       policies.flatMap(({ id }) => {
         const entry = next.get(id);
@@ -113,7 +113,7 @@ export class PolicyTable implements AsyncDisposable {
   async #entryOf(policy: ServedPolicy, opened: SharedEvaluator[], signal: AbortSignal): Promise<Entry> {
     const identity = identityOf(policy);
     const known = this.#entries.get(policy.id);
-    // What could not be opened is tried again: a registry may be back.
+    // Retries those that could not be opened: a registry may be back.
     if (known !== undefined && known.identity === identity && known.problem === undefined)
       return { ...known, policy };
     let evaluator: SharedEvaluator | undefined;
@@ -138,7 +138,7 @@ export class PolicyTable implements AsyncDisposable {
   }
 }
 
-/** Closed when nobody uses it any more. */
+/** Closed when it is no longer used. */
 class SharedEvaluator {
   readonly evaluator: Evaluator;
   #users = 0;
@@ -166,14 +166,14 @@ class SharedEvaluator {
   }
 }
 
-/** What decides which evaluator it needs; mode and messages are only how its verdicts are told. */
+/** What determines its evaluator; mode and messages only affect how its verdicts are reported. */
 function identityOf({ program }: ServedPolicy): string {
   return JSON.stringify(program, (_, value: unknown) =>
     value instanceof Map ? { members: [...value] } : value,
   );
 }
 
-/** All of them ended, also where one failed: nobody opens anything behind the back of who gives up. */
+/** Waits for all of them, even if one fails: nothing is opened after the caller has given up. */
 async function settledAll(promises: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(promises))
     if (result.status === 'rejected') throw result.reason as Error;

@@ -1,11 +1,11 @@
 /**
- * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): what is asked, and what is answered.
+ * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): requests and responses.
  */
 import type { JsonObject, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { diffJson } from './json-diff.ts';
 import type { ServedPolicy } from './served-policy.ts';
 
-/** Why a body is no review: answered as 422. */
+/** Why a body is not a review: responded with 422. */
 export class ShapeError extends Error {
   constructor(message: string) {
     super(message);
@@ -56,7 +56,7 @@ export function requestOfReview(body: unknown): PolicyRequest {
 }
 
 /**
- * Anything under `request`. Policies that are asked so know what it is.
+ * Anything under `request`. Policies for raw reviews know what it is.
  *
  * @throws {ShapeError}
  */
@@ -70,7 +70,7 @@ export function requestOfRawReview(body: unknown): PolicyRequest {
 }
 
 /**
- * What a policy says, as it is answered. For a raw review the whole request is what may be mutated.
+ * The response for a verdict. In a raw review, the entire request may be mutated.
  *
  * @param isRaw - Of `validate_raw`.
  */
@@ -97,12 +97,12 @@ export function responseOf(verdict: Verdict, request: PolicyRequest, isRaw = fal
   };
 }
 
-/** That there is no verdict. */
+/** The response if there is no verdict. */
 export function failureOf(request: PolicyRequest, message: string): AdmissionResponse {
   return { uid: uidOf(request), allowed: false, status: { message, code: 500 } };
 }
 
-/** As `/validate` answers it: with the policy's own message, by its mode, and without what it may not do. */
+/** The response of `/validate`: with the policy's own message, according to its mode, and without what it may not do. */
 export function constrained(response: AdmissionResponse, policy: ServedPolicy): AdmissionResponse {
   if (policy.mode === 'monitor') {
     const { uid, auditAnnotations, warnings } = response;
@@ -115,7 +115,7 @@ export function constrained(response: AdmissionResponse, policy: ServedPolicy): 
   }
   if (response.patch !== undefined && !policy.mayMutate) {
     const { patch: _patch, patchType: _type, ...rest } = response;
-    // A validating webhook that answers a patch is an error to the API server.
+    // For the API server, a patch from a validating webhook is an error.
     return {
       ...rest,
       allowed: false,
@@ -136,7 +136,7 @@ export function constrained(response: AdmissionResponse, policy: ServedPolicy): 
   };
 }
 
-/** The body of an answer. */
+/** The body of a response. */
 export function reviewOf(response: AdmissionResponse, isRaw = false): JsonObject {
   return isRaw ? { response } : { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response };
 }

@@ -1,4 +1,4 @@
-/** Answers reviews by the policies of a table. */
+/** Answers reviews with the policies of a table. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest } from '../engine/evaluator.ts';
 import type { EvaluationMetrics } from './evaluation-metrics.ts';
@@ -19,9 +19,9 @@ export type ReviewKind = 'audit' | 'validate' | 'validate_raw';
 export interface ReviewerOptions {
   readonly table: PolicyTable;
   readonly metrics: EvaluationMetrics;
-  /** Of policies that give themselves none. Infinity: without end. */
+  /** For policies without their own. Infinity: no limit. */
   readonly deadlineMs: number;
-  /** Whatever is asked about objects of this namespace is allowed: that of the server itself. */
+  /** Everything in this namespace is allowed: that of the server itself. */
   readonly acceptedNamespace?: string | undefined;
   readonly logger: Logger;
 }
@@ -34,8 +34,8 @@ export class Reviewer {
   }
 
   /**
-   * @returns the body of the answer; undefined where there is no such policy.
-   * @throws {ShapeError} for a body that is no review
+   * @returns the body of the response; undefined if there is no such policy.
+   * @throws {ShapeError} if the body is not a review
    */
   async review(
     kind: ReviewKind,
@@ -43,7 +43,7 @@ export class Reviewer {
     body: unknown,
     signal: AbortSignal,
   ): Promise<JsonObject | undefined> {
-    // Taken before anything is waited for: what answers is what was there when the request came.
+    // Taken before anything is awaited: the policy from when the request arrived answers.
     using inUse = this.#options.table.take(id);
     if (inUse === undefined) return undefined;
     const isRaw = kind === 'validate_raw';

@@ -1,6 +1,6 @@
 /**
- * The policy server: policies of a file, asked over HTTPS, until it is stopped. Another file or certificate is taken without a
- * restart, and without a request that sees neither the old nor the new.
+ * The policy server: serves the policies of a file over HTTPS until it is stopped. Changes of the file or the certificate are
+ * applied without a restart, and every request sees either the old or the new policies.
  */
 import { readFile } from 'node:fs/promises';
 
@@ -30,15 +30,15 @@ import { Reviewer } from './reviewer.ts';
 export interface PolicyServerOptions {
   readonly policiesFile: string;
   readonly address: Address;
-  /** Of the probe by itself. */
+  /** Of the separate probe. */
   readonly readinessAddress?: Address;
   /** Undefined: without TLS. */
   readonly certificates?: CertificatePaths | undefined;
   readonly modules: Pick<Modules, 'fetch'>;
   readonly pullSecret?: CredentialsSource | undefined;
-  /** What a module of a policy may ask of the world. */
+  /** The host calls of a policy's module. */
   readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
-  /** Infinity: without end. */
+  /** Infinity: no limit. */
   readonly deadlineMs: number;
   /** Threads for WebAssembly. Default: that of the pool. */
   readonly workers?: number | undefined;
@@ -50,24 +50,24 @@ export interface PolicyServerOptions {
   readonly clock?: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Told when it listens, which is before it is ready. */
+  /** Called when it listens, which is before it is ready. */
   readonly listening?: (where: {
     readonly address: Address;
     readonly readinessAddress: Address | undefined;
   }) => void;
-  /** Told when the first policies can be asked. */
+  /** Called when the first policies can be evaluated. */
   readonly ready?: (ids: readonly string[]) => void;
 }
 
 const POLL_MS = 2000;
-/** What could not be opened is tried again this often. */
+/** How often opening failed policies is retried. */
 const RETRY_MS = 30_000;
 
 /**
  * Runs until `signal` aborts.
  *
- * @throws {RampartError} `SYSTEM`, `NOT_FOUND`, `INPUT` for the file or the certificate that it is started with, or for a policy that
- *   cannot run where that is not gone on with
+ * @throws {RampartError} `SYSTEM`, `NOT_FOUND`, `INPUT` for the initial file or certificate, or for a policy that
+ *   cannot run, unless errors are tolerated
  */
 export async function runPolicyServer(options: PolicyServerOptions): Promise<void> {
   const { logger, signal, clock = systemClock, pollMs = POLL_MS } = options;
@@ -91,7 +91,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     }),
   );
   const source = new PolicySource(options.policiesFile, table, logger);
-  // Read before it listens: what cannot work ends the start.
+  // Read before it listens: errors abort the start.
   const { certificates: paths } = options;
   const certificates = paths === undefined ? undefined : await readCertificates(paths);
   let isReady = false;
@@ -130,10 +130,10 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   ]);
 }
 
-/** Of what is no module, and asks nothing. */
+/** For programs without a module, which make no requests. */
 const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('no policy server is available')) };
 
-/** The file of the policies, and what is in the table of it. */
+/** The policies file, and the table loaded from it. */
 class PolicySource {
   readonly #path: string;
   readonly #table: PolicyTable;
@@ -152,7 +152,7 @@ class PolicySource {
     await this.#take(text, signal);
   }
 
-  /** Takes what is written there, until `signal` aborts. What cannot be taken is told once, and what was before stays. */
+  /** Applies changes of the file, until `signal` aborts. An unusable file is reported once, and the previous policies stay. */
   async follow(everyMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
     let toldOf = '';
     let retryMs = clock.monotonicMs() + RETRY_MS;

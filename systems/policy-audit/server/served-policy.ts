@@ -1,13 +1,13 @@
-/** A policy as a server has it, under its ID. */
+/** A policy as served, under its ID. */
 import type { PolicyProgram } from '../engine/program.ts';
 
 export interface ServedPolicy {
-  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; of a file, any name without a slash. */
+  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; in a file, any name without a slash. */
   readonly id: string;
   readonly program: PolicyProgram;
-  /** `monitor` lets everything through, and counts. */
+  /** `monitor` allows everything, and counts. */
   readonly mode: 'monitor' | 'protect';
   readonly mayMutate: boolean;
-  /** Told in place of what the policy says, which becomes a cause. */
+  /** Replaces the message of the policy, which becomes a cause. */
   readonly message: string | undefined;
 }

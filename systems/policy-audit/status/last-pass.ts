@@ -1,4 +1,4 @@
-/** What the last full pass came to, kept where `rampart status` finds it. */
+/** The result of the last full pass, stored where `rampart status` finds it. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
@@ -25,7 +25,7 @@ export async function keepLastPass(
   await client.apply(configMaps, object, { fieldManager: 'rampart', force: true, signal });
 }
 
-/** Undefined where it is not what this release writes. */
+/** Undefined if it is not in this release's format. */
 export function readLastPass({ data }: ConfigMap): PassSummary | undefined {
   try {
     const value = JSON.parse(data?.[key] ?? '') as Partial<PassSummary>;

@@ -11,14 +11,14 @@ import { policyActive } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
 
-/** A policy, as `--format json` has it. */
+/** A policy, as in `--format json`. */
 export interface PolicyStatusReport {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
   readonly mode: string;
   readonly status: string;
-  /** Why it is not asked as it is written; '' where it is. */
+  /** Why it is not evaluated as written; '' if it is. */
   readonly why: string;
 }
 
@@ -33,7 +33,7 @@ export const policyAuditStatus: StatusSection = {
           type.namespaced ? { namespace: context.namespace } : {},
         );
       }
-      // Nothing is told of them: with them it is known whether all that the guard brings is served.
+      // Nothing is reported about them: they show whether everything that the guard installs is served.
       await context.list(policyServerType, () => undefined);
       return true;
     });

@@ -1,4 +1,4 @@
-/** Without an API server to ask: which resource an object is of, and whether it is in a namespace. */
+/** The resource of an object, and whether it is namespaced, without an API server. */
 import { builtinResources } from '../../../shared/apiserver/builtin/builtin.ts';
 import { policyGroup } from '../api.ts';
 
@@ -14,8 +14,8 @@ export interface KindName {
 let known: ReadonlyMap<string, { readonly plural: string; readonly namespaced: boolean }> | undefined;
 
 /**
- * @param hasNamespace - Whether the object says that it is in one: tells of kinds that Kubernetes does not bring.
- * @param customResources - By `group/kind`: what CustomResourceDefinitions among the manifests say.
+ * @param hasNamespace - Whether the object has a namespace: decides for kinds that are not built into Kubernetes.
+ * @param customResources - By `group/kind`: from CustomResourceDefinitions among the manifests.
  */
 export function kindNameOf(
   apiVersion: string,
@@ -41,7 +41,7 @@ export function kindNameOf(
   };
 }
 
-/** As the generators of CRDs make it. */
+/** As CRD generators do it. */
 function guessedPlural(kind: string): string {
   const singular = kind.toLowerCase();
   if (/(?:s|x|z|ch|sh)$/.test(singular)) return `${singular}es`;

@@ -1,4 +1,4 @@
-/** How fast a policy answers, one request at a time. */
+/** Measures the speed of a policy, one request at a time. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { EvaluationError, type PolicyRequest, type RuntimeName } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
@@ -7,7 +7,7 @@ import type { PolicyProgram } from '../engine/program.ts';
 export interface Measured {
   readonly runtime: RuntimeName;
   readonly openMs: number;
-  /** Of the first request, before anything is warm. */
+  /** Of the first request, with cold caches. */
   readonly firstMs: number;
   readonly perSecond: number;
   readonly p50Ms: number;
@@ -16,10 +16,10 @@ export interface Measured {
   readonly errors: number;
 }
 
-/** Times that are kept: those after it replace one of them each, so that the shares stay. */
+/** How many times are kept: later ones each replace one of them, so that the distribution stays. */
 const MAX_TIMES = 100_000;
 
-/** @throws {RampartError} `INPUT` for settings that the policy refuses; as `openEvaluator`; the signal's reason */
+/** @throws {RampartError} `INPUT` for settings that the policy rejects; as `openEvaluator`; the signal's reason */
 export async function measurePolicy(
   program: PolicyProgram,
   requests: readonly PolicyRequest[],
@@ -55,7 +55,7 @@ export async function measurePolicy(
     else timesMs[count % MAX_TIMES] = endMs - nowMs;
     count++;
     nowMs = endMs;
-    // Timers and signals get their turn.
+    // Lets timers and signals run.
     if (count % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   timesMs.sort((a, b) => a - b);

@@ -1,5 +1,5 @@
 /**
- * The policies that a person names on a command line: a module with settings, or manifests with policies as a cluster has them.
+ * The policies named on a command line: a module with settings, or manifests with policies as in a cluster.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -25,10 +25,10 @@ import { readAdmissionPolicy, readKubewardenPolicy } from '../policies/read-poli
 import type { Policy } from '../policies/policy.ts';
 
 export interface NamedPolicy {
-  /** As results name it. */
+  /** Its name in results. */
   readonly id: string;
   readonly program: PolicyProgram;
-  /** Undefined for a module by itself: it is asked about everything. */
+  /** Undefined for a bare module: it applies to everything. */
   readonly policy: Policy | undefined;
 }
 
@@ -91,7 +91,7 @@ function modulePolicy(name: string, settings: Readonly<Record<string, unknown>>)
   };
 }
 
-/** What begins as WebAssembly does is a module, whatever it is called. */
+/** What starts with WebAssembly's header is a module, whatever its name. */
 function isManifest(name: string): boolean {
   if (/^[a-z]+:\/\//.test(name)) return false;
   if (!existsSync(name)) {
@@ -107,7 +107,7 @@ function isManifest(name: string): boolean {
   return !readFileSync(name).subarray(0, 4).equals(Buffer.from('\0asm'));
 }
 
-/** As the API server takes it: checked, and with its defaults. */
+/** As the API server stores it: validated, and with defaults. */
 function kubewardenPolicy(
   object: KubeObject & { readonly apiVersion: string; readonly kind: string },
   where: string,
@@ -148,7 +148,7 @@ function schemaOf(kind: string, apiVersion: string, where: string): CompiledSche
   return schema;
 }
 
-/** Under each of its bindings; without any, as if one denied everything that it matches. */
+/** With each of its bindings; without any, as if one denied everything that it matches. */
 function validatingPolicies(object: ValidatingAdmissionPolicy, all: readonly KubeObject[]): Policy[] {
   const bindings = all.filter(
     (each): each is ValidatingAdmissionPolicyBinding =>

@@ -1,4 +1,4 @@
-/** What came of a run, for people, programs, and the pages of CI systems. */
+/** The result of a run, for people, programs and CI systems. */
 import { relative } from 'node:path';
 
 import { printable } from '../../../shared/observe/printable.ts';
@@ -11,12 +11,12 @@ export type RunFormat = (typeof runFormats)[number];
 export interface RenderOptions {
   readonly widthColumns: number;
   readonly colour: boolean;
-  /** What passes and what is skipped too. */
+  /** Includes passes and skips. */
   readonly all: boolean;
   readonly version: string;
 }
 
-/** The text, with a newline at its end. */
+/** The text, with a trailing newline. */
 export function renderRun(run: Run, format: RunFormat, options: RenderOptions): string {
   switch (format) {
     case 'table':
@@ -90,7 +90,7 @@ function jsonOf(run: Run): object {
   };
 }
 
-/** As CI systems read it: a suite for each policy, a case for each object. */
+/** For CI systems: a suite for each policy, a case for each object. */
 function junitOf(run: Run): string {
   const byPolicy = Map.groupBy(run.results, ({ policy }) => policy);
   const suites = [...byPolicy].map(([policy, results]) => {
@@ -122,7 +122,7 @@ function caseBody({ result, message = '', subject, causes }: RunResult): string 
   return `<${element} message="${xml(message)}">${text}</${element}>`;
 }
 
-/** Characters that XML 1.0 has no place for are replaced. */
+/** Characters that XML 1.0 does not allow are replaced. */
 function xml(text: string): string {
   const entities: Readonly<Record<string, string>> = {
     '&': '&amp;',

@@ -1,4 +1,4 @@
-/** Policies on objects, without a cluster: what `rampart policy run` does, and CI with it. */
+/** Runs policies on objects without a cluster, for `rampart policy run` and CI. */
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
@@ -10,7 +10,7 @@ import type { Subject, Subjects } from './subjects.ts';
 export interface RunResult {
   readonly policy: string;
   readonly subject: Subject;
-  /** `skip`: the policy is not about it. */
+  /** `skip`: the policy does not apply to it. */
   readonly result: 'error' | 'fail' | 'pass' | 'skip';
   readonly message: string | undefined;
   readonly severity: string | undefined;
@@ -33,7 +33,7 @@ export function exitCodeOf({ results, problems }: Run): number {
   return results.some(({ result }) => result === 'fail') ? 1 : 0;
 }
 
-/** A policy that cannot be opened is a problem, and stands in no other's way. */
+/** A policy that cannot be opened is a problem, but does not affect others. */
 export async function runPolicies(
   policies: readonly NamedPolicy[],
   { subjects, problems, namespaceLabels }: Subjects,
@@ -116,7 +116,7 @@ async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Pr
   }
 }
 
-/** Why a policy is not asked; undefined where it is. */
+/** Why a policy does not apply; undefined if it does. */
 async function irrelevance(
   { policy }: NamedPolicy,
   { request, kind }: Subject,

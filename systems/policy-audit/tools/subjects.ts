@@ -1,5 +1,5 @@
 /**
- * What policies are tried on: the objects of manifests, of a directory with all below it, and reviews as the API server sends them.
+ * What policies are run on: the objects in manifests and directories, and reviews as the API server sends them.
  */
 import { opendirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,13 +26,13 @@ export interface Subject {
 
 export interface Subjects {
   readonly subjects: readonly Subject[];
-  /** What cannot be read, in words with the file and the line. */
+  /** What cannot be read, with the file and the line. */
   readonly problems: readonly string[];
-  /** Labels of Namespaces among them, by name. */
+  /** The labels of Namespaces among them, by name. */
   readonly namespaceLabels: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
-/** It need not have a name: the API server may be to make one. */
+/** It need not have a name: the API server may generate one. */
 interface SubjectObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -42,12 +42,12 @@ interface SubjectObject {
 type CustomResources = ReadonlyMap<string, { readonly plural: string; readonly namespaced: boolean }>;
 
 const MAX_FILES = 100_000;
-/** What belongs to tools, and is large. */
+/** Large directories that belong to tools. */
 const skipped: ReadonlySet<string> = new Set(['node_modules']);
 
 /**
  * @param paths - Files and directories; `-` is standard input.
- * @throws {RampartError} `INPUT` for a path that is not there, `LIMIT`
+ * @throws {RampartError} `INPUT` for a path that does not exist, `LIMIT`
  */
 export function readSubjects(paths: readonly string[]): Subjects {
   const objects: { file: string; line: number; object: SubjectObject }[] = [];
@@ -55,7 +55,7 @@ export function readSubjects(paths: readonly string[]): Subjects {
   for (const file of paths.flatMap(manifestFilesOf)) {
     const found = parseManifestValues(textOf(file), file);
     problems.push(...found.problems.map(describeProblem));
-    // A repository has other YAML too: settings of tools, values of charts. What has no kind is not meant for Kubernetes.
+    // A repository also contains other YAML, such as tool settings and chart values. Documents without a kind are not for Kubernetes.
     for (const { value, lineOf } of found.values) {
       if (isSubjectObject(value)) objects.push({ file, line: lineOf('kind'), object: value });
     }
@@ -85,7 +85,7 @@ export function readSubjects(paths: readonly string[]): Subjects {
   return { subjects, problems, namespaceLabels };
 }
 
-/** The creation of an object, as audits ask it. */
+/** The creation of an object, as in audits. */
 export function creationOf(object: JsonObject, kind: KindName): PolicyRequest {
   const { name, namespace, uid } = (object['metadata'] ?? {}) as Record<string, string | undefined>;
   const { group, version, resource } = kind;
@@ -95,7 +95,7 @@ export function creationOf(object: JsonObject, kind: KindName): PolicyRequest {
     kind: { group, version, kind: kind.kind },
     resource: { group, version, resource },
     ...(name !== undefined && { name }),
-    // What is written without a namespace is made in that of the context, which is mostly this.
+    // Objects without a namespace are created in that of the context, which is mostly this.
     ...(kind.isNamespaced && { namespace: namespace ?? 'default' }),
     object,
     userInfo: {},
@@ -169,7 +169,7 @@ function textOf(file: string): string {
   }
 }
 
-/** Of a directory all manifests below it. @throws {RampartError} `INPUT` for a path that is not there, `LIMIT` */
+/** For a directory, all manifests below it. @throws {RampartError} `INPUT` for a path that does not exist, `LIMIT` */
 export function manifestFilesOf(path: string): string[] {
   if (path === '-') return [path];
   const stats = statSync(path, { throwIfNoEntry: false });
@@ -182,7 +182,7 @@ export function manifestFilesOf(path: string): string[] {
   return files.toSorted();
 }
 
-/** Links are not followed: they lead out, or around. */
+/** Links are not followed: they may lead out, or in circles. */
 function walk(directory: string, files: string[]): void {
   using entries = opendirSync(directory);
   for (let entry = entries.readSync(); entry !== null; entry = entries.readSync()) {

@@ -27,12 +27,12 @@ export interface Expected {
   readonly message?: string;
   readonly messageContains?: string;
   readonly code?: number;
-  /** The whole object as the policy is to make it. */
+  /** The entire object as the policy should return it. */
   readonly mutated?: JsonObject;
   readonly warnings?: readonly string[];
-  /** That there is no verdict, with this in its reason. */
+  /** There should be no verdict, with this in its reason. */
   readonly error?: string;
-  /** What the policy says of the settings. */
+  /** What the policy says about the settings. */
   readonly settingsValid?: boolean;
 }
 
@@ -76,9 +76,9 @@ const knownOfCase = [
 ];
 
 /**
- * The cases of a file; none where it has none.
+ * The cases of a file; empty if it has none.
  *
- * @param policy - Of cases that name none: as `readPolicies` has it.
+ * @param policy - For cases that name none: as for `readPolicies`.
  * @throws {RampartError} `INPUT`
  */
 export function readTestCases(file: string, policy: string | undefined): TestCase[] {
@@ -100,7 +100,7 @@ export function readTestCases(file: string, policy: string | undefined): TestCas
   });
 }
 
-/** @returns what was other than expected */
+/** @returns what differs from the expectation */
 export async function runTestCase(test: TestCase, options: OpenEvaluatorOptions): Promise<TestResult> {
   try {
     await using evaluator = await openEvaluator(test.program, options);
@@ -147,7 +147,7 @@ function difference(verdict: Verdict, expected: Expected): string | undefined {
   return undefined;
 }
 
-/** What all cases of a file have. */
+/** The fields common to all cases of a file. */
 function shared(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).filter(([key]) => key !== 'cases'));
 }
@@ -236,7 +236,7 @@ function objectOfFile(path: string, refuse: (why: string) => RampartError): unkn
   return parseManifestValues(text, path).values[0]?.value;
 }
 
-/** Paths are those beside the file. */
+/** Paths are relative to the file. */
 function pathFrom(policy: string, file: string): string {
   return /^\.{0,2}\//.test(policy) ? resolve(dirname(file), policy) : policy;
 }

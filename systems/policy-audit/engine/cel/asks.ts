@@ -1,6 +1,6 @@
 /**
- * Questions of an evaluation to the world outside. Expressions run without waiting: one that asks for what is not known yet
- * is broken off, and run again once the answer is there. Answers are kept to the end of the evaluation, so that it sees one
+ * The requests of an evaluation to the outside world. Expressions run synchronously: one that asks for something unknown
+ * is interrupted, and run again once the answer is there. Answers are kept until the end of the evaluation, so that it sees one
  * state of the world.
  */
 import { setImmediate } from 'node:timers/promises';
@@ -12,13 +12,13 @@ import { askedAccess } from '../host-calls/cluster-reader.ts';
 import type { Evaluation } from './decide.ts';
 import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
-/** Of one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` asks many. */
+/** Of one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` makes many. */
 const mostQuestions = 256;
 const defaultDeadlineMs = 2_000;
-/** So long a policy may keep the thread, but for the end of the expression that runs. */
+/** How long a policy may occupy the thread, apart from finishing the current expression. */
 const sliceMs = 25;
 
-/** Ends the run of an expression until its question is answered. No error of CEL: nothing may swallow it. */
+/** Interrupts an expression until its request is answered. Not a CEL error: nothing may swallow it. */
 class Pending extends Error {
   readonly answered: Promise<void>;
 
@@ -37,14 +37,14 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 
 function evaluationError(error: unknown): EvaluationError {
   if (error instanceof EvaluationError) return error;
-  // What was asked for before an expression ran: the namespace of the object.
+  // What was requested before an expression ran: the namespace of the object.
   const why = error instanceof CelError ? 'expression' : 'trap';
   return new EvaluationError(why, messageOf(error), { cause: error });
 }
 
 let current: Asks | undefined;
 
-/** The questions of the evaluation that runs. */
+/** The requests of the current evaluation. */
 export function currentAsks(): Asks {
   if (current === undefined) throw failure('this expression cannot query the cluster');
   return current;
@@ -86,7 +86,7 @@ export class Asks {
   }
 
   /**
-   * The evaluation of this name; one and the same however often the policy is run.
+   * The evaluation of this name; always the same, however often the policy is run.
    *
    * @param make makes it, and may ask.
    */
@@ -97,14 +97,14 @@ export class Asks {
     return evaluation;
   }
 
-  /** Between two expressions: lets others run, where it has been long. @throws {EvaluationError} as `check`. */
+  /** Between two expressions: lets others run if it has taken long. @throws {EvaluationError} as `check`. */
   pause(): void {
     this.check();
     if (performance.now() < this.#pauseAt) return;
     throw new Pending(setImmediate());
   }
 
-  /** @throws {EvaluationError} once it is too late, or nobody wants to know any more. */
+  /** @throws {EvaluationError} once it is too late, or it was cancelled. */
   check(): void {
     for (const { aborted, reason } of this.#signals) {
       if (aborted) throw new EvaluationError('aborted', 'the evaluation was cancelled', { cause: reason });
@@ -116,7 +116,7 @@ export class Asks {
     return `the evaluation took longer than ${this.#deadlineMs} ms`;
   }
 
-  /** Runs what asks, as often as it takes to have all answers. @throws {EvaluationError} */
+  /** Runs the function as often as it takes to have all answers. @throws {EvaluationError} */
   async answered<T>(run: () => T): Promise<T> {
     for (;;) {
       try {
@@ -130,7 +130,7 @@ export class Asks {
     }
   }
 
-  /** Undefined where there is no such object. @throws {CelError} */
+  /** Undefined if there is no such object. @throws {CelError} */
   object(reference: ObjectReference): JsonObject | undefined {
     const { apiVersion, kind, namespace, name } = reference;
     const known = { apiVersion, kind, name, ...(namespace !== undefined && { namespace }) };
@@ -144,7 +144,7 @@ export class Asks {
     return this.#askCluster('list', reference, known, (cluster, signal) => cluster.list(reference, signal));
   }
 
-  /** An error of the check is a decision too: expressions see it by `errored()`. */
+  /** An error of the check is a decision, too: expressions see it through `errored()`. */
   access(check: AccessCheck): AccessDecision {
     const { access } = this.#world;
     if (access === undefined) return { allowed: false, error: 'the policy has no authorizer' };
@@ -173,7 +173,7 @@ export class Asks {
     return this.#ask(key, (signal) => fetch(cluster, signal));
   }
 
-  /** The answer, where it is known or given at once. @throws {Pending} where it comes later. */
+  /** The answer, if it is known or available at once. @throws {Pending} if it comes later. */
   #ask<T>(key: string, fetch: (signal: AbortSignal) => T | Promise<T>): T {
     if (!this.#answers.has(key)) this.#fetch(key, fetch);
     const known = this.#answers.get(key);

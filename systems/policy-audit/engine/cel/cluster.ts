@@ -1,6 +1,6 @@
 /**
- * What expressions may read of the cluster: parameters, the namespace of the object, other objects. Who opens an evaluator
- * says where it comes from: caches that are synced answer at once, host calls later.
+ * What expressions may read from the cluster: parameters, the namespace of the object, other objects. Whoever opens an evaluator
+ * determines the source: synced caches answer at once, host calls later.
  */
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { isObject } from '../../../../shared/cel/json.ts';
@@ -16,16 +16,16 @@ export interface ObjectReference {
 export interface ListReference {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Undefined: of all namespaces, or of none. */
+  /** Undefined: all namespaces, or cluster-scoped. */
   readonly namespace?: string;
   /** As text: `app=web,tier in (a, b)`. */
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
 }
 
-/** Answers are given at once, or later. What is thrown is the error of the expression that asked. */
+/** Answers are given at once, or later. What is thrown becomes the error of the expression. */
 export interface ClusterReader {
-  /** @returns undefined where there is no such object. */
+  /** @returns undefined if there is no such object. */
   get(
     reference: ObjectReference,
     signal: AbortSignal,
@@ -34,13 +34,13 @@ export interface ClusterReader {
   list(reference: ListReference, signal: AbortSignal): JsonObject | Promise<JsonObject>;
 }
 
-/** Whether a user may do something: as a SubjectAccessReview, or as the server's own authorizer says. */
+/** Whether a user may do something: by a SubjectAccessReview, or by the server's own authorizer. */
 export type AccessReader = (
   check: AccessCheck,
   signal: AbortSignal,
 ) => AccessDecision | Promise<AccessDecision>;
 
-/** All that expressions may ask for. */
+/** Everything that expressions may ask for. */
 export interface World {
   /** Without it, expressions that ask for objects fail. */
   readonly cluster?: ClusterReader;
@@ -48,7 +48,7 @@ export interface World {
   readonly access?: AccessReader;
 }
 
-/** Whether a user may do something, by the host call `can_i`. */
+/** Whether a user may do something, through the host call `can_i`. */
 export function accessOf(hostCalls: HostCalls): AccessReader {
   return async ({ user, verb, path, fieldSelector, labelSelector, ...resource }, signal) => {
     const { username, ...more } = user;
@@ -83,7 +83,7 @@ async function called(
   return value;
 }
 
-/** The cluster by the host calls that policies of WebAssembly make (namespace `kubernetes`). */
+/** The cluster, through the host calls of WebAssembly policies (namespace `kubernetes`). */
 export function clusterOf(hostCalls: HostCalls): ClusterReader {
   const call = (operation: string, payload: JsonObject, signal: AbortSignal): Promise<JsonObject> =>
     called(hostCalls, operation, payload, signal);

@@ -1,5 +1,5 @@
 /**
- * Running a compiled policy on a request. Both kinds of policies share the expressions; what an error or a refusal means is
+ * Runs a compiled policy on a request. Both kinds of policies share the expressions; the meaning of an error or a refusal is
  * that of the module `cel-policy`, or of Kubernetes' ValidatingAdmissionPolicy (apiserver
  * `pkg/admission/plugin/policy/validating/validator.go`).
  */
@@ -21,14 +21,14 @@ const perPolicyLimit = 10_000_000;
 /** All match conditions; a quarter of it. */
 export const perMatchLimit = 2_500_000;
 
-/** What an expression came to. */
+/** The result of an expression. */
 export type Result =
   | { readonly value: unknown; readonly error?: undefined }
   | { readonly error: string; readonly why: EvaluationError['why'] };
 
 /**
- * The expressions of one policy on one request: one frame, one budget. It can be broken off between two expressions, and gone
- * through again: what was run keeps its result.
+ * The expressions of one policy on one request: one frame, one budget. It can be interrupted between two expressions, and
+ * repeated: what has run keeps its result.
  */
 export class Evaluation {
   readonly frame: Frame;
@@ -43,12 +43,12 @@ export class Evaluation {
     this.#budget = budget;
   }
 
-  /** Begins again with the first expression. */
+  /** Starts again with the first expression. */
   rewind(): void {
     this.#next = 0;
   }
 
-  /** Always the same expressions, in the same order. @throws {EvaluationError} when there is no time or budget for it. */
+  /** Always the same expressions, in the same order. @throws {EvaluationError} if there is no time or budget for it. */
   run(expression: Expression, source: string): Result {
     const known = this.#results[this.#next];
     const result = known ?? this.#run(expression, source);
@@ -79,7 +79,7 @@ export class Evaluation {
   }
 }
 
-/** Makes frames of a scope for requests; made once all expressions of the scope are compiled. */
+/** Creates frames of a scope for requests; created once all expressions of the scope are compiled. */
 export class Frames {
   readonly #dialect: Dialect;
   readonly #empty: readonly unknown[];
@@ -111,7 +111,7 @@ export class Frames {
   of(request: PolicyRequest, asks: Asks, params?: JsonObject): Frame {
     const frame = this.#empty.slice();
     const { object, oldObject, request: place, namespaceObject } = this.#places;
-    // The module decodes what is not there into an empty object; Kubernetes gives null.
+    // The module decodes a missing value into an empty object; Kubernetes gives null.
     const absent = this.#dialect === 'cel-policy' ? {} : null;
     frame[object] = request.object ?? absent;
     frame[oldObject] = request.oldObject ?? absent;
@@ -136,10 +136,10 @@ export class Frames {
     return toCel(named, requestType);
   }
 
-  /** The namespace that the object is in; null for what is in none. */
+  /** The namespace that the object is in; null for cluster-scoped objects. */
   #namespaceValue(request: PolicyRequest, asks: Asks): unknown {
     const name = this.#dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
-    // The namespace of a Namespace object is itself, which may not be there yet.
+    // The namespace of a Namespace object is itself, which may not exist yet.
     const { kind } = request as Partial<PolicyRequest>;
     const own = kind?.kind === 'Namespace' && kind.group === '';
     if (name === undefined || name === '' || own) return null;
@@ -149,14 +149,14 @@ export class Frames {
   }
 }
 
-/** A raw request, which is no admission, may lack any of it. */
+/** A raw request, which is not an admission request, may lack any of it. */
 function authorizerOf({ userInfo }: Partial<PolicyRequest>, asks: Asks): Authorizer {
   const { username, uid, groups, extra } = (userInfo ?? {}) as Partial<CheckedUser>;
   const user = { ...(uid && { uid }), ...(groups && { groups }), ...(extra && { extra }) };
   return new Authorizer({ username: username ?? '', ...user }, (check) => asks.access(check));
 }
 
-/** A check of what the request itself is about. */
+/** A check of what the request itself does. */
 function requestResourceOf(request: Partial<PolicyRequest>, authorizer: Authorizer): ResourceCheck {
   return new ResourceCheck(authorizer, {
     group: request.resource?.group ?? '',

@@ -48,7 +48,7 @@ function get({ reference }: Client, name: string): unknown {
 
 let library: Library | undefined;
 
-/** All functions of Kubernetes, and these. */
+/** All functions of Kubernetes, plus these. */
 export function policyFunctions(): Library {
   if (library !== undefined) return library;
   library = allFunctions()

@@ -1,4 +1,4 @@
-/** The match conditions of a policy of any runtime, for those who decide whether to ask it at all. */
+/** The match conditions of a policy of any runtime, for deciding whether to evaluate it at all. */
 import { EvaluationError } from '../evaluator.ts';
 import { Asks } from './asks.ts';
 import { Evaluation, Frames, perMatchLimit } from './decide.ts';
@@ -8,7 +8,7 @@ import { type CompiledCondition, PolicyCompiler } from './policy.ts';
 import { policyScope } from './scope.ts';
 import { type Problem, Problems, readNamed } from './settings.ts';
 
-/** As many as Kubernetes takes. */
+/** As many as Kubernetes accepts. */
 const mostMatchConditions = 64;
 
 /**
@@ -33,7 +33,7 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
       try {
         match = await asks.answered(run);
       } catch (error) {
-        // Too costly, too late: as any condition that cannot be evaluated. Who cancelled it wants to know that.
+        // Too costly or too late: like any condition that cannot be evaluated. A cancellation is passed on.
         if (!(error instanceof EvaluationError) || error.why === 'aborted') throw error;
         match = { matched: false, error: error.message };
       }
@@ -42,7 +42,7 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
   };
 }
 
-/** What is wrong with match conditions, without asking them. Pure. */
+/** The problems of match conditions, without evaluating them. Pure. */
 export function matchConditionProblems(conditions: readonly unknown[]): readonly Problem[] {
   return compileAll(conditions).problems.all;
 }

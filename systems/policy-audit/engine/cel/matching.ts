@@ -1,28 +1,28 @@
 /**
- * Match conditions: whether a request is any business of a policy (apiserver
+ * Match conditions: whether a policy applies to a request (apiserver
  * `pkg/admission/plugin/webhook/matchconditions/matcher.go`).
  */
 import type { AskedOfCluster, EvaluateOptions, PolicyRequest } from '../evaluator.ts';
 import type { Evaluation } from './decide.ts';
 import type { CompiledCondition } from './policy.ts';
 
-/** `error`: no condition is false, and one could not be evaluated; the failure policy says what follows. */
+/** `error`: no condition is false, and one could not be evaluated; the failure policy determines what follows. */
 export type Match =
   | { readonly matched: true; readonly error?: undefined }
   | { readonly matched: false; readonly error?: undefined; readonly condition: string }
   | { readonly matched: false; readonly error: string };
 
-/** With what was asked for, as in a verdict. */
+/** With what was requested, as in a verdict. */
 export type AskedMatch = Match & { readonly asked?: readonly AskedOfCluster[] };
 
-/** Conditions that are ready to be asked. */
+/** Conditions that are ready for evaluation. */
 export interface Matcher {
-  /** What is wrong with the conditions, by field; none may be asked then. */
+  /** The problems of the conditions, by field; none may be evaluated then. */
   readonly problems: readonly string[];
   match(request: PolicyRequest, options?: EvaluateOptions): Promise<AskedMatch>;
 }
 
-/** One that is false decides, whatever errors the others have. */
+/** A false condition decides, whatever errors the others have. */
 export function matchAll(conditions: readonly CompiledCondition[], evaluation: Evaluation): Match {
   const errors: string[] = [];
   for (const { name, source, expression } of conditions) {

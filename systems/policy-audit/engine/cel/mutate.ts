@@ -13,9 +13,9 @@ import type { ParamsFound } from './params.ts';
 import type { CompiledPolicy } from './policy.ts';
 
 /**
- * The object as the policy wants it; undefined where that is as it is. Each expression sees what those before it did.
+ * The object as the policy wants it; undefined if unchanged. Each expression sees the changes of those before it.
  *
- * @throws {EvaluationError} where an expression fails, or its patch does not apply.
+ * @throws {EvaluationError} if an expression fails, or its patch does not apply.
  */
 export function mutatedObject(
   policy: CompiledPolicy,

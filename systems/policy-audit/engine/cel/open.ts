@@ -1,5 +1,5 @@
 /**
- * The runtime `cel`: policies of expressions, evaluated here. They run on the thread that asks: an expression ends by its
+ * The runtime `cel`: policies of expressions, evaluated here. They run on the calling thread: an expression ends by its
  * budget within about 0.1 s, and most take microseconds, which a message to a worker would multiply.
  */
 import {
@@ -25,7 +25,7 @@ export interface CelOptions extends World {
 }
 
 /**
- * Opens a policy of expressions. Settings that cannot work open as well: `validateSettings` says what is wrong with them.
+ * Opens a policy of expressions. Settings that cannot work can be opened, too: `validateSettings` says what is wrong with them.
  *
  * @param settings those of the module `cel-policy`: `variables`, `validations`, `paramKind`, `paramRef`, `failurePolicy`; for
  *   the dialect of Kubernetes the spec of a ValidatingAdmissionPolicy with the `paramRef` of its binding.
@@ -38,7 +38,7 @@ export function openCelEvaluator(settings: JsonObject, options: CelOptions = {})
   return new CelEvaluator(settings, options);
 }
 
-/** What is wrong with settings, without opening a policy. Pure. */
+/** The problems of settings, without opening a policy. Pure. */
 export function celProblems(settings: JsonObject, dialect: Dialect): readonly Problem[] {
   const problems = new Problems();
   compilePolicy(readSettings(settings, problems), dialect, problems);

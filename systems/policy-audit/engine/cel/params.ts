@@ -1,5 +1,5 @@
 /**
- * The parameters of a policy: the objects that `paramRef` names, each of which the request has to satisfy.
+ * The parameters of a policy: the objects that `paramRef` names, each of which the request must satisfy.
  */
 import { CelError } from '../../../../shared/cel/failure.ts';
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
@@ -9,12 +9,12 @@ import type { Asks } from './asks.ts';
 import type { CompiledPolicy } from './policy.ts';
 import type { ParamRef } from './settings.ts';
 
-/** One of nothing where the policy has no parameters. */
+/** A single empty one if the policy has no parameters. */
 export type ParamsFound = readonly (JsonObject | undefined)[];
 
 const none: ParamsFound = [undefined];
 
-/** The parameters; or the verdict where they cannot be had. */
+/** The parameters, or the verdict if they are unavailable. */
 export function paramsOf(
   policy: CompiledPolicy,
   request: PolicyRequest,
@@ -39,14 +39,14 @@ export function paramsOf(
   throw new EvaluationError('expression', message);
 }
 
-/** @throws {CelError} where the cluster does not answer. */
+/** @throws {CelError} if the cluster does not respond. */
 function lookUp(
   { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
   { name, namespace: given, selector }: ParamRef,
   requestNamespace: string,
   asks: Asks,
 ): JsonObject[] {
-  // Without a namespace, that of the request; parameters of a kind without namespaces have none.
+  // Defaults to the namespace of the request; cluster-scoped parameters have none.
   const namespace = given || requestNamespace || undefined;
   const where = { apiVersion, kind, ...(namespace !== undefined && { namespace }) };
   if (selector === undefined) {

@@ -19,7 +19,7 @@ export interface CompiledPolicy {
   readonly validations: readonly CompiledValidation[];
   readonly auditAnnotations: readonly CompiledAnnotation[];
   readonly mutations: readonly { readonly source: string; readonly expression: Expression }[];
-  /** The variables of the scope that any expression names. */
+  /** The variables of the scope that expressions use. */
   readonly used: ReadonlySet<string>;
 }
 
@@ -35,11 +35,11 @@ export interface CompiledCondition {
   readonly expression: Expression;
 }
 
-/** Compiles what compiles; the rest is in the problems. */
+/** Compiles what it can; the rest is reported in the problems. */
 export function compilePolicy(settings: CelSettings, dialect: Dialect, problems: Problems): CompiledPolicy {
   const scope = policyScope(dialect, settings.paramKind !== undefined);
   const { validations: rules, auditAnnotations: notes, mutations: patches } = settings;
-  // The module knows validations only: what else it is given it would not look at.
+  // The module knows only validations: it would ignore everything else.
   const known = dialect === 'cel-policy' ? rules.length : rules.length + notes.length + patches.length;
   if (known === 0) problems.required('validations', 'validations must contain at least one item');
   const compiler = new PolicyCompiler(scope, problems);
@@ -75,7 +75,7 @@ export class PolicyCompiler {
     this.#problems = problems;
   }
 
-  /** Makes variables known to what is compiled after them. */
+  /** Declares variables for what is compiled after them. */
   define(variables: readonly NamedExpression[], path: string): void {
     for (const [index, { name, expression }] of variables.entries()) {
       const at = `${path}[${index}]`;
@@ -90,7 +90,7 @@ export class PolicyCompiler {
         continue;
       }
       const compiled = this.compile(expression, undefined, `${at}.expression`);
-      // What names a variable that does not compile has no fault of its own.
+      // An expression that uses a variable that does not compile is not at fault.
       if (compiled === undefined) this.#scope.declare(known, { kind: 'dyn' });
       else this.#scope.define(known, compiled);
     }
@@ -103,7 +103,7 @@ export class PolicyCompiler {
     });
   }
 
-  /** @returns nothing for what is empty or does not compile. */
+  /** @returns undefined if it is empty or does not compile. */
   compile(
     source: string,
     wanted: readonly Type['kind'][] | undefined,
@@ -120,7 +120,7 @@ export class PolicyCompiler {
       this.#problems.invalid(field, source, `must evaluate to ${types} but got ${typeText(compiled.type)}`);
       return undefined;
     }
-    // A variable that nothing names is never run.
+    // A variable that nothing uses is never run.
     if (wanted !== undefined) for (const name of compiled.variables) this.used.add(name);
     return compiled;
   }

@@ -7,7 +7,7 @@ import { patchTypes } from '../../../../shared/cel/patch-types.ts';
 import type { CelType } from '../../../../shared/cel/types.ts';
 import { policyFunctions } from './library-cluster.ts';
 
-/** Whose rules hold where the two differ. */
+/** Whose rules apply where the two differ. */
 export type Dialect = 'cel-policy' | 'validating-admission-policy';
 
 const text: CelType = { kind: 'string' };

@@ -1,5 +1,5 @@
 /**
- * What a policy of expressions is made of: the settings of the module `cel-policy`, which are the spec of a
+ * The definition of a policy of expressions: the settings of the module `cel-policy`, which are the spec of a
  * ValidatingAdmissionPolicy and the parameter reference of its binding in one object.
  */
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
@@ -46,7 +46,7 @@ export interface CelSettings {
   readonly paramRef: ParamRef | undefined;
 }
 
-/** What is wrong with a field, as `details.causes` of a Status has it. */
+/** A problem of a field, as in `details.causes` of a Status. */
 export interface Problem {
   readonly reason:
     'FieldValueInvalid' | 'FieldValueNotSupported' | 'FieldValueRequired' | 'FieldValueTooMany';
@@ -60,7 +60,7 @@ export function problemText({ field, message }: Problem): string {
   return `${field}: ${message}`;
 }
 
-/** Collects what is wrong. */
+/** Collects problems. */
 export class Problems {
   readonly #all: Problem[] = [];
 
@@ -99,7 +99,7 @@ export class Problems {
   }
 }
 
-/** Reads settings; what cannot be read goes to the problems, and is left out. Expressions are not compiled here. */
+/** Parses settings; what cannot be parsed is reported in the problems and left out. Expressions are not compiled here. */
 export function readSettings(settings: JsonObject, problems: Problems): CelSettings {
   const at = new Reader(settings, '', problems);
   const read: CelSettings = {
@@ -144,7 +144,7 @@ function validation(at: Reader, problems: Problems): Validation {
   return { expression, message, messageExpression, reason: at.oneOf('reason', reasons) ?? 'Invalid' };
 }
 
-/** As a MutatingAdmissionPolicy has it. */
+/** As in a MutatingAdmissionPolicy. */
 function mutation(at: Reader, problems: Problems): string {
   const type = at.oneOf('patchType', ['ApplyConfiguration', 'JSONPatch']);
   if (type === 'ApplyConfiguration')
@@ -209,7 +209,7 @@ class Reader {
     return this.path === '' ? name : `${this.path}.${name}`;
   }
 
-  /** Empty where it is not given. */
+  /** Empty if it is not given. */
   text(name: string): string {
     const value = fieldOf(this.value, name) ?? '';
     if (typeof value === 'string') return value;

@@ -8,7 +8,7 @@ import type { CompiledPolicy, CompiledValidation } from './policy.ts';
 import type { Reason } from './settings.ts';
 import { matchAll } from './matching.ts';
 
-/** Longer messages that expressions make are not taken (apiserver `pkg/apis/cel/config.go`). */
+/** Longer messages from expressions are rejected (apiserver `pkg/apis/cel/config.go`). */
 const maxMessageBytes = 5 * 1024;
 
 const codes = {
@@ -22,7 +22,7 @@ const codes = {
   },
 } as const satisfies Record<CompiledPolicy['dialect'], Record<Reason, number>>;
 
-/** @throws {EvaluationError} where there is no verdict. */
+/** @throws {EvaluationError} if there is no verdict. */
 export function verdictOf(
   policy: CompiledPolicy,
   frames: Frames,
@@ -71,7 +71,7 @@ function refused({ dialect }: CompiledPolicy, { validation }: CompiledValidation
 const defaultMessage = ({ validation }: CompiledValidation): string =>
   validation.message.trim() || `failed expression: ${validation.expression.trim()}`;
 
-/** The module has no verdict where it cannot make the message. */
+/** The module has no verdict if it cannot create the message. */
 function moduleMessage(evaluation: Evaluation, compiled: CompiledValidation): string {
   const { messageExpression, validation } = compiled;
   if (messageExpression === undefined) return defaultMessage(compiled);
@@ -90,7 +90,7 @@ function kubernetesMessage(evaluation: Evaluation, compiled: CompiledValidation)
   return usable ? text : defaultMessage(compiled);
 }
 
-/** All validations run; the first that refuses gives message and code, all are causes. */
+/** All validations run; the first that refuses determines the message and code, all become causes. */
 function allFailures(
   policy: CompiledPolicy,
   frames: Frames,
@@ -155,7 +155,7 @@ function annotate(
     const text = typeof result.value === 'string' ? result.value.trim() : '';
     if (text === '') continue;
     const known = Object.hasOwn(annotations, key) ? annotations[key] : undefined;
-    // Of several parameters, all values that differ.
+    // For several parameters, all different values.
     if (known?.split(', ').includes(text) !== true)
       annotations[key] = known === undefined ? text : `${known}, ${text}`;
   }

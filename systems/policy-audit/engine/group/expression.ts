@@ -1,6 +1,6 @@
 /**
  * The expression of a policy group: calls of its members by their names, joined by `&&`, `||`, `!` and parentheses. That is
- * what Kubewarden's controller (by CEL) and its server (by Rhai) both take.
+ * what both Kubewarden's controller (with CEL) and its server (with Rhai) accept.
  */
 
 export type GroupNode =
@@ -9,7 +9,7 @@ export type GroupNode =
   | { readonly op: 'not'; readonly operand: GroupNode }
   | { readonly op: 'and' | 'or'; readonly left: GroupNode; readonly right: GroupNode };
 
-/** What is wrong with an expression, and where: the column counts from 1. */
+/** A problem of an expression, with its position: columns count from 1. */
 export class GroupExpressionError extends Error {
   readonly column: number;
 
@@ -142,8 +142,8 @@ export function membersOf(node: GroupNode): { readonly name: string; readonly co
 }
 
 /**
- * Decides, asking members only as needed. A member that cannot be asked leaves open what it would have said: the answer is
- * `undefined` unless the others decide. So `!broken()` lets nothing through.
+ * Decides, evaluating members only as needed. The result of a member that cannot be evaluated is unknown: the answer is
+ * `undefined` unless the others decide. So `!broken()` allows nothing.
  */
 export async function decideGroup(
   node: GroupNode,

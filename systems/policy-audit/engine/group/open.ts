@@ -1,5 +1,5 @@
 /**
- * Policy groups: members that are policies of any runtime, and an expression that says what of them has to hold.
+ * Policy groups: members that are policies of any runtime, and an expression that combines them.
  */
 import {
   EvaluationError,
@@ -21,18 +21,18 @@ import {
 export interface GroupSpec {
   /** `signed() && (trusted_registry() || exempt())` */
   readonly expression: string;
-  /** What a request that is refused gets to read. */
+  /** The message for a refused request. */
   readonly message: string;
   /** By the names that the expression calls. The group disposes them. */
   readonly members: ReadonlyMap<string, Evaluator>;
-  /** Members that say of themselves that they mutate, which a group cannot do. */
+  /** Members that declare themselves mutating, which a group cannot be. */
   readonly mutating?: ReadonlySet<string>;
 }
 
 const defaultDeadlineMs = 2_000;
 
 /**
- * Opens a group. One that cannot work opens as well: `validateSettings` says what is wrong with it.
+ * Opens a group. One that cannot work can be opened, too: `validateSettings` says what is wrong with it.
  *
  * @example
  * await using group = openGroupEvaluator({ expression: 'a() || b()', message: 'neither a nor b', members });
@@ -61,7 +61,7 @@ class GroupEvaluator implements Evaluator {
     ];
   }
 
-  /** The group's own problems, and those that its members have with their settings. */
+  /** The group's own problems, and those of its members with their settings. */
   async validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict> {
     const problems = [...this.#problems];
     for (const [name, member] of this.#spec.members) {
@@ -93,12 +93,12 @@ interface ExpressionOfGroup {
   readonly members: ReadonlyMap<string, unknown>;
 }
 
-/** What is wrong with the expression of a group, without opening its members. Pure. */
+/** The problems of the expression of a group, without opening its members. Pure. */
 export function groupProblems(group: ExpressionOfGroup): readonly string[] {
   return understand(group).problems;
 }
 
-/** Reads the expression and compares it with the members. */
+/** Parses the expression and compares it with the members. */
 function understand({ expression, members }: ExpressionOfGroup): {
   readonly tree?: GroupNode;
   readonly problems: readonly string[];
@@ -118,7 +118,7 @@ function understand({ expression, members }: ExpressionOfGroup): {
   return { tree, problems };
 }
 
-/** One request and the group: each member is asked once, however often the expression calls it. */
+/** One request to the group: each member is evaluated once, however often the expression calls it. */
 class Round {
   readonly #spec: GroupSpec;
   readonly #request: PolicyRequest;
@@ -133,7 +133,7 @@ class Round {
     this.#endsAt = performance.now() + (deadlineMs ?? defaultDeadlineMs);
   }
 
-  /** Whether the member allows it; undefined where it could not be asked. @throws {EvaluationError} once cancelled. */
+  /** Whether the member allows it; undefined if it could not be evaluated. @throws {EvaluationError} once cancelled. */
   async ask(name: string): Promise<boolean | undefined> {
     const known = this.#answers.get(name);
     const answer = known ?? (await this.#evaluate(name));
@@ -156,12 +156,12 @@ class Round {
     }
   }
 
-  /** @throws {EvaluationError} where members that could not be asked would decide. */
+  /** @throws {EvaluationError} if members that could not be evaluated would decide. */
   verdict(allowed: boolean | undefined): Verdict {
     const causes: { field: string; message: string }[] = [];
     const asked: AskedOfCluster[] = [];
     let failed: EvaluationError | undefined;
-    // In the order of the members, whatever order they were asked in.
+    // In the order of the members, whatever order they were evaluated in.
     for (const name of this.#spec.members.keys()) {
       const answer = this.#answers.get(name);
       if (answer === undefined) continue;

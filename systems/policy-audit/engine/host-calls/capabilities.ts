@@ -1,5 +1,5 @@
 /**
- * Which calls of the host a policy may make: `namespacedPoliciesCapabilities` of a PolicyServer, with patterns as Kubewarden has
+ * The host calls that a policy may make: `namespacedPoliciesCapabilities` of a PolicyServer, with Kubewarden's
  * them.
  */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';

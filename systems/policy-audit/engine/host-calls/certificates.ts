@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import type { JsonObject } from '../evaluator.ts';
 import { optionalTextIn, payloadObject } from './payload.ts';
 
-/** `id-kp-codeSigning` (RFC 5280): what the certificates that upstream trusts are for. */
+/** `id-kp-codeSigning` (RFC 5280): the purpose of the certificates that upstream trusts. */
 const codeSigning = '1.3.6.1.5.5.7.3.3';
 
 interface Trust extends JsonObject {
@@ -12,7 +12,7 @@ interface Trust extends JsonObject {
   readonly reason: string;
 }
 
-/** `{cert, cert_chain, not_after}` -> `{trusted, reason}`. @throws {Error} for what is no certificate or no time. */
+/** `{cert, cert_chain, not_after}` -> `{trusted, reason}`. @throws {Error} for a malformed certificate or time. */
 export function certificateTrust(payload: unknown, nowMs: number = Date.now()): Trust {
   const fields = payloadObject(payload);
   const certificate = certificateOf(fields['cert']);
@@ -28,14 +28,14 @@ export function certificateTrust(payload: unknown, nowMs: number = Date.now()): 
   return trustBy(certificate, chain.map(certificateOf), atMs);
 }
 
-/** The last of a chain is its root, which is trusted as it is. */
+/** The last of a chain is its root, which is trusted unconditionally. */
 function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[], atMs: number): Trust {
   if (certificate.ca) return distrust('Certificate not trusted: CaUsedAsEndEntity');
   if (!isFor(certificate, codeSigning, true)) return distrust('Certificate not trusted: RequiredEkuNotFound');
   const root = chain.at(-1);
   const between = chain.slice(0, -1);
   let below = certificate;
-  // Each certificate of the chain can be used once, so that a ring ends.
+  // Each certificate of the chain can be used once, so that a cycle ends.
   for (let left = between.length; left >= 0; left--) {
     if (validFrom(below) > atMs) return distrust('Certificate not trusted: CertNotValidYet');
     if (validTo(below) < atMs) return distrust('Certificate not trusted: CertExpired');
@@ -54,12 +54,12 @@ function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[]
   return distrust('Certificate not trusted: UnknownIssuer');
 }
 
-/** By its name; whether it was this one, its key says. */
+/** By its name; the key decides whether it was this one. */
 function isIssuer({ subject }: X509Certificate, { issuer }: X509Certificate): boolean {
   return subject === issuer;
 }
 
-/** Its extended key usages, where it has any. Node.js calls them `keyUsage`. */
+/** Its extended key usages, if it has any. Node.js calls them `keyUsage`. */
 function isFor(certificate: X509Certificate, usage: string, mustSay: boolean): boolean {
   const usages = (certificate.keyUsage as readonly string[] | undefined) ?? [];
   return usages.length === 0 ? !mustSay : usages.includes(usage);

@@ -1,4 +1,4 @@
-/** What policies may read of a cluster, wherever it comes from: the API, or caches of it. */
+/** What policies may read from a cluster, whatever the source: the API, or caches of it. */
 import type { AskedOfCluster, JsonObject } from '../evaluator.ts';
 
 export interface KindName {
@@ -7,40 +7,40 @@ export interface KindName {
 }
 
 export interface ReadOptions {
-  /** As it is now, and not as it was seconds ago. */
+  /** The current state, not that of some seconds ago. */
   readonly fresh?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface ListSelection {
-  /** Default: all namespaces, or all of what is in none. */
+  /** Default: all namespaces, or all cluster-scoped objects. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
 }
 
-/** The objects that it gives are not changed by who asks. All throw errors whose messages a policy may see. */
+/** Callers must not change the objects that it returns. All methods throw errors whose messages a policy may see. */
 export interface ClusterReader {
-  /** Undefined where there is none of that name. */
+  /** Undefined if there is none with that name. */
   get(
     kind: KindName,
     target: { readonly name: string; readonly namespace?: string | undefined },
     options?: ReadOptions,
   ): Promise<JsonObject | undefined>;
   list(kind: KindName, selection: ListSelection, options?: ReadOptions): Promise<readonly JsonObject[]>;
-  /** As paths have it: `deployments`. */
+  /** As in paths: `deployments`. */
   plural(kind: KindName, options?: ReadOptions): Promise<string>;
   /** @param spec of a SubjectAccessReview. @returns its status. */
   canI(spec: JsonObject, options?: ReadOptions): Promise<JsonObject>;
 }
 
-/** What who asks whether somebody may do something asks for. */
+/** What an access check requests. */
 export const askedAccess: AskedOfCluster = {
   apiVersion: 'authorization.k8s.io/v1',
   kind: 'SubjectAccessReview',
 };
 
-/** What a call of the host asks for; undefined where it asks for nothing, or cannot be understood. */
+/** What a host call requests; undefined if it requests nothing or is malformed. */
 export function askedOf(
   { namespace, operation }: { readonly namespace: string; readonly operation: string },
   payload: Uint8Array,

@@ -1,12 +1,12 @@
 /**
- * The fields of an object that a policy asks for: `metadata.name`, `spec.containers.image`. A path goes through lists to each item.
+ * The fields of an object that a policy requests: `metadata.name`, `spec.containers.image`. A path goes through lists to each item.
  */
 import type { JsonObject } from '../evaluator.ts';
 
-/** Undefined: all below. */
+/** Undefined: everything below. */
 export interface FieldMask extends ReadonlyMap<string, FieldMask | undefined> {}
 
-/** Undefined where all is asked for: no mask, or an empty one. @throws {Error} for what is no list of texts. */
+/** Undefined if everything is requested: no mask, or an empty one. @throws {Error} if it is not a list of strings. */
 export function maskOf(paths: unknown): FieldMask | undefined {
   if (paths === undefined || paths === null) return undefined;
   if (!Array.isArray(paths) || !paths.every((path) => typeof path === 'string')) {

@@ -1,4 +1,4 @@
-/** What one policy may ask of the world: its calls of the host, each looked at before anything is done. */
+/** The host calls of one policy, each checked before anything is done. */
 import { lookup } from 'node:dns/promises';
 
 import type { Logger, LogLevel } from '../../../../shared/observe/log.ts';
@@ -14,22 +14,22 @@ export interface PolicyHostCallsOptions {
   /** For logs: `clusterwide-labels`. */
   readonly policy: string;
   /**
-   * All of them ({@link everyCapability}) for a cluster policy; for one of a namespace what its PolicyServer's
-   * `namespacedPoliciesCapabilities` says.
+   * All of them ({@link everyCapability}) for a cluster policy; for a namespaced policy, what its PolicyServer's
+   * `namespacedPoliciesCapabilities` grants.
    */
   readonly capabilities: HostCapabilities;
-  /** `contextAwareResources` of a cluster policy. One of a namespace has none. */
+  /** `contextAwareResources` of a cluster policy. A namespaced policy has none. */
   readonly resources: readonly KindName[];
   readonly logger: Logger;
   /** Without it, calls that need a cluster fail. */
   readonly cluster?: ClusterReader | undefined;
   readonly images?: ImageSource | undefined;
   readonly verifier?: ImageVerifier | undefined;
-  /** The addresses of a host. By default as this machine resolves names. */
+  /** The addresses of a host. By default, as resolved by this machine. */
   readonly lookupHost?: (host: string) => Promise<readonly string[]>;
 }
 
-/** Of Rampart itself, for policies in Rego: the plural of a kind. Guests cannot call by this binding. */
+/** Of Rampart itself, for policies in Rego: the plural of a kind. Guests cannot call through this binding. */
 export const ownBinding = 'rampart';
 
 const encoder = new TextEncoder();
@@ -95,7 +95,7 @@ function isLog({ binding, namespace, operation }: HostOperation): boolean {
   return binding === 'kubewarden' && namespace === 'tracing' && operation === 'log';
 }
 
-/** @throws {Error} with upstream's words, before the payload is looked at. */
+/** @throws {Error} with upstream's words, before the payload is parsed. */
 function check(
   { binding, namespace, operation }: HostOperation,
   allowed: HostCapabilities,
@@ -117,11 +117,11 @@ function check(
   }
 }
 
-/** Says in the log what a policy was refused, and what it logs itself. */
+/** Logs what a policy was refused, and its own log messages. */
 class Reporter {
   readonly #policy: string;
   readonly #logger: Logger;
-  /** Each is told once: a policy asks again with each request. */
+  /** Each is logged once: a policy asks again with each request. */
   readonly #told = new Set<string>();
 
   constructor({ policy, logger }: PolicyHostCallsOptions) {

@@ -1,13 +1,13 @@
-/** `oci`: what registries say of an image. */
+/** `oci`: what registries say about an image. */
 import type { PullOptions, Registry } from '../../../../shared/oci/registry.ts';
 import type { JsonObject } from '../evaluator.ts';
 import { payloadObject, payloadText } from './payload.ts';
 
-/** What policies may ask of registries; see {@link imagesOf}. */
+/** What policies may request from registries; see {@link imagesOf}. */
 export interface ImageSource {
   /** `sha256:...` of the manifest or index that a reference points at. */
   digest(image: string, signal?: AbortSignal): Promise<string>;
-  /** The manifest or index as the registry has it. */
+  /** The manifest or index as stored in the registry. */
   manifest(image: string, signal?: AbortSignal): Promise<JsonObject>;
   /** Of an index, the image for this machine. */
   manifestAndConfig(image: string, signal?: AbortSignal): Promise<ImageAndConfig>;
@@ -21,7 +21,7 @@ export interface ImageAndConfig {
 
 /** Verifies signatures of an image: `v1/verify`, `v2/verify`. */
 export interface ImageVerifier {
-  /** @param input as SigstoreVerificationInputV1 or V2 have it. @throws {Error} whose message says why it is not trusted. */
+  /** @param input as SigstoreVerificationInputV1 or V2. @throws {Error} whose message says why it is not trusted. */
   verify(input: JsonObject, signal?: AbortSignal): Promise<{ readonly digest: string }>;
 }
 
@@ -51,7 +51,7 @@ export async function answerOci(
 
 export type ManifestRegistry = Pick<Registry, 'digestOf' | 'manifest' | 'pull'>;
 
-/** Tags are asked for each time: whether one has moved is what policies want to know. */
+/** Tags are resolved each time: whether one has moved is what policies want to know. */
 export function imagesOf(
   open: () => Promise<ManifestRegistry>,
   options: Omit<PullOptions, 'signal'> = {},

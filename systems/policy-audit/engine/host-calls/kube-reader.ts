@@ -1,6 +1,6 @@
 /**
- * A cluster by its API. Answers are kept for some seconds, so that a scan of a thousand pods does not ask a thousand times for the same
- * Namespace; upstream's policy server does so too.
+ * A cluster, read through its API. Answers are cached for some seconds, so that a scan of a thousand pods does not fetch a
+ * thousand times the same Namespace; upstream's policy server does so too.
  */
 import { apiResources } from '../../../../shared/kube/discovery.ts';
 import type { KubeClient } from '../../../../shared/kube/client.ts';
@@ -11,9 +11,9 @@ import type { ClusterReader, KindName, ListSelection, ReadOptions } from './clus
 
 /** Of one answer. */
 const keptMs = 5000;
-/** Answers that are kept; the oldest goes first. */
+/** Cached answers; the oldest is evicted first. */
 const keptAnswers = 256;
-/** Of a list, asked for at a time. */
+/** Items of a list that are requested at a time. */
 const pageSize = 500;
 
 const subjectAccessReviews: ResourceType = {
@@ -35,7 +35,7 @@ export class KubeClusterReader implements ClusterReader {
   readonly #client: Client;
   readonly #now: () => number;
   readonly #kept = new Map<string, Kept>();
-  /** What is served changes seldom; what is not found is asked for again. */
+  /** The served kinds rarely change; those not found are looked up again. */
   readonly #types = new Map<string, ResourceType>();
 
   /** @param now in milliseconds, for tests. */
@@ -106,7 +106,7 @@ export class KubeClusterReader implements ClusterReader {
     });
   }
 
-  /** One question for all who ask it within the time that its answer is kept. A failure is not kept. */
+  /** One request for all callers within the time that its answer is cached. A failure is not cached. */
   #once<T>(key: readonly unknown[], { fresh = false }: ReadOptions, ask: () => Promise<T>): Promise<T> {
     const name = JSON.stringify(key);
     const kept = this.#kept.get(name);
@@ -149,7 +149,7 @@ function named({ apiVersion, kind }: KindName): string {
   return `${apiVersion}/${kind}`;
 }
 
-/** Items of a list come without apiVersion and kind. */
+/** Items of a list have no apiVersion and kind. */
 function withType(object: KubeObject, { apiVersion, kind }: KindName): JsonObject {
   return { apiVersion, kind, ...object };
 }

@@ -1,7 +1,7 @@
-/** What a guest sends with a call: JSON, and anything else. */
+/** Parses what a guest sends with a call: it may be anything. */
 import type { JsonObject } from '../evaluator.ts';
 
-/** @throws {Error} for what is no JSON. */
+/** @throws {Error} if it is not JSON. */
 export function payloadOf(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));

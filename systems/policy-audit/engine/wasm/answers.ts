@@ -1,5 +1,5 @@
 /**
- * What policies answer, as verdicts. A guest may answer anything, so each field is looked at; nothing that is not understood counts as
+ * Parses the answers of policies into verdicts. A guest may return anything, so each field is checked; nothing malformed counts as
  * allowed.
  */
 import { isDeepStrictEqual } from 'node:util';
@@ -15,13 +15,13 @@ import {
 } from '../evaluator.ts';
 import type { WasmRuntime } from './metadata.ts';
 
-/** More of an answer is not shown in an error. */
+/** How much of an answer is shown in an error. */
 const shown = 200;
-/** What upstream says. */
+/** Upstream's words. */
 const mutatedNothing =
   'Incoming object is null, which happens only with DELETE operations, but the policy is attempting a mutation. This is not allowed';
 
-/** @throws {EvaluationError} `answer` for what is no verdict. */
+/** @throws {EvaluationError} `answer` if it is not a verdict. */
 export function verdictOf(runtime: WasmRuntime, text: string, request: PolicyRequest): Verdict {
   const answer = parsed(text);
   if (runtime === 'opa') return ofReview(firstResult(answer), request);
@@ -55,14 +55,14 @@ function ofKubewarden(answer: unknown, request: PolicyRequest): Verdict {
   };
 }
 
-/** The first of what an entrypoint of Rego evaluates to. */
+/** The first result of a Rego entrypoint. */
 function firstResult(answer: unknown): unknown {
   const first: unknown = Array.isArray(answer) ? answer[0] : undefined;
   if (first === undefined) throw garbage('the entrypoint is undefined', answer);
   return recordOf(first)['result'];
 }
 
-/** Open Policy Agent's policies answer an AdmissionReview. */
+/** Open Policy Agent's policies return an AdmissionReview. */
 function ofReview(result: unknown, request: PolicyRequest): Verdict {
   const response = recordOf(recordOf(result)['response']);
   const allowed = response['allowed'];
@@ -80,7 +80,7 @@ function ofReview(result: unknown, request: PolicyRequest): Verdict {
   };
 }
 
-/** Gatekeeper's policies answer the violations: a list, in which each has a message. */
+/** Gatekeeper's policies return a list of violations, each with a message. */
 function ofViolations(result: unknown): Verdict {
   if (!Array.isArray(result)) throw garbage('a Gatekeeper policy must return a list of violations', result);
   const messages = result.map((violation) => optionalText(recordOf(violation), 'msg'));
@@ -128,7 +128,7 @@ function optionalText(fields: Record<string, unknown>, name: string): string | u
   throw garbage(`\`${name}\` is not a string`, value);
 }
 
-/** 0 is what languages without optional fields write where there is none. */
+/** Languages without optional fields write 0 for a missing value. */
 function optionalCode(fields: Record<string, unknown>): number | undefined {
   const code = fields['code'] ?? 0;
   if (code === 0) return undefined;

@@ -1,8 +1,8 @@
 /**
- * The binary format of a WebAssembly module, as far as it is read and rewritten here: sections, integers (LEB128), names.
+ * The binary format of a WebAssembly module, as far as it is parsed and rewritten here: sections, integers (LEB128), names.
  */
 
-/** The module is no WebAssembly, or breaks off. */
+/** The module is not WebAssembly, or is truncated. */
 export class BinaryError extends Error {
   override readonly name = 'BinaryError';
 }
@@ -93,7 +93,7 @@ export class BinaryReader {
     return this.#from.subarray(this.#at);
   }
 
-  /** Also for those of 33 bits and signed ones, where only the place after it matters. */
+  /** Also for 33-bit and signed ones, where only the position after it matters. */
   skipLeb(): void {
     for (let length = 0; length < 10; length++) if (this.byte() < 0x80) return;
     throw new BinaryError('an integer is too long');

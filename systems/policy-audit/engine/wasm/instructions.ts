@@ -1,10 +1,10 @@
 /**
- * Whether all that a module's code can change lies in its memory and its globals: then putting both back puts the instance back.
- * What else code could change are tables, and segments that it drops.
+ * Determines whether a module's code can change only its memory and its globals: then resetting both resets the instance.
+ * Code could also change tables, and segments that it drops.
  */
 import { BinaryError, BinaryReader } from './binary.ts';
 
-/** `content` is that of the code section. Code that is not understood counts as code that changes more. */
+/** `content` is that of the code section. Unknown code counts as code that changes more. */
 export function changesOnlyMemoryAndGlobals(content: Uint8Array): boolean {
   try {
     const reader = new BinaryReader(content);
@@ -32,7 +32,7 @@ function isReference(type: number): boolean {
   return type === 0x63 || type === 0x64;
 }
 
-/** After the locals of a function. False for a local of a kind that is not known. */
+/** The position after the locals of a function. False for a local of an unknown type. */
 export function skipLocals(reader: BinaryReader): boolean {
   for (let groups = reader.u32(); groups > 0; groups--) {
     reader.skipLeb();
@@ -41,13 +41,13 @@ export function skipLocals(reader: BinaryReader): boolean {
   return true;
 }
 
-/** False for one that changes more, or that is not known. The numbers are those of the specification's index of instructions. */
+/** False for one that changes more, or that is unknown. The numbers are those of the specification's index of instructions. */
 export function skipInstruction(reader: BinaryReader): boolean {
   const opcode = reader.byte();
   if (opcode >= 0x45 && opcode <= 0xc4) return true;
   if (opcode >= 0x28 && opcode <= 0x3e) return skipPlace(reader);
   switch (opcode) {
-    // Without anything behind: unreachable, nop, else, throw_ref, end, return, catch_all, drop, select, ref.is_null.
+    // Without operands: unreachable, nop, else, throw_ref, end, return, catch_all, drop, select, ref.is_null.
     case 0x00:
     case 0x01:
     case 0x05:
@@ -66,7 +66,7 @@ export function skipInstruction(reader: BinaryReader): boolean {
     case 0x06: {
       const type = reader.byte();
       if (isReference(type)) return false;
-      // A number of more than seven bits.
+      // An opcode of more than seven bits.
       if (type >= 0x80) reader.skipLeb();
       return true;
     }
@@ -92,7 +92,7 @@ export function skipInstruction(reader: BinaryReader): boolean {
     case 0xfd:
       return skipVector(reader);
     case 0xfe:
-      // atomic.fence has a byte; the others a place.
+      // atomic.fence has a byte; the others an address.
       return reader.u32() === 3 ? reader.byte() >= 0 : skipPlace(reader);
     default:
       if (!withOneNumber.has(opcode)) return false;
@@ -110,7 +110,7 @@ const withOneNumber: ReadonlySet<number> = new Set([
   0xd0, 0xd2,
 ]);
 
-/** Alignment and offset; bit 6 of the first says that a memory's number comes between them. */
+/** Alignment and offset; bit 6 of the first says that a memory index comes between them. */
 function skipPlace(reader: BinaryReader): boolean {
   if ((reader.u32() & 0x40) !== 0) reader.skipLeb();
   reader.skipLeb();

@@ -1,4 +1,4 @@
-/** What a thread that runs policies and its owner say to each other. */
+/** The messages between a thread that runs policies and its owner. */
 import type { MessagePort } from 'node:worker_threads';
 
 import type { EvaluationError } from '../evaluator.ts';
@@ -6,15 +6,15 @@ import type { WasmRuntime } from './metadata.ts';
 import type { MemoryLimits } from './module-imports.ts';
 import type { Restoring } from './put-back.ts';
 
-/** Of each thread, as it starts. */
+/** For each thread, when it starts. */
 export interface ThreadData {
   /** An Int32 that is 1 once the answer to a host call has been sent. */
   readonly answered: SharedArrayBuffer;
-  /** Where answers to host calls come from: read without returning to the event loop, which a guest that waits cannot. */
+  /** Carries the answers to host calls: read without returning to the event loop, which a waiting guest cannot do. */
   readonly answers: MessagePort;
 }
 
-/** A policy with its settings, as threads are told it once. */
+/** A policy with its settings, sent once to each thread. */
 export interface GuestPolicy {
   readonly id: number;
   readonly runtime: WasmRuntime;
@@ -24,7 +24,7 @@ export interface GuestPolicy {
   readonly memoryPages: number;
   readonly answerBytes: number;
   readonly restoring: Restoring | undefined;
-  /** Of a module that does not bring its own. */
+  /** For a module that does not bring its own. */
   readonly importedMemory: MemoryLimits | undefined;
 }
 
@@ -34,9 +34,9 @@ export interface Job {
   readonly id: number;
   readonly policy: number;
   readonly operation: GuestOperation;
-  /** What the guest is given, JSON. */
+  /** The input of the guest, JSON. */
   readonly input: string;
-  /** Of Rego: the documents that it sees as `data`; without the text where the thread has that version. */
+  /** For Rego: the documents that it sees as `data`; without the text if the thread has that version. */
   readonly data?: { readonly version: number; readonly text?: string } | undefined;
 }
 

@@ -1,10 +1,10 @@
-/** What a policy says of itself: the custom section `io.kubewarden.metadata`, and what runs it. */
+/** The metadata of a policy: the custom section `io.kubewarden.metadata`, and the runtime that it needs. */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sectionsOf } from './binary.ts';
 
 export type WasmRuntime = 'gatekeeper' | 'opa' | 'wapc' | 'wasi';
 
-/** As Kubewarden's tools write it (`kwctl annotate`). */
+/** As written by Kubewarden's tools (`kwctl annotate`). */
 export interface PolicyMetadata {
   readonly executionMode: 'gatekeeper' | 'kubewarden-wapc' | 'opa' | 'wasi';
   readonly protocolVersion?: string;
@@ -25,7 +25,7 @@ export interface ContextAwareResource {
 
 export interface InspectedModule {
   readonly runtime: WasmRuntime;
-  /** Undefined where the module has no such section. */
+  /** Undefined if the module has no such section. */
   readonly metadata: PolicyMetadata | undefined;
   /** Of the host: `wapc.__host_call`, `env.opa_abort`. */
   readonly imports: readonly string[];
@@ -36,9 +36,9 @@ const sectionName = 'io.kubewarden.metadata';
 const runtimes = { 'kubewarden-wapc': 'wapc', gatekeeper: 'gatekeeper', opa: 'opa', wasi: 'wasi' } as const;
 
 /**
- * What a module says of itself; `undefined` where it says nothing.
+ * The metadata of a module; `undefined` if it has none.
  *
- * @throws {RampartError} `INPUT` for what is no WebAssembly module, or whose metadata cannot be understood.
+ * @throws {RampartError} `INPUT` if it is not a WebAssembly module, or its metadata is malformed.
  */
 export function readPolicyMetadata(module: Uint8Array): PolicyMetadata | undefined {
   return inspected(() => metadataOf(sectionsOf(module)));
@@ -47,7 +47,7 @@ export function readPolicyMetadata(module: Uint8Array): PolicyMetadata | undefin
 /**
  * For `rampart policy inspect`: metadata, runtime, imports and exports. Nothing is compiled or run.
  *
- * @throws {RampartError} `INPUT` also where nothing tells what runs the module.
+ * @throws {RampartError} `INPUT` also if the runtime of the module cannot be determined.
  */
 export function inspectPolicy(module: Uint8Array): InspectedModule {
   return inspected(() => {
@@ -149,7 +149,7 @@ function importsOf(sections: readonly Section[]): string[] {
   return found;
 }
 
-/** After the two names of an import. */
+/** The position after the two names of an import. */
 export function skipImportType(reader: BinaryReader): void {
   const kind = reader.byte();
   if (kind === 0) return reader.skipLeb();
@@ -197,7 +197,7 @@ function exportsOf(sections: readonly Section[]): string[] {
 
 function runtimeByNames(imports: readonly string[], exports: readonly string[]): WasmRuntime {
   if (exports.includes('__guest_call')) return 'wapc';
-  // Rego's two dialects are one ABI; Gatekeeper's has to say so in its metadata, as it does upstream.
+  // Rego's two dialects share one ABI; Gatekeeper's must be declared in the metadata, as upstream.
   if (exports.includes('opa_eval_ctx_new') || imports.includes('env.opa_abort')) return 'opa';
   if (exports.includes('_start')) return 'wasi';
   throw new RampartError(errorCodes.INPUT, {

@@ -1,4 +1,4 @@
-/** What a module imports, as far as it matters for what it can change. */
+/** The imports of a module, as far as they affect what it can change. */
 import { BinaryError, BinaryReader } from './binary.ts';
 import { skipImportType } from './metadata.ts';
 
@@ -15,7 +15,7 @@ export function limitsOf(reader: BinaryReader): { flags: number; least: number; 
   return { flags, least, most: (flags & 1) === 0 ? undefined : reader.u32() };
 }
 
-/** `changeable`: it imports a table or a global, which whoever it comes from could hold on to. */
+/** `changeable`: it imports a table or a global, which its provider could keep a reference to. */
 export function importsOf(content: Uint8Array | undefined): {
   memories: MemoryLimits[];
   globals: number;

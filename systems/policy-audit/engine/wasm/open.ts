@@ -1,4 +1,4 @@
-/** A WebAssembly policy with its settings, ready to be asked. */
+/** A WebAssembly policy with its settings, ready for evaluation. */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
   type AskedOfCluster,
@@ -25,13 +25,13 @@ import { sharedPool } from './shared-pool.ts';
 import { answerOf, errorOf } from './thread.ts';
 
 export interface WasmLimits {
-  /** Of an evaluation that names no other; its host calls count. By default 2,000. */
+  /** Of an evaluation that sets no other, including its host calls. By default 2,000. */
   readonly deadlineMs?: number;
   /** Of the policy's own memory, in each thread that runs it. By default 128 MiB. */
   readonly memoryBytes?: number;
-  /** Calls of the host in one evaluation, its log lines among them. By default 1,000. */
+  /** Host calls in one evaluation, including its log lines. By default 1,000. */
   readonly hostCalls?: number;
-  /** Of one answer, or all that a policy writes. By default 16 MiB. */
+  /** Of one answer, or everything that a policy writes. By default 16 MiB. */
   readonly answerBytes?: number;
 }
 
@@ -39,10 +39,10 @@ export interface WasmEvaluatorOptions {
   readonly module: Uint8Array;
   readonly settings: JsonObject;
   readonly hostCalls: HostCalls;
-  /** `contextAwareResources`: policies in Rego, which cannot ask, are given all objects of these kinds. */
+  /** `contextAwareResources`: policies in Rego, which cannot query, get all objects of these kinds. */
   readonly resources?: readonly KindName[];
   readonly limits?: WasmLimits | undefined;
-  /** Where its threads come from. By default one pool for all of the process. */
+  /** Where its threads come from. By default, one pool for the entire process. */
   readonly pool?: PolicyPool | undefined;
 }
 
@@ -53,14 +53,14 @@ const defaults = {
   answerBytes: 16 * 2 ** 20,
 } as const;
 
-/** Numbers of policies, which the threads know them by. */
+/** The numbers that identify policies to the threads. */
 let nextPolicy = 1;
 
 /**
- * Compiles the module; nothing of it is run yet. Whoever opens it disposes it.
+ * Compiles the module, but does not run it yet. Whoever opens it disposes it.
  *
- * @throws {RampartError} `INPUT` for what is no policy.
- * @throws {EvaluationError} `memory` for one that begins with more memory than it may have.
+ * @throws {RampartError} `INPUT` if it is not a policy.
+ * @throws {EvaluationError} `memory` if it starts with more memory than its limit.
  */
 export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<Evaluator> {
   const { runtime } = inspectPolicy(options.module);
@@ -106,7 +106,7 @@ async function compiled(
   }
 }
 
-/** What each runtime gives to its policies. */
+/** What each runtime passes to its policies. */
 function inputOf({ runtime, settings }: GuestPolicy, request: string): string {
   if (runtime === 'opa') return `{"request":${request}}`;
   if (runtime === 'gatekeeper') return `{"parameters":${settings},"review":${request}}`;
@@ -122,7 +122,7 @@ interface Means {
   readonly release: (() => Promise<void>) | undefined;
 }
 
-/** What one evaluation has asked the cluster for, each once. */
+/** What one evaluation has requested from the cluster, each once. */
 class Asked {
   readonly #found = new Map<string, AskedOfCluster>();
 
@@ -188,7 +188,7 @@ class WasmEvaluator implements Evaluator {
     if (this.#disposed !== undefined) throw new EvaluationError('aborted', 'the policy is closed');
     if (isAborted(signal)) throw aborted(signal);
     const { pool } = this.#means;
-    // Few policies ask, and to make and abort one takes as long as some policies.
+    // Few policies make host calls, and creating and aborting one takes as long as some policies.
     let over: AbortController | undefined;
     try {
       const ask = this.#asker(asked, () => (over ??= new AbortController()).signal);
@@ -230,7 +230,7 @@ function isAborted(signal: AbortSignal | undefined): signal is AbortSignal {
   return signal?.aborted === true;
 }
 
-/** What is asked for before the policy runs is bounded as the policy is. */
+/** Requests before the policy runs have the same limits as the policy. */
 function timeFor({ signal, deadlineMs }: EvaluateOptions, limits: Required<WasmLimits>): AbortSignal {
   const time = AbortSignal.timeout(deadlineMs ?? limits.deadlineMs);
   return signal === undefined ? time : AbortSignal.any([signal, time]);

@@ -1,6 +1,6 @@
 /**
- * The threads that run the policies of a process. A policy that spins has the threads that it is in ended when its time is up, and
- * meanwhile keeps nobody waiting: those that are due get a thread of their own, and it gets no more than one.
+ * The threads that run the policies of a process. If a policy spins, its threads are terminated when its time is up, and
+ * meanwhile nobody waits for it: others that are due get a thread of their own, and it gets no more than one.
  */
 import { availableParallelism } from 'node:os';
 
@@ -8,7 +8,7 @@ import { EvaluationError } from '../evaluator.ts';
 import type { GuestPolicy, Job, Outcome } from './messages.ts';
 import { type AskHost, PolicyThread } from './thread.ts';
 
-/** More threads than `threads` while these are held up. */
+/** Additional threads while those of `threads` are held up. */
 const mostThreads = 8;
 /** An evaluation that takes longer than this holds others up. */
 const slowMs = 50;
@@ -17,7 +17,7 @@ const closed: Outcome = { why: 'aborted', message: 'the pool of policies was clo
 export interface PolicyPoolOptions {
   /** By default 2, or the CPUs that there are. */
   readonly threads?: number;
-  /** A thread ends after so long without anything to do. By default 30 s. */
+  /** A thread ends after being idle for this long. By default 30 s. */
   readonly idleMs?: number;
 }
 
@@ -37,7 +37,7 @@ interface Waiting {
 interface PolicyState {
   readonly policy: GuestPolicy;
   readonly waiting: Waiting[];
-  /** Its last evaluation did not end by itself: it gets one thread until one does. */
+  /** Its last evaluation did not end on its own: it gets one thread until one does. */
   isSuspect: boolean;
 }
 
@@ -45,7 +45,7 @@ interface Slot {
   readonly thread: PolicyThread;
   /** What runs in it. */
   policy: PolicyState | undefined;
-  /** Since when that is so. */
+  /** Since when. */
   sinceMs: number;
 }
 
@@ -79,7 +79,7 @@ export class PolicyPool implements AsyncDisposable {
     this.#policies.set(policy.id, { policy, waiting: [], isSuspect: false });
   }
 
-  /** What of it runs or waits ends as aborted. */
+  /** Its running and waiting evaluations are aborted. */
   async remove(id: number): Promise<void> {
     const state = this.#policies.get(id);
     if (state === undefined) return;
@@ -95,7 +95,7 @@ export class PolicyPool implements AsyncDisposable {
     await Promise.all(ending);
   }
 
-  /** @throws {EvaluationError} for a policy that was removed. */
+  /** @throws {EvaluationError} if the policy was removed. */
   run(id: number, job: Omit<Job, 'id' | 'policy'>, ask: AskHost, options: RunOptions): Promise<Outcome> {
     const state = this.#policies.get(id);
     if (state === undefined) throw new EvaluationError('aborted', 'the policy is closed');
@@ -108,7 +108,7 @@ export class PolicyPool implements AsyncDisposable {
     });
   }
 
-  /** One that waits is not begun; one that runs goes on until it ends or its time is up, and nobody hears of it. */
+  /** A waiting evaluation is not started; a running one continues until it ends or its time is up, and its result is dropped. */
   #abort(waiting: Waiting): void {
     const at = waiting.policy.waiting.indexOf(waiting);
     if (at >= 0) waiting.policy.waiting.splice(at, 1);
@@ -124,7 +124,7 @@ export class PolicyPool implements AsyncDisposable {
         this.#lookSoon();
         return;
       }
-      // Behind those that wait too.
+      // After those that are waiting, too.
       this.#turns.delete(next);
       const waiting = next.waiting.shift();
       if (next.waiting.length > 0) this.#turns.add(next);
@@ -132,7 +132,7 @@ export class PolicyPool implements AsyncDisposable {
     }
   }
 
-  /** No policy has more threads than the pool is meant to have, so that none can have them all. */
+  /** No policy gets more threads than the pool's regular number, so that none can take them all. */
   #nextTurn(): PolicyState | undefined {
     for (const state of this.#turns) {
       if (state.waiting.length === 0) {
@@ -164,7 +164,7 @@ export class PolicyPool implements AsyncDisposable {
     return slot;
   }
 
-  /** All threads are at work: whether one of them has been for too long. */
+  /** All threads are busy: whether one of them has been for too long. */
   #lookSoon(): void {
     if (this.#look !== undefined) return;
     this.#look = setTimeout(() => {

@@ -1,6 +1,6 @@
 /**
- * A policy's module as it is compiled: with a bound on its memory, and with all that it can change in reach, so that an instance
- * can be put back to where it was before a request.
+ * Prepares a policy's module for compilation: limits its memory, and exports everything that it can change, so that an instance
+ * can be reset to its state before a request.
  */
 import { EvaluationError } from '../evaluator.ts';
 import {
@@ -19,19 +19,19 @@ export const pageBytes = 65_536;
 
 export interface PreparedModule {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Undefined where the module can change what cannot be put back: then each evaluation has an instance of its own. */
+  /** Undefined if the module can change what cannot be reset: then each evaluation gets a new instance. */
   readonly restoring: Restoring | undefined;
-  /** Of a memory that the module wants from the host. */
+  /** Of a memory that the module imports from the host. */
   readonly importedMemory: MemoryLimits | undefined;
 }
 
 /**
  * @param memoryPages what the module's memory may grow to.
- * @throws {EvaluationError} `memory` for one that begins with more.
- * @throws {BinaryError} for what is no module of one memory of 32 bits.
+ * @throws {EvaluationError} `memory` if it starts with more.
+ * @throws {BinaryError} if it is not a module with one 32-bit memory.
  */
 export function prepareModule(module: Uint8Array, memoryPages: number): PreparedModule {
-  // Custom sections say nothing to who runs the module, and places in code that they name may change.
+  // Custom sections do not matter for running the module, and code positions in them may change.
   const sections = sectionsOf(module).filter(({ id }) => id !== sectionIds.custom);
   const memory = memoryOf(sections);
   if (memory.least > memoryPages) throw tooLarge(memory.least, memoryPages);
@@ -62,7 +62,7 @@ function contentOf(sections: readonly Section[], wanted: number): Uint8Array | u
   return sections.find(({ id }) => id === wanted)?.content;
 }
 
-/** The section of memories with a maximum for each. */
+/** The memory section, with a maximum for each memory. */
 function limited({ id, content }: Section, memoryPages: number): Section {
   const reader = new BinaryReader(content);
   const writer = new BinaryWriter();
@@ -77,7 +77,7 @@ function limited({ id, content }: Section, memoryPages: number): Section {
   return { id, content: writer.finish() };
 }
 
-/** What an instance begins with is over the limit. */
+/** The initial memory of an instance exceeds the limit. */
 export function tooLarge(least: number, memoryPages: number): EvaluationError {
   const [needs, may] = [least, memoryPages].map((pages) => `${(pages * pageBytes) / 2 ** 20} MiB`);
   return new EvaluationError(

@@ -1,26 +1,26 @@
 /**
- * A module in which all that its code can change is in reach of the host: memory and globals have names, and how large the memory is
- * lies in a global too. So an instance can be put back to where it was, also one whose memory has grown: the guest sees the size
- * that it began with, and what is beyond is zero. (A guest that reads beyond traps in a new instance, and reads zeros in one that
- * was put back.)
+ * Rewrites a module so that the host can reach everything that its code can change: memory and globals are exported, and the size
+ * of the memory is in a global, too. So an instance can be reset, even if its memory has grown: the guest sees the size that it
+ * started with, and everything beyond is zero. (A guest that reads beyond that traps in a new instance, and reads zeros in one
+ * that was reset.)
  */
 import { BinaryReader, BinaryWriter, type Section, sectionIds } from './binary.ts';
 import { changesOnlyMemoryAndGlobals, skipInstruction, skipLocals } from './instructions.ts';
 import { skipValueType } from './metadata.ts';
 import { importsOf } from './module-imports.ts';
 
-/** How an instance is put back: the exports that hold all that it can change. */
+/** How an instance is reset: the exports that contain everything that it can change. */
 export interface Restoring {
   readonly memory: string;
   readonly globals: readonly string[];
 }
 
-/** No name of a policy's own begins so. */
+/** No name of a policy starts like this. */
 const prefix = 'rampart:';
 const [memorySize, memoryGrow, call, end] = [0x3f, 0x40, 0x10, 0x0b];
 const [i32, functionType, mutable] = [0x7f, 0x60, 1];
 
-/** Undefined for a module that can change more than memory and globals, or that is not understood. */
+/** Undefined for a module that can change more than memory and globals, or that cannot be parsed. */
 export function reachable(
   sections: readonly Section[],
   leastPages: number,
@@ -65,7 +65,7 @@ function countOf(content: Uint8Array | undefined): number {
   return content === undefined ? 0 : new BinaryReader(content).u32();
 }
 
-/** How many types there are; undefined where some are not of functions, whose numbers would be others. */
+/** The number of types; undefined if some are not function types, whose indexes would differ. */
 function plainTypes(content: Uint8Array | undefined): number | undefined {
   if (content === undefined) return 0;
   const reader = new BinaryReader(content);
@@ -88,7 +88,7 @@ function extended(content: Uint8Array | undefined, more: readonly (readonly numb
   return writer.finish();
 }
 
-/** Sections stand in the order of their numbers, but for tags (13), which come before globals, and the count of data (12). */
+/** Sections are ordered by number, except tags (13), which come before globals, and the data count (12). */
 function withSections(sections: readonly Section[], made: ReadonlyMap<number, Uint8Array>): Section[] {
   const all = sections.map(({ id, content }) => ({ id, content: made.get(id) ?? content }));
   for (const [id, content] of made) {
@@ -104,7 +104,7 @@ function placeOf(id: number): number {
   return id === 12 ? 9.5 : id;
 }
 
-/** The code with its own functions where it asks for the size of the memory, or has it grow. */
+/** The code, with calls of the added functions where it reads the size of the memory or grows it. */
 function withOwnSize(content: Uint8Array, grow: number): Uint8Array {
   const reader = new BinaryReader(content);
   const writer = new BinaryWriter();
@@ -141,7 +141,7 @@ const growType = [functionType, 1, i32, 1, i32];
 const sizeType = [functionType, 0, 1, i32];
 
 /**
- * `grow(pages)`: what memory.grow answers. `size` is the global, `sum` a local:
+ * `grow(pages)`: replaces memory.grow. `size` is the global, `sum` a local:
  *
  *     if (pages > 65536) return -1;
  *     sum = size + pages;
@@ -185,7 +185,7 @@ function leb(value: number): number[] {
   return [...writer.finish()];
 }
 
-/** `i32.const`, whose number is signed: up to 65,536 and -1 are needed. */
+/** `i32.const`, whose operand is signed: up to 65,536 and -1 are needed. */
 function constant(value: number): number[] {
   const bytes: number[] = [];
   let left = value;
@@ -198,7 +198,7 @@ function constant(value: number): number[] {
   }
 }
 
-/** The numbers of the globals that code can set; undefined where one is of a kind that JavaScript cannot read and set. */
+/** The indexes of the globals that code can set; undefined if one has a type that JavaScript cannot read and set. */
 function mutableGlobals(content: Uint8Array | undefined, imported: number): number[] | undefined {
   const found: number[] = [];
   if (content === undefined) return found;
@@ -216,7 +216,7 @@ function mutableGlobals(content: Uint8Array | undefined, imported: number): numb
   return found;
 }
 
-/** The expression that a global begins with; false for one that is not understood. */
+/** The initializer of a global; false for one that cannot be parsed. */
 function skipConstant(reader: BinaryReader): boolean {
   for (;;) {
     const opcode = reader.byte();

@@ -1,6 +1,6 @@
 /**
- * What policies in Rego see of the cluster: documents that are there before they run, for they cannot ask. Of the kinds that they
- * were granted, all objects.
+ * What policies in Rego see of the cluster: documents that are loaded before they run, because they cannot query. Of the kinds that they
+ * were granted, they see all objects.
  */
 import { EvaluationError, type HostCalls, type JsonObject } from '../evaluator.ts';
 import type { KindName } from '../host-calls/cluster-reader.ts';
@@ -36,7 +36,7 @@ export class RegoData {
     this.#options = options;
   }
 
-  /** As the cluster is now. @throws {EvaluationError} where it cannot be asked. */
+  /** The current state of the cluster. @throws {EvaluationError} if it cannot be queried. */
   async now(signal: AbortSignal): Promise<RegoDocument> {
     const listed: Listed[] = [];
     for (const kind of this.#options.resources) {
@@ -101,7 +101,7 @@ function itemsOf({ answer }: Listed): readonly Item[] {
   return (JSON.parse(Buffer.from(answer).toString('utf8')) as { readonly items: readonly Item[] }).items;
 }
 
-/** Made as it is gone into. Without a prototype: names of objects are anything. */
+/** Created on access. Without a prototype: names of objects may be anything. */
 interface Tree {
   [name: string]: unknown;
 }
@@ -112,7 +112,7 @@ function within(tree: Tree, path: readonly string[]): Tree {
   return at;
 }
 
-/** As kube-mgmt has it: `kubernetes.<plural>.<namespace>.<name>`, or `kubernetes.<plural>.<name>`. */
+/** As in kube-mgmt: `kubernetes.<plural>.<namespace>.<name>`, or `kubernetes.<plural>.<name>`. */
 function byPlural(listed: readonly Listed[]): Tree {
   const tree = Object.create(null) as Tree;
   for (const resource of listed) {
@@ -124,7 +124,7 @@ function byPlural(listed: readonly Listed[]): Tree {
   return tree;
 }
 
-/** As Gatekeeper has it: `cluster.<apiVersion>.<kind>.<name>`, `namespace.<namespace>.<apiVersion>.<kind>.<name>`. */
+/** As in Gatekeeper: `cluster.<apiVersion>.<kind>.<name>`, `namespace.<namespace>.<apiVersion>.<kind>.<name>`. */
 function inventoryOf(listed: readonly Listed[]): Tree {
   const tree = Object.create(null) as Tree;
   within(tree, ['cluster']);

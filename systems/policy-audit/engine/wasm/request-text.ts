@@ -1,9 +1,9 @@
-/** Requests and settings as JSON for guests. A request is asked of many policies: its text is made once. */
+/** Requests and settings as JSON for guests. A request is evaluated by many policies: it is serialized once. */
 import type { JsonObject, PolicyRequest } from '../evaluator.ts';
 
 const texts = new WeakMap<PolicyRequest, string>();
 
-/** A request that is handed in is not changed any more. */
+/** A request that is passed in is never changed. */
 export function requestText(request: PolicyRequest): string {
   let text = texts.get(request);
   if (text === undefined) texts.set(request, (text = JSON.stringify(request, withBigints)));
@@ -14,7 +14,7 @@ export function settingsText(settings: JsonObject): string {
   return JSON.stringify(settings, withBigints);
 }
 
-/** Integers that others made `bigint` are numbers in JSON. */
+/** Integers that others converted to `bigint` are numbers in JSON. */
 function withBigints(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? rawJson(String(value)) : value;
 }

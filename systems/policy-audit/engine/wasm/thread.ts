@@ -14,10 +14,10 @@ import type {
   ToThread,
 } from './messages.ts';
 
-/** What a job asks the host for. */
+/** The host calls of a job. */
 export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
 
-/** Of JavaScript's own heap, beside the memories of guests: requests and answers as texts. */
+/** Of JavaScript's own heap, besides the memories of guests: requests and answers as strings. */
 const heapMb = 128;
 
 interface Running {
@@ -31,18 +31,18 @@ export class PolicyThread {
   readonly #worker: Worker;
   readonly #answers: MessagePort;
   readonly #flag: Int32Array;
-  /** Policies, and the version of the data that each was last told. */
+  /** Policies, and the version of the data that each was last sent. */
   readonly #known = new Map<number, number | undefined>();
   readonly #onEnd: () => void;
-  /** Resolves when it can be asked, or has ended. */
+  /** Resolves when it is ready, or has ended. */
   readonly ready: Promise<void>;
   #isReady: () => void;
-  /** What becomes of all that is asked of it from now on. */
+  /** The outcome of all further jobs. */
   #gone: Outcome | undefined;
   #running: Running | undefined;
   #ended: Promise<void> | undefined;
 
-  /** @param onEnd told once when it has ended, whatever ended it. */
+  /** @param onEnd called once when it has ended, for whatever reason. */
   constructor(onEnd: () => void) {
     const { port1, port2 } = new MessageChannel();
     const answered = new SharedArrayBuffer(4);
@@ -59,7 +59,7 @@ export class PolicyThread {
       transferList: [port2],
       // Not those of this process, which may be of its own entry point.
       execArgv: [],
-      // No policy reads them, and no secret of this process is to lie in their reach.
+      // No policy reads them, and no secret of this process should be within their reach.
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 8 },
     });
@@ -72,7 +72,7 @@ export class PolicyThread {
     );
   }
 
-  /** @returns what became of it; this does not reject. */
+  /** @returns the outcome; never rejects. */
   run(policy: GuestPolicy, job: Job, ask: AskHost): Promise<Outcome> {
     if (this.#gone !== undefined) return Promise.resolve(this.#gone);
     return new Promise((resolve) => {
@@ -93,7 +93,7 @@ export class PolicyThread {
     if (this.#known.delete(policy)) this.#post({ do: 'remove', policy });
   }
 
-  /** Whatever it does; a guest that spins or waits too. What runs has `outcome`. */
+  /** Whatever it does, including a guest that spins or waits. The current job gets `outcome`. */
   end(outcome: Outcome): Promise<void> {
     this.#over(outcome);
     this.#ended ??= this.#worker.terminate().then(() => undefined);
@@ -151,12 +151,12 @@ function failureOf(error: unknown): Outcome {
     : { why: 'trap', message: `the thread that ran the policy failed: ${message}` };
 }
 
-/** For whoever asked. */
+/** For the caller. */
 export function errorOf({ why, message }: Extract<Outcome, { why: unknown }>): EvaluationError {
   return new EvaluationError(why, message);
 }
 
-/** Answers a guest from `hostCalls`, with the message of what it throws. */
+/** Answers a guest from `hostCalls`; passes on the message of an error. */
 export async function answerOf(
   hostCalls: HostCalls,
   { payload, ...operation }: AskedOfHost,

@@ -1,5 +1,5 @@
 /**
- * The part of the WebAssembly API that is used here: TypeScript has it only among the types of browsers
+ * The part of the WebAssembly API that is used here: TypeScript has it only in the browser types
  * (https://webassembly.github.io/spec/js-api/).
  */
 declare namespace WebAssembly {

@@ -1,5 +1,5 @@
 /**
- * A thread that runs policies, one evaluation at a time. It can be ended at any moment: nothing is kept in it that is not known
+ * A thread that runs policies, one evaluation at a time. It can be terminated at any moment: it keeps nothing that is not known
  * outside.
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
@@ -27,7 +27,7 @@ interface RunningPolicy {
   };
 }
 
-/** What a policy may say beside its answers, in one evaluation. */
+/** How much a policy may print besides its answers, in one evaluation. */
 const mostSaid = 4096;
 
 const { answered, answers } = workerData as ThreadData;

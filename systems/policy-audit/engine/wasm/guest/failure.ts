@@ -1,7 +1,7 @@
-/** How a guest fails, inside of the thread that runs it. */
+/** How a guest fails, inside the thread that runs it. */
 import type { EvaluationError } from '../../evaluator.ts';
 
-/** Thrown by what a guest calls, and by what calls it; the thread makes an outcome of it. */
+/** Thrown by the functions that a guest calls, and by its callers; the thread turns it into an outcome. */
 export class GuestFailure extends Error {
   override readonly name = 'GuestFailure';
   readonly why: EvaluationError['why'];

@@ -1,15 +1,15 @@
-/** What a guest is run with: how it asks the host, and what it may use up. */
+/** The environment of a guest: how it calls the host, and its limits. */
 import type { AskedOfHost } from '../messages.ts';
 
 /** Of one evaluation. */
 export interface GuestHost {
-  /** Waits for the answer. @throws {HostRefusal} whose message the guest is given. */
+  /** Waits for the answer. @throws {HostRefusal} whose message is passed to the guest. */
   ask(asked: AskedOfHost): Uint8Array;
-  /** For the log, where the guest says something beside its answer. */
+  /** For the log, if the guest prints something besides its answer. */
   say(text: string): void;
 }
 
-/** The host said no, or could not. */
+/** The host refused the call, or failed. */
 export class HostRefusal extends Error {
   override readonly name = 'HostRefusal';
 }

@@ -1,8 +1,8 @@
-/** The functions that a module asks for, of those that there are. */
+/** Resolves the imports of a module. */
 import { GuestFailure } from './failure.ts';
 import { GuestExit, missingFunction } from './preview1.ts';
 
-/** By module and name; of WASI all names can be had. @throws {GuestFailure} for one that is not known here. */
+/** By module and name; all names of WASI resolve. @throws {GuestFailure} for an unknown one. */
 export function importsFor(
   imports: readonly WebAssembly.ModuleImportDescriptor[],
   { wasi, ...others }: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
@@ -19,7 +19,7 @@ export function importsFor(
   return found;
 }
 
-/** Runs what starts an instance, where the module has it. The main function of a command may end by `proc_exit(0)`. */
+/** Runs the start function of an instance, if the module has one. The main function of a command may end with `proc_exit(0)`. */
 export function startBy(instance: WebAssembly.Instance, names: readonly string[]): void {
   for (const name of names) {
     const start = instance.exports[name];
@@ -32,7 +32,7 @@ export function startBy(instance: WebAssembly.Instance, names: readonly string[]
   }
 }
 
-/** @throws {GuestFailure} where the module does not have it. */
+/** @throws {GuestFailure} if the module does not have it. */
 export function exportedFunction<F extends (...args: never[]) => unknown>(
   instance: WebAssembly.Instance,
   name: string,

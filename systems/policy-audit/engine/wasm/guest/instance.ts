@@ -1,13 +1,13 @@
 /**
- * Instances of one policy in one thread. Each evaluation begins with an instance as it is after its start, so that nothing of one
- * request is left for the next: a new one, or the same one put back, whatever takes less time. See docs/decisions/0012.
+ * Instances of one policy in one thread. Each evaluation begins with an instance in its initial state, so that nothing of one
+ * request is left for the next: a new one, or the same one reset, whichever takes less time. See docs/decisions/0012.
  */
 import type { GuestPolicy } from '../messages.ts';
 import { pageBytes } from '../prepare.ts';
 import type { Restoring } from '../put-back.ts';
 import { GuestFailure } from './failure.ts';
 
-/** More is not copied and cleared for each evaluation; a new instance costs less then. */
+/** Beyond this size a new instance costs less than copying and clearing. */
 const largestBytes = 8 * 2 ** 20;
 
 interface Image {
@@ -21,7 +21,7 @@ export interface StartedInstance<Guest> {
 }
 
 interface Kept<Guest> extends StartedInstance<Guest> {
-  /** Undefined for one that cannot be put back. */
+  /** Undefined if it cannot be reset. */
   readonly image: Image | undefined;
 }
 
@@ -45,7 +45,7 @@ export class Instances<Guest> {
     this.#start = start;
   }
 
-  /** What `use` throws ends the instance. @throws {GuestFailure} `memory` in its place, where that was what there was none of. */
+  /** What `use` throws discards the instance. @throws {GuestFailure} `memory` instead, if it ran out of memory. */
   with<T>(use: (guest: Guest) => T): T {
     const kept = this.#kept ?? this.#started();
     this.#kept = undefined;
@@ -81,7 +81,7 @@ export class Instances<Guest> {
     const memory = this.#memoryOf(exports);
     if (memory === undefined || memory.length > largestBytes) return;
     memory.set(bytes);
-    // All that there is, also beyond what the guest takes for its size: it may have written there.
+    // Everything, also beyond what the guest takes for its size: it may have written there.
     memory.fill(0, bytes.length);
     for (const [index, global] of this.#globalsOf(exports).entries()) global.value = globals[index];
     this.#kept = kept;
@@ -96,7 +96,7 @@ export class Instances<Guest> {
     return new Uint8Array((exports[this.#restoring.memory] as WebAssembly.Memory).buffer);
   }
 
-  /** A guest that is refused memory traps in its own way; seen is that it had taken nearly all that it may have. */
+  /** A guest that is refused memory traps in its own way; recognized by having used nearly all of its limit. */
   #isFull({ exports }: WebAssembly.Instance): boolean {
     const memory = exports[this.#restoring?.memory ?? 'memory'];
     return (

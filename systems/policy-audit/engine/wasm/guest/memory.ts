@@ -1,9 +1,9 @@
-/** A guest's memory by addresses that the guest names. They are unsigned, and may be anything. */
+/** Access to a guest's memory at addresses that the guest passes. They are unsigned, and may be anything. */
 import { GuestFailure } from './failure.ts';
 
 const decoder = new TextDecoder();
 
-/** Reads anew what it is given each time: the buffer of a memory is another one after it has grown. */
+/** Gets the buffer each time: a memory has a new buffer after it has grown. */
 export class GuestMemory {
   readonly #memory: WebAssembly.Memory;
 
@@ -15,7 +15,7 @@ export class GuestMemory {
     return this.#memory.buffer.byteLength;
   }
 
-  /** In place. @throws {GuestFailure} for what is not there */
+  /** In place. @throws {GuestFailure} if it is out of bounds */
   view(address: number, size: number): Uint8Array {
     const [from, length] = [address >>> 0, size >>> 0];
     if (from + length > this.#memory.buffer.byteLength) {
@@ -36,7 +36,7 @@ export class GuestMemory {
     return decoder.decode(this.view(address, size));
   }
 
-  /** Up to the next zero. @throws {GuestFailure} for more than `most` bytes */
+  /** Up to the next zero byte. @throws {GuestFailure} for more than `most` bytes */
   textAt(address: number, most: number): string {
     const from = address >>> 0;
     const there = new Uint8Array(this.#memory.buffer).subarray(from, from + most + 1);

@@ -1,13 +1,13 @@
 /**
- * What a policy finds of WASI preview 1: arguments, standard streams in memory, clocks, random numbers. No files, no environment,
- * no sockets: whatever else is called answers that it is not there.
+ * The parts of WASI preview 1 that a policy gets: arguments, standard streams in memory, clocks, random numbers. No files, no environment,
+ * no sockets: everything else returns that it is not supported.
  */
 import { randomFillSync } from 'node:crypto';
 
 import { GuestFailure } from './failure.ts';
 import type { GuestMemory } from './memory.ts';
 
-/** `proc_exit`: ends the call of the guest, also with code 0. */
+/** `proc_exit`: ends the call of the guest, even with code 0. */
 export class GuestExit extends Error {
   readonly code: number;
 
@@ -21,7 +21,7 @@ export interface Streams {
   readonly args: readonly string[];
   /** What the guest reads; more may be added while it runs. */
   readonly stdin: Uint8Array[];
-  /** @throws {GuestFailure} when it is too much. */
+  /** @throws {GuestFailure} if it is too much. */
   write(stream: 'stderr' | 'stdout', bytes: Uint8Array): void;
 }
 
@@ -31,12 +31,12 @@ const notImplemented = 52;
 const notSeekable = 70;
 const characterDevice = 2;
 const waiting = new Int32Array(new SharedArrayBuffer(4));
-/** No clock of a guest waits for longer at a time; its deadline ends it long before. */
+/** A guest never waits longer at a time; its deadline ends it long before. */
 const longestWaitMs = 60_000;
 
 type HostFunction = (...args: never[]) => number | void;
 
-/** By their names in `wasi_snapshot_preview1`. `memory` is asked for when the guest runs. */
+/** By their names in `wasi_snapshot_preview1`. `memory` is called when the guest runs. */
 export function preview1(
   memory: () => GuestMemory,
   streams: Streams,
@@ -96,7 +96,7 @@ function argumentsOf(memory: () => GuestMemory, streams: Streams): Record<string
   };
 }
 
-/** Of standard input, output and error: a policy has no other descriptor. */
+/** Standard input, output and error: a policy has no other descriptors. */
 function descriptorsOf(memory: () => GuestMemory, streams: Streams): Record<string, HostFunction> {
   const isStream = (fd: number): boolean => fd >= 0 && fd <= 2;
   return {
@@ -145,10 +145,10 @@ function descriptorsOf(memory: () => GuestMemory, streams: Streams): Record<stri
   };
 }
 
-/** For a function that a module imports and that is not here. */
+/** For a function that a module imports but that is not implemented here. */
 export const missingFunction: HostFunction = () => notImplemented;
 
-/** 0 is the time of day; the others only go on. */
+/** 0 is the time of day; the others are monotonic. */
 function nowNs(clock: number): bigint {
   return clock === 0 ? BigInt(Date.now()) * 1_000_000n : process.hrtime.bigint();
 }
@@ -172,7 +172,7 @@ function taken(from: Uint8Array[], size: number): Uint8Array {
   return bytes;
 }
 
-/** Sleeps until the first clock rings; streams are always ready. */
+/** Sleeps until the first clock expires; streams are always ready. */
 function poll(
   memory: GuestMemory,
   at: { subscriptions: number; events: number; count: number; result: number },
@@ -193,7 +193,7 @@ function poll(
   const from = memory.view(at.subscriptions + 48 * first, 48);
   const event = memory.view(at.events, 32);
   event.fill(0);
-  // The subscriber's own number, and what it was about.
+  // The subscriber's own number, and the event type.
   event.set(from.subarray(0, 8));
   event[10] = from[8] ?? 0;
   memory.setU32(at.result, at.count === 0 ? 0 : 1);

@@ -1,6 +1,6 @@
 /**
- * Builtins of Rego that its WebAssembly modules leave to the host, as Open Policy Agent has them
- * (https://www.openpolicyagent.org/docs/policy-reference). They run in the policy's thread, inside of its deadline.
+ * Builtins of Rego that its WebAssembly modules leave to the host, as in Open Policy Agent
+ * (https://www.openpolicyagent.org/docs/policy-reference). They run in the policy's thread, within its deadline.
  */
 import { createHash, randomUUID } from 'node:crypto';
 
@@ -9,7 +9,7 @@ import { goFormat } from './rego-sprintf.ts';
 import { semverCompare, isSemver } from './rego-semver.ts';
 import { timeBuiltins } from './rego-time.ts';
 
-/** `undefined` for an error: the expression that calls it is undefined then. */
+/** `undefined` for an error: the calling expression is then undefined. */
 export type Builtin = (args: readonly unknown[], say: (text: string) => void) => unknown;
 
 /** Arguments of the wrong type are errors. */
@@ -133,7 +133,7 @@ function queryOf(object: Record<string, unknown>): string {
     .join('&');
 }
 
-/** A patch of what is at `/document`; Rego also takes a path as a list, and one without its first slash. */
+/** A patch of the value at `/document`; Rego also accepts a path as a list, and one without its leading slash. */
 function withinDocument(patch: unknown): unknown {
   if (!Array.isArray(patch)) return patch;
   const within = (path: unknown): string => {
@@ -149,7 +149,7 @@ function withinDocument(patch: unknown): unknown {
   }));
 }
 
-/** A text in which expressions stand between two delimiters. */
+/** A text with expressions between two delimiters. */
 function templateRegex(template: string, start: string, end: string): RegExp {
   if (lengthOf(start) !== 1 || lengthOf(end) !== 1) throw new RangeError('a delimiter must be one character');
   let [source, at] = ['^', 0];

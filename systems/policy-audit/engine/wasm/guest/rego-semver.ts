@@ -6,7 +6,7 @@ export function isSemver(version: string): boolean {
   return pattern.test(version);
 }
 
-/** -1, 0 or 1. @throws {RangeError} for what is no version. */
+/** -1, 0 or 1. @throws {RangeError} if it is not a version. */
 export function semverCompare(a: string, b: string): number {
   const [left, right] = [pattern.exec(a), pattern.exec(b)];
   if (left === null || right === null) throw new RangeError('not a semantic version');
@@ -16,7 +16,7 @@ export function semverCompare(a: string, b: string): number {
   }
   const [before, after] = [left[4], right[4]];
   if (before === after) return 0;
-  // One without is the later.
+  // A version without one is later.
   if (before === undefined) return 1;
   if (after === undefined) return -1;
   return comparePrereleases(before.split('.'), after.split('.'));

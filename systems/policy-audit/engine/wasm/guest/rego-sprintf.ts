@@ -1,6 +1,6 @@
 /** The verbs of Go's fmt that policies format messages with. */
 
-/** As Rego's `sprintf`. What Go says of a verb that does not fit is said likewise. */
+/** Like Rego's `sprintf`, including what Go prints for a verb that does not fit. */
 export function goFormat(how: string, values: readonly unknown[]): string {
   let next = 0;
   const text = how.replaceAll(
@@ -66,7 +66,7 @@ function signed(number: string, flags: string): string {
   return flags.includes('+') && !number.startsWith('-') ? `+${number}` : number;
 }
 
-/** Texts as they are, all else as Rego writes it: `["a", 1]`, `{"a": 1}`. */
+/** Strings as they are, everything else as Rego writes it: `["a", 1]`, `{"a": 1}`. */
 function plain(value: unknown): string {
   return typeof value === 'string' ? value : rego(value);
 }

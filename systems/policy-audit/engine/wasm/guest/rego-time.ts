@@ -1,4 +1,4 @@
-/** Rego's `time`: nanoseconds since 1970 as numbers, in UTC or a zone by its name. */
+/** Rego's `time`: nanoseconds since 1970 as numbers, in UTC or a named time zone. */
 import type { Builtin } from './rego-builtins.ts';
 
 const nsPerMs = 1_000_000;

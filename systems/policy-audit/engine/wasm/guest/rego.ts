@@ -1,6 +1,6 @@
 /**
- * Modules that Open Policy Agent compiles from Rego, of its ABI 1 (https://www.openpolicyagent.org/docs/wasm): values are
- * addresses in the guest's heap, which only grows; builtins that the module does not have are asked of the host.
+ * Modules that Open Policy Agent compiles from Rego, with its ABI 1 (https://www.openpolicyagent.org/docs/wasm): values are
+ * addresses in the guest's heap, which only grows; builtins that the module does not have are called on the host.
  */
 import type { GuestOperation, GuestPolicy, Job } from '../messages.ts';
 import { tooLarge } from '../prepare.ts';
@@ -13,14 +13,14 @@ import { preview1 } from './preview1.ts';
 import { type Builtin, builtins } from './rego-builtins.ts';
 
 const encoder = new TextEncoder();
-/** The format of results that is JSON. */
+/** The JSON format of results. */
 const asJson = 0;
 
 type Guest = (input: string, host: GuestHost) => string;
 
 export class RegoPolicy {
   readonly #instances: Instances<Guest>;
-  /** What the instances know as `data`. */
+  /** What the instances have as `data`. */
   #data: { readonly version: number; readonly text: string };
 
   constructor(policy: GuestPolicy) {
@@ -30,7 +30,7 @@ export class RegoPolicy {
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost, data: Job['data']): string {
-    // Nothing in Rego's ABI looks at settings.
+    // Nothing in Rego's ABI validates settings.
     if (operation === 'validate_settings') return '{"valid":true}';
     if (data !== undefined && data.version !== this.#data.version) {
       if (data.text === undefined)
@@ -65,7 +65,7 @@ function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedI
       values.map((value) => dumped(value)),
       (text) => host?.say(`${text}\n`),
     );
-    // No value is `undefined` in Rego: that is what an error of a builtin is.
+    // No value is `undefined` in Rego: that stands for an error of a builtin.
     return result === undefined ? 0 : loaded(JSON.stringify(result));
   };
   const env = {
@@ -111,7 +111,7 @@ function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedI
   };
   const wanted = dumped(exportedFunction<() => number>(instance, 'builtins')()) as Record<string, number>;
   for (const [name, id] of Object.entries(wanted)) {
-    // Only one that is called is missed.
+    // Only an unknown builtin that is called is an error.
     named.set(id, Object.hasOwn(builtins, name) ? (builtins[name] as Builtin) : missing(name));
   }
   const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded, most });
@@ -134,7 +134,7 @@ interface Evaluation {
   readonly most: number;
 }
 
-/** The first entrypoint, by the call that ABI 1.2 has for it, or step by step. */
+/** Evaluates the first entrypoint, with the call of ABI 1.2, or step by step. */
 function evaluation(
   instance: WebAssembly.Instance,
   { memory, data, dump, loaded, most }: Evaluation,
@@ -144,7 +144,7 @@ function evaluation(
     const evaluate = exportedFunction<(...args: number[]) => number>(instance, 'opa_eval');
     const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
     return (input) => {
-      // By the guest's own hand: it knows when its memory has to grow.
+      // Through the guest's own allocator: it knows when its memory must grow.
       const address = malloc(input.length);
       memory.write(address, input);
       return memory.textAt(evaluate(0, 0, data, address, input.length, heap(), asJson), most);

@@ -1,5 +1,5 @@
 /**
- * waPC (https://wapc.io/docs/spec/): the guest fetches its request and hands over its answer by calls of the host.
+ * waPC (https://wapc.io/docs/spec/): the guest fetches its request and returns its answer through host calls.
  */
 import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
@@ -13,7 +13,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const none = new Uint8Array();
 
-/** Of the call that runs. */
+/** Of the current call. */
 interface Call {
   readonly operation: Uint8Array;
   readonly payload: Uint8Array;

@@ -1,4 +1,4 @@
-/** Commands of WASI: the request on stdin, the answer on stdout, what the host answers added to stdin. */
+/** WASI commands: the request on stdin, the answer on stdout, the host's answers appended to stdin. */
 import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 import { type GuestHost, HostRefusal } from './host.ts';
@@ -64,7 +64,7 @@ function started(
       running.stdout.push(bytes.slice());
     },
   });
-  /** 0: done. 1: failed. What there is to say is behind what stdin has. */
+  /** 0: done. 1: failed. The answer is appended to stdin. */
   const call = (...at: number[]): number => {
     const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
       memory.text(at[index] ?? 0, at[index + 1] ?? 0),
