@@ -67,9 +67,11 @@ export function optionOf({
   ...more
 }: GuardOption): Option {
   const option = new Option(flags, description);
-  if (repeatable) option.argParser(append).default([]);
   if (choices !== undefined) option.choices(choices);
-  if (parse !== undefined) option.argParser((text: string) => checked(text, parse));
+  const parsed = (text: string): unknown => (parse === undefined ? text : checked(text, parse));
+  if (repeatable) {
+    option.argParser((text, before: readonly string[]) => append(String(parsed(text)), before)).default([]);
+  } else if (parse !== undefined) option.argParser(parsed);
   if (more.default !== undefined) option.default(more.default, more.defaultText);
   if (env !== undefined) option.env(env);
   return option;

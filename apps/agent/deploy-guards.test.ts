@@ -49,6 +49,13 @@ function kustomizeObstacle(): string | undefined {
     : `needs the kustomize of kubectl 1.22, and this is ${clientVersion.gitVersion}`;
 }
 
+function expectSameOfKubectl(directory: string): void {
+  const ran = spawnSync('kubectl', ['kustomize', directory], { encoding: 'utf8' });
+  assert.equal(ran.status, 0, ran.stderr);
+  const real = parseAllDocuments(ran.stdout).map((document) => document.toJS() as Manifest);
+  assert.deepEqual(comparable(kustomize(directory)), comparable(real));
+}
+
 const sets = [[], ...guards.map((guard) => [guard]), guards];
 
 suite('deploy/ with some guards', () => {
@@ -108,15 +115,26 @@ suite('deploy/ with some guards', () => {
     });
   }
 
-  test('iptables costs one capability more, where one asks for it', () => {
+  test("iptables costs one capability more and the lock of the node's iptables, where one asks for it", () => {
     using mine = overlay(guards.filter(({ name }) => name === 'network-policy'));
-    const capabilities = (): readonly string[] | undefined =>
-      podOf(kustomize(mine.path), 'DaemonSet').containers[0]?.securityContext?.capabilities?.add;
-    assert.deepEqual(capabilities(), ['NET_ADMIN']);
+    const costs = () => {
+      const { containers, volumes = [] } = podOf(kustomize(mine.path), 'DaemonSet');
+      const [agent] = containers;
+      const mounted = agent?.volumeMounts?.find(({ mountPath }) => mountPath === '/run/xtables.lock')?.name;
+      return {
+        capabilities: agent?.securityContext?.capabilities?.add,
+        lock: volumes.find(({ name }) => name === mounted)?.hostPath,
+      };
+    };
+    assert.deepEqual(costs(), { capabilities: ['NET_ADMIN'], lock: undefined });
     const file = join(mine.path, 'kustomization.yaml');
     const own = '../rampart/deploy/network-policy-iptables';
     writeFileSync(file, readFileSync(file, 'utf8').replace(/^components:(.*)\]$/m, `components:$1, ${own}]`));
-    assert.deepEqual(capabilities(), ['NET_ADMIN', 'NET_RAW']);
+    assert.deepEqual(costs(), {
+      capabilities: ['NET_ADMIN', 'NET_RAW'],
+      lock: { path: '/run/xtables.lock', type: 'FileOrCreate' },
+    });
+    if (kustomizeObstacle() === undefined) expectSameOfKubectl(mine.path);
   });
 
   test('every guard is the same as deploy/, but for the name of the image', () => {
@@ -138,12 +156,8 @@ suite('deploy/ with some guards', () => {
     const title = of.map(({ name }) => name).join(', ') || 'none';
     test(`${title}: kubectl makes the same of it`, { skip: kustomizeObstacle() ?? false }, () => {
       using mine = overlay(of);
-      for (const directory of of === guards ? [mine.path, deploy] : [mine.path]) {
-        const ran = spawnSync('kubectl', ['kustomize', directory], { encoding: 'utf8' });
-        assert.equal(ran.status, 0, ran.stderr);
-        const real = parseAllDocuments(ran.stdout).map((document) => document.toJS() as Manifest);
-        assert.deepEqual(comparable(kustomize(directory)), comparable(real));
-      }
+      for (const directory of of === guards ? [mine.path, deploy] : [mine.path])
+        expectSameOfKubectl(directory);
     });
   }
 

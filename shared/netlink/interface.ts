@@ -6,6 +6,8 @@ import { attributes, readAttributes, type RouteSocket, text, textOf } from './ro
 
 const RTM_GETLINK = 18;
 const IFLA_IFNAME = 3;
+const IFLA_LINKINFO = 18;
+const IFLA_INFO_KIND = 1;
 /** struct ifinfomsg. */
 const IFINFO_BYTES = 16;
 /** IFNAMSIZ with the NUL. */
@@ -36,4 +38,18 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
     if (error instanceof KernelRefusal && error.errno === constants.errno.ENODEV) return undefined;
     throw error;
   }
+}
+
+/**
+ * The names of the bridges in the socket's network namespace.
+ *
+ * @throws {KernelRefusal}
+ */
+export function bridgesOf(socket: RouteSocket): string[] {
+  const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
+  return messages.flatMap(({ body }) => {
+    const found = readAttributes(body, IFINFO_BYTES);
+    const kind = readAttributes(found.get(IFLA_LINKINFO) ?? Buffer.alloc(0)).get(IFLA_INFO_KIND);
+    return textOf(kind) === 'bridge' ? [textOf(found.get(IFLA_IFNAME))] : [];
+  });
 }

@@ -100,9 +100,9 @@ export async function runNetworkPolicyNode(
   });
   const told = new ToldProblems(logger, recorder, objects.policies);
   const tellFacts = (): void => {
-    const { isProgrammed, refused, bridges } = enforcement;
+    const { isProgrammed, refused, bypassed } = enforcement;
     const untold = refusals.problem;
-    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, refused, untold, bridges }));
+    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, refused, untold, bypassed }));
   };
 
   await whenSynced(objects.caches, signal, async () => {

@@ -1,5 +1,6 @@
 /** The command-line options of this guard. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
+import { parseBlock } from './engine/addresses.ts';
 import type { BackendChoice } from './node/backend.ts';
 
 /** As the command line gives them. */
@@ -31,6 +32,11 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     description: 'the pod addresses of this node; repeatable; default: those of the Node object',
     on: ['agent', 'standalone'],
     repeatable: true,
+    parse: (text) => {
+      const block = parseBlock(text);
+      if (typeof block === 'string') throw new Error(`It ${block}.`);
+      return text;
+    },
   },
   {
     flags: '--network-policy-backend <backend>',

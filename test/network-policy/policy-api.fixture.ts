@@ -13,8 +13,6 @@ import type { Host } from './listeners.fixture.ts';
 import type { NetworkNamespace } from './namespaces.fixture.ts';
 
 const manager = { fieldManager: 'test', force: true } as const;
-/** What `/sys/class/net` lists is of the network in which it was mounted. */
-const ownSysfs = 'mount -t sysfs sysfs /sys && exec "$@"';
 
 /** `x/name` as the API has it. */
 function named(key: string): { readonly namespace: string; readonly name: string } {
@@ -101,7 +99,7 @@ export class PolicyApi extends TestApi {
             ...['--guards', 'network-policy', ...args],
           ],
           {},
-          ['setpriv', ...['--pdeathsig', 'KILL', 'unshare', '--mount', 'sh', '-c', ownSysfs, 'sh', rampart]],
+          ['setpriv', '--pdeathsig', 'KILL', rampart],
         ),
     );
     this.#agents.push(agent);

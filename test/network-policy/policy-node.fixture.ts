@@ -2,8 +2,6 @@
  * The node part of network-policy over real packets: an API, the pods of a {@link Network} in it, and the guard in the network of their
  * node.
  */
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 
 import { startTestApi, type StartedApi } from '../../shared/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../shared/cri/container-source.ts';
@@ -57,8 +55,6 @@ export class PolicyNode extends PolicyApi {
     dataplaneOptions: Partial<DataplaneOptions> = {},
   ): Promise<() => Promise<void>> {
     const { namespace } = this.network.node;
-    const links = join(this.directory, 'links');
-    mkdirSync(links, { recursive: true });
     const before = this.#programmed;
     return await this.runReady(
       async (signal) => {
@@ -70,7 +66,7 @@ export class PolicyNode extends PolicyApi {
               dataplane,
               inNetwork: (work) => namespace.run(work),
               // Those of the machine are none of a test's.
-              bridges: { links },
+              bridges: { bridges: () => [] },
               onProgrammed: () => this.#programmed++,
               ...options,
             }),

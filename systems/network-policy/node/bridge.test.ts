@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { filterBridges } from './bridge.ts';
 
 /** A machine's files, as the kernel would show them. */
 class Machine implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-bridge-'));
-  readonly links = join(this.directory, 'links');
   readonly sysctls = join(this.directory, 'sysctls');
+
+  readonly bridges: () => readonly string[];
 
   constructor({
     bridges,
@@ -19,8 +21,7 @@ class Machine implements Disposable {
     readonly bridges: readonly string[];
     readonly values?: readonly string[];
   }) {
-    mkdirSync(join(this.links, 'eth0'), { recursive: true });
-    for (const bridge of bridges) mkdirSync(join(this.links, bridge, 'bridge'), { recursive: true });
+    this.bridges = () => bridges;
     if (values === undefined) return;
     mkdirSync(this.sysctls);
     for (const [at, name] of ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'].entries()) {
@@ -45,6 +46,27 @@ suite('bridged packets', () => {
     assert.equal(filterBridges(machine), undefined);
     assert.deepEqual(machine.values, ['1', '1']);
   });
+
+  test(
+    'of the network namespace of the caller, whatever /sys shows',
+    { skip: namespaceObstacle() ?? false },
+    (t) => {
+      using namespace = new NetworkNamespace();
+      const read = () =>
+        namespace.run(() => readFileSync('/proc/sys/net/bridge/bridge-nf-call-iptables', 'utf8').trim());
+      namespace.ip('link add br9 type bridge', 'link add plain type veth');
+      if (!namespace.run(() => existsSync('/proc/sys/net/bridge'))) {
+        t.skip('this kernel has no br_netfilter');
+        return;
+      }
+      namespace.run(() => writeFileSync('/proc/sys/net/bridge/bridge-nf-call-iptables', '0'));
+      assert.equal(
+        namespace.run(() => filterBridges()),
+        undefined,
+      );
+      assert.equal(read(), '1');
+    },
+  );
 
   test('are left alone where there is no bridge', () => {
     using machine = new Machine({ bridges: [], values: ['0', '0'] });

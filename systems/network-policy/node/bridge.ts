@@ -2,15 +2,24 @@
  * Ensures that traffic across a bridge of this node passes the rules: that is a setting of the network namespace, which the module
  * br_netfilter provides (kernel, Documentation/networking/ip-sysctl.rst, bridge-nf-call-iptables).
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+
+import { bridgesOf } from '../../../shared/netlink/interface.ts';
+import { RouteSocket } from '../../../shared/netlink/route.ts';
 
 const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'] as const;
 
 export interface BridgeOptions {
-  /** Default: those of the network namespace of this process. */
+  /** Default: those of the network namespace of the calling thread. */
   readonly sysctls?: string;
-  readonly links?: string;
+  readonly bridges?: () => readonly string[];
+}
+
+/** Not from /sys/class/net: that is of the network namespace in which /sys was mounted. */
+function bridgesHere(): readonly string[] {
+  using socket = new RouteSocket();
+  return bridgesOf(socket);
 }
 
 /**
@@ -20,11 +29,11 @@ export interface BridgeOptions {
  */
 export function filterBridges({
   sysctls = '/proc/sys/net/bridge',
-  links = '/sys/class/net',
+  bridges = bridgesHere,
 }: BridgeOptions = {}): string | undefined {
-  const bridges = readdirSync(links).filter((link) => existsSync(join(links, link, 'bridge')));
-  if (bridges.length === 0) return undefined;
-  const around = `traffic between pods on one bridge (${bridges.join(', ')}) bypasses all policies`;
+  const names = bridges();
+  if (names.length === 0) return undefined;
+  const around = `traffic between pods on one bridge (${names.join(', ')}) bypasses all policies`;
   if (!existsSync(sysctls))
     return `${around}: the module br_netfilter is not loaded. Load it: modprobe br_netfilter`;
   for (const name of settings) {

@@ -28,6 +28,7 @@ export class Enforcement {
   #isProgrammed = false;
   #refused: readonly PolicyProblem[] = [];
   #bridges: string | undefined;
+  #unbounded: string | undefined;
 
   constructor(options: EnforcementOptions) {
     this.#options = options;
@@ -42,9 +43,9 @@ export class Enforcement {
     return this.#refused;
   }
 
-  /** Why bridged packets bypass the rules. */
-  get bridges(): string | undefined {
-    return this.#bridges;
+  /** Why packets bypass the rules. */
+  get bypassed(): string | undefined {
+    return [this.#bridges, this.#unbounded].filter((why) => why !== undefined).join('; ') || undefined;
   }
 
   async programAll(): Promise<void> {
@@ -114,7 +115,20 @@ export class Enforcement {
     this.#bridges = now;
   }
 
+  /** After each change: the Node may get its CIDRs later. */
+  #tellUnbounded(): void {
+    const { engine, refusesUnknown, logger } = this.#options;
+    const { podCidrs } = engine.rules;
+    const isUnbounded = refusesUnknown && podCidrs[4].length + podCidrs[6].length === 0;
+    const now = isUnbounded
+      ? 'addresses of unknown pods are not refused: the Node has no podCIDRs. Name the pod addresses of this node: --pod-cidr'
+      : undefined;
+    if (now !== undefined && now !== this.#unbounded) logger.warn(now);
+    this.#unbounded = now;
+  }
+
   #countRules(): void {
+    this.#tellUnbounded();
     const { counts, engine } = this.#options;
     const { pods, policies } = engine.rules;
     counts.localPods = pods.size;

@@ -1,5 +1,5 @@
 /** Policies as users write them, by what they say. */
-import type { PolicyObject, PolicySpec } from '../engine/objects.ts';
+import type { PeerObject, PolicyObject, PolicySpec, PortObject } from '../engine/objects.ts';
 
 export const a = { matchLabels: { pod: 'a' } };
 export const inX = (name: string, spec: PolicySpec): PolicyObject => ({
@@ -13,8 +13,91 @@ export const [tcp80, udp80] = [
   { port: 80, protocol: 'UDP' },
 ];
 
+type Scenarios = Readonly<Record<string, readonly PolicyObject[]>>;
+
+const types = ['Ingress', 'Egress'] as const;
+interface AnyRule {
+  readonly peers?: readonly PeerObject[];
+  readonly ports?: readonly PortObject[];
+}
+
+/** The same rules for what comes in, or for what goes out. */
+const ofType = (name: string, type: (typeof types)[number], rules: readonly AnyRule[]): PolicyObject =>
+  inX(name, {
+    podSelector: a,
+    policyTypes: [type],
+    ...(type === 'Ingress'
+      ? { ingress: rules.map(({ peers: from, ports }) => ({ from, ports })) }
+      : { egress: rules.map(({ peers: to, ports }) => ({ to, ports })) }),
+  });
+
+const peers: Readonly<Record<string, PeerObject>> = {
+  'pods of the own namespace': { podSelector: {} },
+  'pods of a namespace': { podSelector: {}, namespaceSelector: ns('y') },
+  'all pods': { podSelector: {}, namespaceSelector: {} },
+  'pods of the own namespace by label': { podSelector: pod('c') },
+  'pods of a namespace by label': { podSelector: pod('c'), namespaceSelector: ns('y') },
+  'pods by label': { podSelector: pod('c'), namespaceSelector: {} },
+  'all namespaces but one': {
+    namespaceSelector: {
+      matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['y'] }],
+    },
+  },
+  'a block': { ipBlock: { cidr: '10.1.0.0/28' } },
+  'a block but for a part': { ipBlock: { cidr: '10.1.0.0/24', except: ['10.1.0.16/28'] } },
+  'every address': { ipBlock: { cidr: '0.0.0.0/0' } },
+  'no pod': { namespaceSelector: ns('none') },
+  'no address': { ipBlock: { cidr: '0.0.0.0/31' } },
+};
+
+/** What isolates and allows nothing or next to nothing, beside what allows all. */
+const closed: Readonly<Record<string, readonly AnyRule[]>> = {
+  'no rule': [],
+  'no pod': [{ peers: [peers['no pod']!] }],
+  'no address': [{ peers: [peers['no address']!] }],
+};
+const open: Readonly<Record<string, readonly AnyRule[]>> = {
+  everyone: [{}],
+  'all pods': [{ peers: [peers['all pods']!] }],
+  'every address': [{ peers: [peers['every address']!] }],
+};
+
+/** Each feature of the API in both directions, as generators of conformance tests (Cyclonus) cross them. */
+const crossed: Scenarios = Object.fromEntries(
+  types.flatMap((type): [string, readonly PolicyObject[]][] => [
+    ...Object.entries(peers).map(([name, peer]): [string, readonly PolicyObject[]] => [
+      `${type}: ${name}`,
+      [ofType('p', type, [{ peers: [peer] }])],
+    ]),
+    ...[undefined, 'TCP', 'UDP', 'SCTP'].flatMap((protocol) =>
+      [undefined, 81, 'serve-81-tcp'].map((port): [string, readonly PolicyObject[]] => [
+        `${type}: protocol ${protocol ?? 'left out'}, port ${port ?? 'left out'}`,
+        [ofType('p', type, [{ ports: [{ ...(protocol && { protocol }), ...(port && { port }) }] }])],
+      ]),
+    ),
+    ...Object.entries(closed).flatMap(([name, rules]) =>
+      Object.entries(open).map(([other, more]): [string, readonly PolicyObject[]] => [
+        `${type}: a policy for ${name} beside one for ${other}`,
+        [ofType('p', type, rules), ofType('q', type, more)],
+      ]),
+    ),
+    [
+      `${type}: except of one policy takes nothing from another`,
+      [
+        ofType('p', type, [{ peers: [{ ipBlock: { cidr: '10.1.0.0/24', except: ['10.1.0.11/32'] } }] }]),
+        ofType('q', type, [{ peers: [{ ipBlock: { cidr: '10.1.0.11/32' } }] }]),
+      ],
+    ],
+    [
+      `${type}: a namespace at a named port`,
+      [ofType('p', type, [{ peers: [{ namespaceSelector: ns('y') }], ports: [{ port: 'serve-80-tcp' }] }])],
+    ],
+  ]),
+);
+
 /** As people write them: by the features of the API, each alone and those that meet. */
-export const scenarios: Readonly<Record<string, readonly PolicyObject[]>> = {
+export const scenarios: Scenarios = {
+  ...crossed,
   'all ingress of a namespace is refused': [inX('p', { podSelector: {}, policyTypes: ['Ingress'] })],
   'all egress of a namespace is refused': [inX('p', { podSelector: {}, policyTypes: ['Egress'] })],
   'all of both is refused': [inX('p', { podSelector: {}, policyTypes: ['Ingress', 'Egress'] })],

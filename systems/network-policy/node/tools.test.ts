@@ -32,10 +32,11 @@ class Tools implements Disposable {
     }
   }
 
-  /** On a machine without these libraries: in their place are empty files, for one process. */
+  /** On a machine without these libraries: in their place are empty files, for one process. `lock`: that of iptables cannot be made. */
   lookWithout(...libraries: readonly string[]): Found {
     const hide = `path=$1 node=$2 own=$3; shift 3
     for name; do
+      [ "$name" = lock ] && mount -t tmpfs -o ro run /run && continue
       for library in $(find -L /usr/lib /usr/lib64 -maxdepth 3 -name "$name*" 2> /dev/null); do
         mount --bind /dev/null "$(readlink -f "$library")"
       done
@@ -104,6 +105,15 @@ suite('a machine that lacks something', { skip: iptablesObstacle() ?? false }, (
       assert.doesNotMatch(text, /xt_conntrack/);
     }
     assert.equal(taken.auto, 'nftables');
+  });
+
+  test('no lock of legacy iptables, as in a container with a file system that is read-only: named once for each family', () => {
+    using tools = new Tools('ipset', ...legacy);
+    const { taken } = tools.lookWithout('lock');
+    assert.match(
+      taken.iptables,
+      /^cannot program iptables: iptables-legacy-restore: [^;]*lock file[^;]*; ip6tables-legacy-restore: [^;]*lock file[^;]*deploy\/network-policy-iptables/,
+    );
   });
 
   test('neither: both are named', () => {

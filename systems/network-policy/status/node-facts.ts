@@ -18,9 +18,9 @@ export interface NodeReport {
   /** Since the agent has started. */
   readonly driftRepaired: number;
   readonly failedSyncs: number;
-  /** Whether the policies are enforced: the kernel has accepted all rules, and bridged packets pass them. */
+  /** Whether the policies are enforced: the kernel has accepted all rules, and all packets pass them. */
   readonly enforced: boolean;
-  /** The problems: the kernel rejects the rules or some of them, bridges bypass them, refused packets are not reported. */
+  /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets are not reported. */
   readonly problems: readonly string[];
 }
 
@@ -34,8 +34,8 @@ export interface NodeState {
   readonly refused: readonly PolicyProblem[];
   /** Why refused packets are not reported. */
   readonly untold: string | undefined;
-  /** Why bridged packets bypass the rules. */
-  readonly bridges: string | undefined;
+  /** Why packets bypass the rules: those within a bridge, those of unknown pods. */
+  readonly bypassed: string | undefined;
 }
 
 export function nodeFacts({
@@ -45,7 +45,7 @@ export function nodeFacts({
   problem,
   refused,
   untold,
-  bridges,
+  bypassed,
 }: NodeState): GuardFacts {
   const text = (value: string | undefined): string => (value ?? '').slice(0, MAX_FACT_LENGTH);
   return {
@@ -59,7 +59,7 @@ export function nodeFacts({
     failedSyncs: counts.failedSyncs,
     ...(problem !== undefined && { notTaken: text(problem) }),
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
-    ...(bridges !== undefined && { bridges: text(bridges) }),
+    ...(bypassed !== undefined && { bypassed: text(bypassed) }),
     ...(untold !== undefined && { untold: text(untold) }),
   };
 }
@@ -79,7 +79,7 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     const value = facts[name];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [notTaken, leftOut, bridges, untold] = ['notTaken', 'leftOut', 'bridges', 'untold'].map(text);
+  const [notTaken, leftOut, bypassed, untold] = ['notTaken', 'leftOut', 'bypassed', 'untold'].map(text);
   const lastFullSync = text('lastFullSync');
   return {
     backend: facts['backend'],
@@ -90,11 +90,11 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     policies: number('policies'),
     driftRepaired: number('driftRepaired'),
     failedSyncs: number('failedSyncs'),
-    enforced: [notTaken, leftOut, bridges].every((one) => one === undefined),
+    enforced: [notTaken, leftOut, bypassed].every((one) => one === undefined),
     problems: [
       ...(notTaken === undefined ? [] : [`the kernel refuses the rules: ${notTaken}`]),
       ...(leftOut === undefined ? [] : [`a rule is left out: ${leftOut}`]),
-      ...(bridges === undefined ? [] : [bridges]),
+      ...(bypassed === undefined ? [] : [bypassed]),
       ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
     ],
   };

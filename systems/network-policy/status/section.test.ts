@@ -42,7 +42,7 @@ function told(
       problem: undefined,
       refused: [],
       untold: undefined,
-      bridges: undefined,
+      bypassed: undefined,
       ...state,
     }),
   );
@@ -100,7 +100,7 @@ suite('the section of network-policy', () => {
   test('what is the matter on a node: then not all is guarded', () => {
     const db = reports([policy('db', { podSelector: {} })], pods);
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
-    const around = told({}, { bridges: 'traffic between pods on one bridge (br0) bypasses all policies' });
+    const around = told({}, { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' });
     const silent = told({}, { untold: 'cannot read group 100 of NFLOG: another program reads it' });
     const leftOut = told(
       {},

@@ -1,12 +1,14 @@
 // The agent and the operator as deploy/ has them: user, capabilities, profiles, mounts, rights, with every guard and with some by
 // themselves. Each capability is taken away once.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
 import { sampled, seed } from '../../../shared/observe/depth.fixture.ts';
+import { iptablesObstacle } from '../../../systems/network-policy/node/iptables/obstacle.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { DeployedPod } from './deployed.fixture.ts';
@@ -47,6 +49,15 @@ function rightsOfProcess({ container: { pid } }: DeployedPod) {
     isRootReadOnly: root?.[5]?.split(',').includes('ro'),
   };
 }
+
+const backendPatch = `
+patches:
+  - target: { kind: DaemonSet, name: rampart-agent }
+    patch: |-
+      - op: add
+        path: /spec/template/spec/containers/0/args/-
+        value: --network-policy-backend=iptables
+`;
 
 suite(`deploy/ in a lab (RAMPART_TEST_SEED=${seed})`, { skip, timeout: 3 * timeout }, () => {
   for (const of of [guards, ...alone.map((guard) => [guard])]) {
@@ -109,4 +120,30 @@ suite(`deploy/ in a lab (RAMPART_TEST_SEED=${seed})`, { skip, timeout: 3 * timeo
       assert.deepEqual(refused, []);
     });
   }
+
+  test(
+    'legacy iptables on the nodes, by the component for it',
+    { skip: iptablesObstacle('legacy') ?? false, timeout },
+    async () => {
+      using mine = overlay(guards.filter(({ name }) => name === 'network-policy'));
+      const file = join(mine.path, 'kustomization.yaml');
+      const components = '../rampart/deploy/guards/network-policy, ../rampart/deploy/network-policy-iptables';
+      writeFileSync(
+        file,
+        readFileSync(file, 'utf8').replace('../rampart/deploy/guards/network-policy', components),
+      );
+      appendFileSync(file, backendPatch);
+      await using stage = await Stage.start(mine.path);
+      const { deployed } = stage;
+      // Which makes it the one in use.
+      await deployed.onNode('iptables-legacy -w -A FORWARD -j ACCEPT');
+      await plays['network-policy']?.prepare(stage);
+      await using agent = await deployed.runWorkload('rampart-agent');
+      await agent.until('the rules', async () => {
+        const rules = await deployed.onNode('iptables-legacy-save -t filter');
+        return rules.includes('POD name:nginx-pod namespace: default') && rules.includes(stage.podIp);
+      });
+      assert.match(agent.lines('stderr').join('\n'), /programmed by iptables \(legacy\)/);
+    },
+  );
 });

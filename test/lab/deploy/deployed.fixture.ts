@@ -190,10 +190,11 @@ export class Deployed implements AsyncDisposable {
 
   async #run(
     name: string,
-    { spec, directories, probes }: KubeletPod,
+    { spec, directories, files, probes }: KubeletPod,
     without?: string,
   ): Promise<DeployedPod> {
     for (const directory of directories) await this.onNode('mkdir -p "$1"', directory);
+    for (const file of files) await this.onNode('touch "$1"', file);
     const containers = (spec.containers ?? []).map((container) => {
       const { capabilities: given } = container.security ?? {};
       const addCapabilities = (given?.addCapabilities ?? []).filter((one) => one !== without);
@@ -270,5 +271,9 @@ async function textOf(stream: Readable | null): Promise<string> {
 /** What an image has of the product and of Debian, from here. */
 const productMounts = [
   { containerPath: '/opt/rampart', hostPath: checkout, readonly: true },
-  ...['/usr/lib', '/lib', '/lib64'].map((path) => ({ containerPath: path, hostPath: path, readonly: true })),
+  ...['/usr/lib', '/usr/sbin', '/lib', '/lib64'].map((path) => ({
+    containerPath: path,
+    hostPath: path,
+    readonly: true,
+  })),
 ];

@@ -30,8 +30,9 @@ export interface NodeFacts {
 
 export interface KubeletPod {
   readonly spec: PodSpec;
-  /** Directories of the node that have to be made first. */
+  /** Directories and files of the node that have to be made first. */
   readonly directories: readonly string[];
+  readonly files: readonly string[];
   readonly probes: readonly { readonly path: string; readonly port: number }[];
 }
 
@@ -74,6 +75,8 @@ export function kubeletPod(name: string, namespace: string, pod: V1PodSpec, node
   ]);
   const volumes = new Map((pod.volumes ?? []).map((volume) => [volume.name, volumeOf(volume, node)]));
   const containers = pod.containers.map((container) => containerOf(container, pod, volumes, node));
+  const pathsOf = (made: Volume['made']): string[] =>
+    [...volumes.values()].filter((volume) => volume.made === made).map(({ path }) => path);
   return {
     spec: {
       name,
@@ -82,15 +85,16 @@ export function kubeletPod(name: string, namespace: string, pod: V1PodSpec, node
       hostNetwork: pod.hostNetwork === true,
       containers,
     },
-    directories: [...volumes.values()].flatMap(({ path, isMade }) => (isMade ? [path] : [])),
+    directories: pathsOf('DirectoryOrCreate'),
+    files: pathsOf('FileOrCreate'),
     probes: pod.containers.flatMap(probesOf),
   };
 }
 
 interface Volume {
   readonly path: string;
-  /** Made where it is missing. */
-  readonly isMade: boolean;
+  /** As what it is made where it is missing. */
+  readonly made?: 'DirectoryOrCreate' | 'FileOrCreate';
 }
 
 function volumeOf(volume: V1Volume, node: NodeFacts): Volume {
@@ -100,12 +104,13 @@ function volumeOf(volume: V1Volume, node: NodeFacts): Volume {
     configMap?.name !== undefined
       ? node.dataDirectory?.('ConfigMap', configMap.name)
       : secret?.secretName !== undefined && node.dataDirectory?.('Secret', secret.secretName);
-  if (typeof data === 'string') return { path: data, isMade: false };
+  if (typeof data === 'string') return { path: data };
   if (configMap !== undefined || secret !== undefined) throw unknown(`volume ${volume.name}`, 'its data');
-  if (hostPath === undefined) return { path: node.emptyDirectory(volume.name), isMade: false };
-  const isMade = hostPath.type === 'DirectoryOrCreate';
-  if (!isMade && hostPath.type !== 'Directory') throw unknown(`volume ${volume.name}`, hostPath.type);
-  return { path: hostPath.path, isMade };
+  if (hostPath === undefined) return { path: node.emptyDirectory(volume.name) };
+  const { path, type } = hostPath;
+  if (type === 'DirectoryOrCreate' || type === 'FileOrCreate') return { path, made: type };
+  if (type !== 'Directory') throw unknown(`volume ${volume.name}`, type);
+  return { path };
 }
 
 function containerOf(

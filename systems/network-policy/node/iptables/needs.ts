@@ -99,6 +99,9 @@ async function missingIn(trial: Trial, family: Family): Promise<readonly string[
       all.map(([, rule]) => rule[family]),
     );
     if (refused === undefined) return [];
+    // Of all rules alike: the lock cannot be opened, or there is no table.
+    const always = await trial.rules(family, []);
+    if (always !== undefined) return [always];
     const missing: string[] = [];
     for (const [module, rule] of all) {
       const why = await trial.rules(family, [rule[family]]);
@@ -114,6 +117,6 @@ export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables 
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot program iptables',
     why: missing.join('; '),
-    next: 'Install or load what is missing. In a cluster, the component deploy/network-policy-iptables grants CAP_NET_RAW',
+    next: 'Install or load what is missing. In a cluster, the component deploy/network-policy-iptables grants CAP_NET_RAW and the lock',
   });
 }

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { PolicyEngine } from '../engine/engine.ts';
+import type { Dataplane } from './dataplane.ts';
+import { Enforcement } from './enforcement.ts';
+import { NodeCounts } from './metrics.ts';
+import type { Refusals } from './refusals.ts';
+
+suite('what gets around the rules', () => {
+  test('addresses of unknown pods, where they are to be refused and nobody says which they are: told once, until somebody does', async () => {
+    const engine = new PolicyEngine('one');
+    const warned: string[] = [];
+    const programmed = () => Promise.resolve({ commands: 1 });
+    const enforcement = new Enforcement({
+      dataplane: { sync: programmed, apply: programmed } as unknown as Dataplane,
+      refusals: { open: () => undefined } as unknown as Refusals,
+      logger: { warn: (text: string) => void warned.push(text) } as never,
+      ...{ engine, counts: new NodeCounts(), cutter: undefined, signal: AbortSignal.timeout(60_000) },
+      ...{ refusesUnknown: true, bridges: { bridges: () => [] } },
+    });
+    await enforcement.programAll();
+    await enforcement.programAll();
+    assert.match(enforcement.bypassed ?? '', /unknown pods are not refused.*--pod-cidr$/);
+    assert.deepEqual(warned, [enforcement.bypassed]);
+    engine.setPodCidrs(['10.1.0.0/24']);
+    await enforcement.programChange();
+    assert.equal(enforcement.bypassed, undefined);
+  });
+});
