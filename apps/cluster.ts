@@ -13,7 +13,7 @@ export function clusterAccess(kubeconfig: string | undefined): ClusterAccess {
 }
 
 /** How people name a cluster: by a kubeconfig, or by the data directory of `rampart standalone`. */
-export interface ClusterChoice {
+interface ClusterChoice {
   readonly kubeconfig?: string | undefined;
   readonly data?: string | undefined;
 }

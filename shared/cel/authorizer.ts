@@ -33,7 +33,7 @@ export interface AccessDecision {
 }
 
 /** Called while an expression runs, so it answers at once; or breaks the expression off by an error that is no error of CEL. */
-export type DecideAccess = (check: AccessCheck) => AccessDecision;
+type DecideAccess = (check: AccessCheck) => AccessDecision;
 
 /** Values without fields, which are equal to themselves only. */
 class Opaque {

@@ -8,7 +8,7 @@ import { dyn, string, type Type } from './static-types.ts';
 import { CelObject, Duration, isPlain, Optional, Uint } from './values.ts';
 
 /** An object that an expression made. */
-export class CelMessage {
+class CelMessage {
   readonly type: string;
   readonly fields: ReadonlyMap<string, unknown>;
 

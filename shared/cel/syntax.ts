@@ -9,7 +9,7 @@ export type Literal = string | number | bigint | boolean | null | Uint | Uint8Ar
 export type BinaryOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | '+' | '-' | '*' | '/' | '%';
 
 /** Which of the entries, by their place, are written with a `?`: left out where the optional is empty. */
-export type OptionalEntries = ReadonlySet<number>;
+type OptionalEntries = ReadonlySet<number>;
 
 type Pair = readonly [ASTNode, ASTNode];
 

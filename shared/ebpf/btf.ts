@@ -13,7 +13,7 @@ export interface BtfMember {
   readonly bits: number;
 }
 
-export interface SectionVariable {
+interface SectionVariable {
   readonly typeId: number;
   readonly offset: number;
   readonly sizeBytes: number;

@@ -75,7 +75,7 @@ interface Unfinished extends InstructionParts {
   readonly member?: number;
 }
 
-export interface ChainOptions {
+interface ChainOptions {
   /**
    * A per-CPU array of one value: at 8 * slot stands how often a member ran. Without it nothing is counted, and a packet takes
    * about 4 ns less.

@@ -5,7 +5,7 @@
 import { bpf, bpfDo, command, cString, type Descriptor, Structure } from './bpf-call.ts';
 import { done, granted } from './refusal.ts';
 
-export interface ProgramInfo {
+interface ProgramInfo {
   /** enum bpf_prog_type. */
   readonly type: number;
   readonly id: number;
@@ -38,7 +38,7 @@ export interface MapInfo {
   readonly btfValueTypeId: number;
 }
 
-export interface LinkInfo {
+interface LinkInfo {
   /** enum bpf_link_type: see {@link linkTypes}. */
   readonly type: number;
   readonly id: number;

@@ -5,7 +5,7 @@ import { bpf, command, Descriptor, loadBtf, nulTerminated, type Outcome, Structu
 import type { Composition } from './compose.ts';
 import { granted, KernelRefusal } from './refusal.ts';
 
-export interface LoadOptions {
+interface LoadOptions {
   /** enum bpf_prog_type. */
   readonly type: number;
   readonly expectedAttachType?: number;

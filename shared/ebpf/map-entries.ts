@@ -22,7 +22,7 @@ const unreadableTypes: ReadonlyMap<number, string> = new Map([
   [31, 'a ring buffer'],
 ]);
 
-export interface MapEntry {
+interface MapEntry {
   readonly key: Buffer;
   /** One, or one for each CPU. */
   readonly values: readonly Buffer[];

@@ -48,7 +48,7 @@ export interface RingBufferOptions {
 }
 
 /** Counts since the ring buffer was opened. */
-export interface RingBufferTotals {
+interface RingBufferTotals {
   /** Records handed to `onBatch`. */
   readonly records: number;
   /** Of these, the ones in batches whose `onBatch` threw. */

@@ -30,7 +30,7 @@ const helper = {
 export type ProducerKind = 'output' | 'discard-odd' | 'slow';
 
 /** The most records of one {@link RingProducer.run}: the verifier wants a bound. */
-export const maxRunRecords = 1000;
+const maxRunRecords = 1000;
 
 /** A field of union bpf_attr: its offset, its size and its value, bytes for a pointer to them. */
 type Field = readonly [offset: number, sizeBytes: 4 | 8, value: number | Uint8Array];
@@ -243,7 +243,7 @@ export class RingProducer implements Disposable {
 }
 
 /** {@link RingProducer.run} by the program's descriptor, for a thread that did not load it. */
-export function runProducer(programFd: number, firstSequence: number, count: number): number {
+function runProducer(programFd: number, firstSequence: number, count: number): number {
   const context = new BigUint64Array([BigInt(firstSequence), BigInt(count)]);
   const bytes = new Uint8Array(context.buffer);
   const { attr } = bpf(command.PROG_TEST_RUN, [

@@ -34,7 +34,7 @@ export const anonymous: Credentials = { current: async () => nobody, invalidate:
 /** A value, or the file that has it. */
 export type Source = { readonly value: string } | { readonly file: string };
 
-export interface StoredCredentialsOptions {
+interface StoredCredentialsOptions {
   readonly token?: Source | undefined;
   /** Taken where the token's file has never been readable. */
   readonly fallbackToken?: string | undefined;

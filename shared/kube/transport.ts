@@ -10,7 +10,7 @@ import type { ClusterAccess } from './cluster-access.ts';
 import type { Credential } from './credentials.ts';
 
 /** What is sent. */
-export interface Outgoing {
+interface Outgoing {
   readonly method: string;
   /** From the server's root, with the query. */
   readonly path: string;

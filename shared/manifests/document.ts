@@ -23,7 +23,7 @@ export interface ManifestObject {
   lineOf(field: string): number;
 }
 
-export interface ParsedManifest {
+interface ParsedManifest {
   readonly objects: readonly ManifestObject[];
   readonly problems: readonly Problem[];
 }
@@ -35,7 +35,7 @@ const foreign = new Set(
 const MAX_ALIASES = 100;
 
 /** One value of a file: of a `List`, one of its items. */
-export interface ManifestValue {
+interface ManifestValue {
   readonly document: number;
   readonly value: unknown;
   /** As of {@link ManifestObject}. */

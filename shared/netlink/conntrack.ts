@@ -22,7 +22,7 @@ const NFGEN_BYTES = 4;
 const RECEIVE_BYTES = 1024 * 1024;
 
 /** One way of a connection. */
-export interface FlowTuple {
+interface FlowTuple {
   readonly source: bigint;
   readonly destination: bigint;
   /** 0 where the protocol has none. */

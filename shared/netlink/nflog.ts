@@ -45,7 +45,7 @@ export interface LoggedPacket {
   readonly payload: Buffer;
 }
 
-export interface NflogOptions {
+interface NflogOptions {
   /** 0 to 65535. Only one reader of a network namespace can have it. */
   readonly group: number;
   /** What it throws goes to `onError`; reading goes on. */
@@ -57,7 +57,7 @@ export interface NflogOptions {
   readonly receiveBytes?: number;
 }
 
-export interface NflogTotals {
+interface NflogTotals {
   readonly packets: number;
   /** Told by gaps in the numbers that the kernel gives them. */
   readonly lost: number;

@@ -7,7 +7,7 @@ import type { Descriptor } from '../ebpf/bpf-call.ts';
 import { KernelRefusal } from '../ebpf/refusal.ts';
 import { attributes, readAttributes, requestFlags, type RouteSocket, text, textOf, u32 } from './route.ts';
 
-export type FilterDirection = 'egress' | 'ingress';
+type FilterDirection = 'egress' | 'ingress';
 
 /** One filter's place: `replace` of the same place is atomic. */
 export interface FilterPlace {

@@ -48,7 +48,7 @@ export const errorCodes = {
 export type ErrorCode = (typeof errorCodes)[keyof typeof errorCodes];
 
 /** What an error is made of; `message` is composed from these parts. */
-export interface ErrorParts {
+interface ErrorParts {
   /** What failed, as a phrase: "cannot watch /etc". */
   readonly what: string;
   /** Why: the reason the kernel or the checker gave. */

@@ -13,7 +13,7 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { agrees, digestOf, isDigest } from './digest.ts';
 
-export interface BlobCacheOptions {
+interface BlobCacheOptions {
   readonly directory: string;
   /** Of all blobs together. */
   readonly maxBytes: number;

@@ -46,7 +46,7 @@ export class ExchangeError extends Error {
   }
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   /** PEM for each host, beside the authorities that the machine trusts. */
   readonly authorities: ReadonlyMap<string, readonly string[]>;
   /** Without a byte for so long, an exchange has failed. */

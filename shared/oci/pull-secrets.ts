@@ -7,7 +7,7 @@ import { nameGlob } from '../regex/glob.ts';
 import type { Credentials, CredentialsSource } from './registry.ts';
 
 /** What is read of a Secret of the API. */
-export interface PullSecret {
+interface PullSecret {
   readonly type?: string;
   /** Base64, as the API has it. */
   readonly data?: Readonly<Record<string, string>>;

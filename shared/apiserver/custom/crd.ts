@@ -49,7 +49,7 @@ export interface CrdVersion {
   readonly selectableFields: readonly string[];
 }
 
-export interface CrdCondition {
+interface CrdCondition {
   readonly type: string;
   readonly status: string;
   readonly reason: string;

@@ -65,7 +65,7 @@ class LazyModel implements ResourceModel {
   }
 }
 
-export interface CustomResourceOptions {
+interface CustomResourceOptions {
   /** Default: those of the spec. While names are in conflict, those that were accepted. */
   readonly names?: CrdNames;
   readonly models?: SchemaModels;

@@ -26,7 +26,7 @@ import { deleteInstances } from './crd-cleanup.ts';
 import { nameCrd, takenNames, type TakenNames } from './naming.ts';
 import { ServedDefinitions } from './served-definitions.ts';
 
-export interface CustomResourcesOptions {
+interface CustomResourcesOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly verbs: VerbHandler;

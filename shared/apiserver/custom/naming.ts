@@ -14,7 +14,7 @@ export interface TakenNames {
   readonly kinds: ReadonlySet<string>;
 }
 
-export interface Naming {
+interface Naming {
   readonly accepted: CrdNames;
   readonly condition: NewCondition;
 }

@@ -42,7 +42,7 @@ export class MetadataTypeError extends TypeError {
   }
 }
 
-export interface ReadMetadata {
+interface ReadMetadata {
   readonly metadata: Metadata;
   /** Paths of fields that there are not, `metadata.foo`; they are left out. */
   readonly unknown: readonly string[];

@@ -23,7 +23,7 @@ export const allVerbs: ReadonlySet<Verb> = new Set<Verb>([
 ]);
 
 /** The names of a kind; `plural` is what stands in paths. */
-export interface ResourceNames {
+interface ResourceNames {
   readonly plural: string;
   readonly singular: string;
   readonly kind: string;
@@ -177,7 +177,7 @@ export interface Subresource {
 }
 
 /** A query parameter of a text. */
-export interface TextParameter {
+interface TextParameter {
   readonly name: string;
   readonly type: 'boolean' | 'integer' | 'string';
   readonly about: string;

@@ -29,7 +29,7 @@ import type { SentObject } from './sent-object.ts';
 /** Each round waits for a write that another one has won; beyond so many, the client is told. */
 const maxRounds = 50;
 
-export interface ObjectChange {
+interface ObjectChange {
   /**
    * What the object, or the subresource, is to be; `undefined` to leave it. Called once a round. What it gives may
    * share parts with the current object, see `baseObject`.
@@ -41,7 +41,7 @@ export interface ObjectChange {
   readonly isTracked: boolean;
 }
 
-export interface Updated {
+interface Updated {
   readonly item: Item;
   readonly isCreated: boolean;
 }

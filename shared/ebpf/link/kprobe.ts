@@ -2,7 +2,7 @@
 import type { Descriptor } from '../bpf-call.ts';
 import { attachPerfEvent, dynamicEvent } from './perf-event.ts';
 
-export interface KprobePlace {
+interface KprobePlace {
   readonly functionName: string;
   /** In bytes; it has to be the begin of an instruction. */
   readonly offset: bigint;

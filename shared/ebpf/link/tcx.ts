@@ -4,7 +4,7 @@
 import { bpf, bpfDo, command, type Descriptor, Structure } from '../bpf-call.ts';
 import { done, granted } from '../refusal.ts';
 
-export type TcxDirection = 'egress' | 'ingress';
+type TcxDirection = 'egress' | 'ingress';
 
 const attachTypes = { ingress: 46, egress: 47 } as const;
 const BPF_F_BEFORE = 8;
@@ -14,7 +14,7 @@ const BPF_F_LINK = 8192;
 const MOST = 64;
 
 /** What is attached, in the order it runs. */
-export interface TcxState {
+interface TcxState {
   /** Counts changes; to be given back as what is expected. */
   readonly revision: bigint;
   readonly programs: readonly {

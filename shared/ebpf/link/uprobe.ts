@@ -2,7 +2,7 @@
 import type { Descriptor } from '../bpf-call.ts';
 import { attachPerfEvent, dynamicEvent } from './perf-event.ts';
 
-export interface UprobePlace {
+interface UprobePlace {
   /** `/proc/self/fd/N` of an open file keeps no mount of a container busy. */
   readonly path: string;
   /** In the file. */

@@ -7,7 +7,7 @@ import { done, KernelRefusal } from '../refusal.ts';
 const BPF_XDP = 37;
 /** XDP_FLAGS_* of include/uapi/linux/if_link.h. */
 const flags = { generic: 2, native: 4 } as const;
-export type XdpMode = keyof typeof flags;
+type XdpMode = keyof typeof flags;
 
 const BPF_F_REPLACE = 4;
 

@@ -34,10 +34,10 @@ const KERNEL_BTF_MISSING = 'this kernel has no BTF';
  * How changes are seen. `kprobe`: at each inotify event, in the process that made it, and what `raw_tracepoint` sees.
  * `raw_tracepoint`: where the kernel sets an inode's change time (since 6.13) or marks it dirty.
  */
-export const changeSensorModes = ['kprobe', 'raw_tracepoint'] as const;
+const changeSensorModes = ['kprobe', 'raw_tracepoint'] as const;
 export type ChangeSensorMode = (typeof changeSensorModes)[number];
 
-export interface ChangeSensorOptions {
+interface ChangeSensorOptions {
   readonly mode: ChangeSensorMode | 'auto';
   readonly onSeen: (seen: SeenChange) => void;
   /** After each batch of what was seen. */

@@ -57,7 +57,7 @@ export interface WatchedDirectory {
   readonly identity: FileIdentity | undefined;
 }
 
-export interface DirectoriesOptions {
+interface DirectoriesOptions {
   readonly root: string;
   /** Most watches; default half of fs.inotify.max_user_watches. */
   readonly mostWatches: number | undefined;

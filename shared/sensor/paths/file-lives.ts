@@ -18,7 +18,7 @@ const DELETE_SELF = 0x400;
 /** Reads in one turn. */
 const READS = 64;
 
-export interface FileLivesOptions<H extends object> {
+interface FileLivesOptions<H extends object> {
   /** A file that `holder` holds, or held a moment ago, is deleted. Never called within a call of this class. */
   readonly onEnd: (holder: H, file: FileIdentity) => void;
   /** Files whose end will not be told, because the inotify watches are used up. Once until there is room again. */

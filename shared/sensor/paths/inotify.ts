@@ -117,7 +117,7 @@ export interface Interest {
 }
 
 /** What {@link DirectoryWatches} tells beside the touched listeners. */
-export interface DirectoryWatchesOptions {
+interface DirectoryWatchesOptions {
   /** Called after the listeners of one batch of events were touched. */
   readonly onBatch: () => void;
   /** The kernel's queue was full: any event may be missing. */
