@@ -4,10 +4,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { attachXdp, replaceProgram } from '../../shared/ebpf/link/xdp.ts';
+import { attachXdp, replaceProgram } from '../../systems/bpf-programs/kernel/link/xdp.ts';
 import { BpfObject } from '../../shared/ebpf/object.ts';
-import { findInterface } from '../../shared/netlink/interface.ts';
-import { RouteSocket } from '../../shared/netlink/route.ts';
+import { findInterface } from '../../systems/bpf-programs/kernel/interface.ts';
+import { RouteSocket } from '../../systems/bpf-programs/kernel/route.ts';
 import type { DesiredProgram, Outcome } from '../../systems/bpf-programs/kernel/desired.ts';
 import {
   bytecode,

@@ -1,6 +1,6 @@
 /**
  * The only file that knows the FFI library. It declares the C functions of libc, libbpf and libnftables that
- * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` and `shared/netlink` builds on these. It is
+ * Rampart calls, with their TypeScript types; all that speaks to the kernel builds on these. It is
  * long because it is the only one.
  *
  * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte

@@ -1,8 +1,8 @@
 /**
  * All XDP and TC chains that are wanted: which hooks there are, in which network namespaces, and who is in them.
  */
-import { findInterface } from '../../../shared/netlink/interface.ts';
-import { RouteSocket } from '../../../shared/netlink/route.ts';
+import { findInterface } from './interface.ts';
+import { RouteSocket } from './route.ts';
 import { type ChainHook, tcHook, xdpHook } from './chain-hook.ts';
 import { type ChainPlace, type Chains, type WantedMember } from './chain.ts';
 import type { DesiredProgram, InterfaceHook } from './desired.ts';

@@ -3,9 +3,9 @@
  * what is more goes on in a second one, which is called by a tail call.
  */
 import { createProgramArray, type Descriptor, setProgram } from '../../../shared/ebpf/bpf-call.ts';
-import { composeChain, type Member } from '../../../shared/ebpf/compose.ts';
-import { loadComposition } from '../../../shared/ebpf/load-composition.ts';
-import { done, granted, KernelRefusal } from '../../../shared/ebpf/refusal.ts';
+import { composeChain, type Member } from './compose/compose.ts';
+import { loadComposition } from './compose/load-composition.ts';
+import { done, granted, KernelRefusal } from './refusal.ts';
 import type { ChainPlace, WantedMember } from './chain.ts';
 import { failureOf, ProgramFailure } from './failure.ts';
 import { OpenMaps } from './open-maps.ts';

@@ -2,7 +2,7 @@
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../../shared/ebpf/libc.ts';
-import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
+import { KernelRefusal } from './refusal.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import type { Outcome } from './desired.ts';
 

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 
 import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { errno, libc, libbpf } from '../../../shared/ebpf/ffi.ts';
-import { programInfo } from '../../../shared/ebpf/info.ts';
-import { openPin } from '../../../shared/ebpf/pin.ts';
-import { findInterface } from '../../../shared/netlink/interface.ts';
-import { RouteSocket } from '../../../shared/netlink/route.ts';
+import { programInfo } from './info.ts';
+import { openPin } from './pin.ts';
+import { findInterface } from './interface.ts';
+import { RouteSocket } from './route.ts';
 import { createLogger } from '../../../shared/observe/log.ts';
 import type { Attach, DesiredProgram, Outcome, ProgramHost } from './desired.ts';
 import { openProgramHost } from './host.ts';

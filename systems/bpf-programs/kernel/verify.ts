@@ -1,11 +1,11 @@
 /** What is in the kernel, compared with what was put there. */
 import { join } from 'node:path';
 
-import { linkInfo, linkTypes } from '../../../shared/ebpf/info.ts';
-import { openPin } from '../../../shared/ebpf/pin.ts';
-import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
-import { findInterface } from '../../../shared/netlink/interface.ts';
-import { RouteSocket } from '../../../shared/netlink/route.ts';
+import { linkInfo, linkTypes } from './info.ts';
+import { openPin } from './pin.ts';
+import { KernelRefusal } from './refusal.ts';
+import { findInterface } from './interface.ts';
+import { RouteSocket } from './route.ts';
 import { withHook } from './chain-hooks.ts';
 import { openProgram, type Pins } from './pins.ts';
 import type { ChainRecord, ProgramRecord } from './records.ts';

@@ -7,7 +7,7 @@
  * it, as the same one sent again, are answered by a reset.
  * A packet that begins a new connection with the same ends is none of them.
  */
-import { type Nftables } from '../../../../shared/netlink/nftables.ts';
+import { type Nftables } from '../nftables/nftables.ts';
 import { isRefusal } from '../nftables/table.ts';
 import type { SeenFlow } from './allowed-flow.ts';
 

@@ -1,5 +1,5 @@
 /** What an iptables backend left that is not the one in use now. */
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { setEdits, familyEdits } from './edits.ts';
 import { IptablesKernel } from './kernel.ts';
 import { families } from './names.ts';

@@ -1,5 +1,5 @@
 /** Rules tried where they are harmless: in a chain that nothing leads to. */
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';
 import type { Iptables } from './variant.ts';

@@ -2,7 +2,7 @@
  * Which iptables: the one that writes to nf_tables, or the one before it. Both may be installed, and rules of both hold at the
  * same time; who looks with one does not see those of the other.
  */
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { isOurChain } from './names.ts';

@@ -2,7 +2,7 @@
  * Commands as messages of nf_tables. Rules and elements are text in nft's language, of which this reads what compile.ts writes.
  * The bytes are those that libnftables makes of the same text (encode.property.test.ts), so that nft lists them alike.
  */
-import type { NftablesBatch } from '../../../../shared/netlink/nftables-batch.ts';
+import type { NftablesBatch } from './nftables-batch.ts';
 import { encodeRule } from './encode-rule.ts';
 import {
   addressBytes,

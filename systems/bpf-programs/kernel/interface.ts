@@ -1,0 +1,39 @@
+/** Network interfaces (RTM_GETLINK). */
+import { constants } from 'node:os';
+
+import { KernelRefusal } from './refusal.ts';
+import { attributes, readAttributes, type RouteSocket, text, textOf } from './route.ts';
+
+const RTM_GETLINK = 18;
+const IFLA_IFNAME = 3;
+/** struct ifinfomsg. */
+const IFINFO_BYTES = 16;
+/** IFNAMSIZ with the NUL. */
+const NAME_BYTES = 16;
+
+interface NetworkInterface {
+  readonly index: number;
+  readonly name: string;
+}
+
+/**
+ * The interface of a name in the socket's network namespace; undefined where there is none.
+ *
+ * @throws {KernelRefusal}
+ */
+export function findInterface(socket: RouteSocket, name: string): NetworkInterface | undefined {
+  if (name === '' || Buffer.byteLength(name) >= NAME_BYTES) return undefined;
+  const body = Buffer.concat([Buffer.alloc(IFINFO_BYTES), attributes([[IFLA_IFNAME, text(name)]])]);
+  try {
+    const [message] = socket.ask(`cannot look up the interface ${name}`, RTM_GETLINK, 0, body);
+    if (message === undefined) return undefined;
+    const found = readAttributes(message.body, IFINFO_BYTES);
+    return {
+      index: message.body.readInt32LE(4),
+      name: textOf(found.get(IFLA_IFNAME)),
+    };
+  } catch (error) {
+    if (error instanceof KernelRefusal && error.errno === constants.errno.ENODEV) return undefined;
+    throw error;
+  }
+}

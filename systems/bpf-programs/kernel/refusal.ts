@@ -1,0 +1,44 @@
+/** What the kernel answered, as an error that tells which answer it was. */
+import { getSystemErrorMap } from 'node:util';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { Descriptor, type Outcome, type Refusal } from '../../../shared/ebpf/bpf-call.ts';
+import { errnoName } from '../../../shared/ebpf/libc.ts';
+
+/** How many of the last lines of the verifier's log an error shows. */
+const SHOWN_LOG_LINES = 15;
+const systemErrors = getSystemErrorMap();
+
+/** bpf(2), perf_event_open(2) or rtnetlink said no: a `RampartError` of code `EBPF`. */
+export class KernelRefusal extends RampartError {
+  /** Positive. */
+  readonly errno: number;
+  /** The verifier's log; empty when the kernel refused before verifying. */
+  readonly log: string;
+
+  /** @param what - What failed, as a phrase: "cannot attach XDP program 17 to eth0". */
+  constructor(what: string, refusal: Refusal, next?: string) {
+    const name = errnoName(refusal.errno);
+    const text = systemErrors.get(-refusal.errno)?.[1];
+    const lines = refusal.log.split('\n').filter((line) => line.trim() !== '');
+    super(errorCodes.EBPF, {
+      what,
+      why: text === undefined ? name : `${text} (${name})`,
+      next,
+      ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
+    });
+    this.errno = refusal.errno;
+    this.log = refusal.log;
+  }
+}
+
+/** @throws {KernelRefusal} unless the kernel gave a descriptor. */
+export function granted(what: string, outcome: Outcome): Descriptor {
+  if (outcome instanceof Descriptor) return outcome;
+  throw new KernelRefusal(what, outcome);
+}
+
+/** @throws {KernelRefusal} where there is one. */
+export function done(what: string, refusal: Refusal | undefined): void {
+  if (refusal !== undefined) throw new KernelRefusal(what, refusal);
+}
