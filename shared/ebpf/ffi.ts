@@ -75,9 +75,6 @@ export const libc = {
   epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>(
     'int epoll_ctl(int, int, int, void *)',
   ),
-  epollWait: c<(epollFd: number, events: Uint8Array, maxEvents: number, timeoutMs: number) => number>(
-    'int epoll_wait(int, _Out_ void *, int, int)',
-  ),
   /** Fills `timespec`, two i64: seconds and nanoseconds. */
   clockGettime: c<(clock: number, timespec: Uint8Array) => number>('int clock_gettime(int, _Out_ void *)'),
   sysconf: c<(name: number) => number>('long sysconf(int)'),
@@ -244,9 +241,6 @@ function declarePrograms(f: Declare) {
     programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
       'void *bpf_program__attach_raw_tracepoint(void *, const char *)',
     ),
-    programAttachKprobe: f<(program: Pointer, retprobe: boolean, name: string) => Pointer | null>(
-      'void *bpf_program__attach_kprobe(void *, bool, const char *)',
-    ),
     programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
     programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
       'int bpf_program__set_expected_attach_type(void *, int)',
@@ -263,7 +257,6 @@ function declarePrograms(f: Declare) {
       'int bpf_program__set_log_buf(void *, void *, size_t)',
     ),
     linkDestroy: f<(link: Pointer) => number>('int bpf_link__destroy(void *)'),
-    linkFd: f<(link: Pointer) => number>('int bpf_link__fd(void *)'),
   } as const;
 }
 

@@ -7,6 +7,7 @@ import {
   type OpenApiModel,
   type Resource,
   type ResourceModel,
+  type ResourceNames,
   type Strategy,
   type Subresource,
   type Verb,
@@ -14,7 +15,7 @@ import {
 import { compileSchema } from '../schema/compiled-schema.ts';
 import { fieldOf, type JsonObject } from '../schema/json.ts';
 import { columnsOf } from './columns.ts';
-import { type Crd, type CrdNames, type CrdScale, type CrdVersion, storageVersionOf } from './crd.ts';
+import { type Crd, type CrdScale, type CrdVersion, storageVersionOf } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
 import { definitionName, openApiModelOf } from './open-api.ts';
 import { scaleCauses, scaleSubresource } from './scale.ts';
@@ -67,7 +68,7 @@ class LazyModel implements ResourceModel {
 
 interface CustomResourceOptions {
   /** Default: those of the spec. While names are in conflict, those that were accepted. */
-  readonly names?: CrdNames;
+  readonly names?: ResourceNames;
   readonly models?: SchemaModels;
   /**
    * Whether the definition is being deleted, so that no new objects are taken. Asked at each request: watches go on.
@@ -117,7 +118,7 @@ export function hash(text: string): string {
 const terminatingVerbs: ReadonlySet<Verb> = new Set([...allVerbs].filter((verb) => verb !== 'create'));
 
 interface ResourceParts {
-  readonly names: CrdNames;
+  readonly names: ResourceNames;
   readonly isTerminating: () => boolean;
   readonly model: ResourceModel;
   readonly stored: StoredForm;

@@ -23,7 +23,7 @@ export const allVerbs: ReadonlySet<Verb> = new Set<Verb>([
 ]);
 
 /** The names of a kind; `plural` is what stands in paths. */
-interface ResourceNames {
+export interface ResourceNames {
   readonly plural: string;
   readonly singular: string;
   readonly kind: string;

@@ -35,7 +35,7 @@ export async function deleteOne(context: VerbContext, request: ResourceRequest):
       name,
       ...(group === '' ? {} : { group }),
       kind: plural,
-      ...(uid === undefined ? {} : { uid }),
+      uid,
     };
     const body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };
     return { kind: 'status', code: 200, body };

@@ -145,20 +145,16 @@ function merged(
 
 /** Metadata as it was sent, with what the server alone sets. */
 function mergedMetadata(request: ResourceRequest, old: Metadata, meta: Metadata): Metadata {
-  const namespace = namespaceOf(request, meta.namespace);
-  const deletionTimestamp = old.deletionTimestamp ?? meta.deletionTimestamp;
-  const deletionGracePeriodSeconds = meta.deletionGracePeriodSeconds ?? old.deletionGracePeriodSeconds;
-  const { generation, creationTimestamp = meta.creationTimestamp } = old;
-  const { resourceVersion: _checked, namespace: _sent, generation: _counted, ...rest } = meta;
   return orderedMetadata({
-    ...rest,
-    ...ownersOf(meta, request.warnings),
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(meta.uid === undefined && old.uid !== undefined ? { uid: old.uid } : {}),
-    ...(generation === undefined ? {} : { generation }),
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-    ...(deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds }),
+    ...meta,
+    resourceVersion: undefined,
+    ownerReferences: ownersOf(meta, request.warnings),
+    namespace: namespaceOf(request, meta.namespace),
+    uid: meta.uid ?? old.uid,
+    generation: old.generation,
+    creationTimestamp: old.creationTimestamp ?? meta.creationTimestamp,
+    deletionTimestamp: old.deletionTimestamp ?? meta.deletionTimestamp,
+    deletionGracePeriodSeconds: meta.deletionGracePeriodSeconds ?? old.deletionGracePeriodSeconds,
   });
 }
 

@@ -21,7 +21,7 @@ import type { Verification } from './verification.ts';
 export interface ModulesOptions {
   /** Made where it is missing, for its owner only. */
   readonly cacheDirectory: string;
-  readonly sources?: Sources;
+  readonly sources?: Sources | undefined;
   /** Where given, modules that have not these signatures are refused, and all that cannot have any. */
   readonly verification?: Verification | undefined;
   /** For signatures without keys, of modules and of the images that policies ask about. */
