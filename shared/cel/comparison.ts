@@ -1,7 +1,7 @@
 /** Equality and order of CEL. Numbers of different types compare by their value. */
 import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
-import { deepEqual } from './json.ts';
+import { deepEqual } from '../json/json.ts';
 import { charge } from './meter.ts';
 import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
 

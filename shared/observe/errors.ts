@@ -92,3 +92,13 @@ export class RampartError extends Error {
     this.detail = parts.detail;
   }
 }
+
+/** Of what cannot be written or read: `FULL` where the disk is, else `SYSTEM`. */
+export function fileError(what: string, error: unknown): RampartError {
+  const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
+  return new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {
+    what,
+    why: error instanceof Error ? error.message : String(error),
+    cause: error,
+  });
+}
