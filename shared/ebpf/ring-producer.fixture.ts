@@ -243,7 +243,7 @@ export class RingProducer implements Disposable {
 }
 
 /** {@link RingProducer.run} by the program's descriptor, for a thread that did not load it. */
-function runProducer(programFd: number, firstSequence: number, count: number): number {
+export function runProducer(programFd: number, firstSequence: number, count: number): number {
   const context = new BigUint64Array([BigInt(firstSequence), BigInt(count)]);
   const bytes = new Uint8Array(context.buffer);
   const { attr } = bpf(command.PROG_TEST_RUN, [
