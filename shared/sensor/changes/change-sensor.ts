@@ -16,6 +16,7 @@ import {
   attachIfThere,
   changeTimeTracepoints,
   dirtyTracepoint,
+  firstLine,
   firstMissing,
   needs,
 } from '../modes.ts';
@@ -271,8 +272,4 @@ function keyBytes(identity: FileIdentity): Uint8Array {
 
 function deviceBytes(value: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(value).buffer);
-}
-
-function firstLine(text: string): string {
-  return text.split('\n', 1)[0] ?? text;
 }
