@@ -9,11 +9,11 @@ import { errorCodes, RampartError } from '../shared/observe/errors.ts';
  * @throws {RampartError} `INPUT` where nothing is found, or what is found cannot work.
  */
 export function clusterAccess(kubeconfig: string | undefined): ClusterAccess {
-  return findClusterAccess(kubeconfig === undefined ? {} : { path: kubeconfig });
+  return findClusterAccess({ path: kubeconfig });
 }
 
 /** How people name a cluster: by a kubeconfig, or by the data directory of `rampart standalone`. */
-export interface ClusterChoice {
+interface ClusterChoice {
   readonly kubeconfig?: string | undefined;
   readonly data?: string | undefined;
 }

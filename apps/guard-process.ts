@@ -41,7 +41,7 @@ export function checkedHostRoot(hostRoot: string): string {
   });
 }
 
-export interface GuardProcessOptions {
+interface GuardProcessOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly health: Health;

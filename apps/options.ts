@@ -1,9 +1,15 @@
 /** Options that several commands have: one text and one meaning for each. */
-import { Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 
 /** Of options that may be given several times. */
 export function append(text: string, before: readonly string[]): string[] {
   return [...before, text];
+}
+
+/** Of options that are numbers. */
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be an integer.');
+  return Number(text);
 }
 
 /** `--cri-socket`. */

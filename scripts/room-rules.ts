@@ -14,13 +14,13 @@ const everywhere: readonly string[] = ['observe', 'time'];
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
   apiserver: ['cel', 'json', 'kube', 'protobuf', 'regex', 'sqlite'],
-  cel: ['regex'],
+  cel: ['json', 'regex'],
   cri: ['json', 'protobuf'],
   guard: ['apiserver', 'cri', 'kube', 'reports'],
-  manifests: ['kube'],
+  manifests: ['json', 'kube'],
   mirror: ['apiserver', 'kube'],
   netlink: ['ebpf'],
-  oci: ['regex'],
+  oci: ['json', 'regex'],
   reports: ['kube'],
 };
 

@@ -8,7 +8,7 @@ export const agentAlertsSocket = '/run/rampart/alerts.sock';
 /** Where `rampart standalone` does, in its directory. */
 export const standaloneAlertsSocket = 'alerts.sock';
 
-export interface AlertFeed extends AsyncDisposable {
+interface AlertFeed extends AsyncDisposable {
   /** Takes an alert, as one line. Never waits. */
   push(line: string): void;
 }

@@ -6,7 +6,7 @@
  */
 import { libc } from '../../shared/ebpf/ffi.ts';
 
-export interface IdleMemoryOptions {
+interface IdleMemoryOptions {
   /** How often it is looked whether there is a pause. */
   readonly checkMs?: number;
   /** Lets go of what is of use in busy times only, before memory is given back. */
@@ -22,7 +22,7 @@ const CLOSING_MS = 100;
  * Collects all garbage where `node --expose-gc` lets it, and gives back what was freed. Takes some 50 ms for a heap of 25 MiB,
  * in which nothing else is done.
  */
-export function returnMemory(): void {
+function returnMemory(): void {
   // 'last-resort' also lets go of the pages that V8 keeps for later, and of compiled code that is not in use.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   libc.mallocTrim(0);

@@ -11,7 +11,7 @@ import type { Logger } from '../../shared/observe/log.ts';
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { criSource } from '../../shared/cri/cri-source.ts';
 
-export interface NodeRuntimeOptions {
+interface NodeRuntimeOptions {
   /** Default: the usual places. */
   readonly socketPath: string | undefined;
   readonly logger: Logger;
@@ -22,7 +22,7 @@ const STALE_MS = 45_000;
 const CHECK_MS = 5_000;
 
 /** What is known of the runtime. */
-export type RuntimeState =
+type RuntimeState =
   | {
       readonly containers: Iterable<NodeContainer>;
       readonly cri: Cri;

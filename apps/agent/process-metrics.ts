@@ -2,7 +2,7 @@
 import type { Metrics } from '../../shared/observe/metrics.ts';
 
 /** Read at a scrape. */
-export interface ProcessReadings {
+interface ProcessReadings {
   readonly isReady: () => boolean;
   /** Lines that stdout did not take. */
   readonly linesDropped: () => number;

@@ -1,8 +1,8 @@
 /** `rampart alerts`: the options, and nothing else; the work is loaded when it is asked for. */
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';
-import { append } from '../options.ts';
+import { append, wholeNumber } from '../options.ts';
 
 export interface AlertsOptions {
   readonly follow?: true;
@@ -15,11 +15,6 @@ export interface AlertsOptions {
   readonly socket?: string;
   readonly data?: string;
   readonly kubeconfig?: string;
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be an integer.');
-  return Number(text);
 }
 
 export function alertsCommand(guards: readonly Guard[]): Command {

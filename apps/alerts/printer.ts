@@ -3,7 +3,7 @@ import type { LineKind } from '../../shared/guard/line-kind.ts';
 import type { LineWriter } from '../../shared/observe/lines.ts';
 import type { AlertFilter } from './filter.ts';
 
-export interface AlertPrinterOptions {
+interface AlertPrinterOptions {
   readonly out: LineWriter;
   readonly kinds: readonly LineKind[];
   readonly filter: AlertFilter;

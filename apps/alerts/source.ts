@@ -7,12 +7,12 @@ import { probeFeed } from '../../shared/observe/feed-client.ts';
 import { agentAlertsSocket, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { clusterAccess } from '../cluster.ts';
 
-export type AlertOrigin =
+type AlertOrigin =
   | { readonly kind: 'socket'; readonly path: string }
   | { readonly kind: 'cluster'; readonly access: ClusterAccess };
 
 /** What is done with what a source tells. Where it returns a promise, the source waits. */
-export interface AlertHandler {
+interface AlertHandler {
   /** A line that may be an alert. */
   line(text: string): Promise<void> | undefined;
   /** What there was has been told; what follows is new. */
@@ -32,7 +32,7 @@ export interface AlertRequest {
   readonly signal: AbortSignal;
 }
 
-export interface OriginOptions {
+interface OriginOptions {
   readonly socket?: string | undefined;
   readonly data?: string | undefined;
   readonly kubeconfig?: string | undefined;

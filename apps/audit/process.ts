@@ -21,7 +21,7 @@ import { clusterAccess } from '../cluster.ts';
 import { guardProcess } from '../guard-process.ts';
 import type { ClusterOptions } from './command.ts';
 
-export interface PolicyProcess {
+interface PolicyProcess {
   readonly context: GuardContext;
   readonly runtimes: Runtimes;
   readonly asked: AskedCluster;

@@ -16,7 +16,7 @@ import type { NetworkPolicyMachine } from '../../systems/network-policy/node/mac
 import { indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
 
 /** Something that a sensor mode cannot see. */
-export interface BlindSpot {
+interface BlindSpot {
   readonly name: string;
   readonly what: string;
   readonly because: string | null;

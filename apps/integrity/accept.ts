@@ -219,6 +219,6 @@ export async function authorOf(
 
 /** The name of the entry, which people choose themselves. */
 function kubeconfigUser(path: string | undefined): string | undefined {
-  const config = loadKubeconfig(path === undefined ? {} : { path });
+  const config = loadKubeconfig({ path });
   return config?.contexts.get(config.currentContext ?? '')?.fields.text('user');
 }

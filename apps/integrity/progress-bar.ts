@@ -12,7 +12,7 @@ const WINDOW_MS = 5000;
 const ERASE = '\r\u001b[K';
 const wholeNumbers = new Intl.NumberFormat('en');
 
-export interface Terminal {
+interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string): unknown;

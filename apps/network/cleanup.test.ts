@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import { Nftables } from '../../shared/netlink/nftables.ts';
+import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
 import { refuseFlows } from '../../systems/network-policy/node/established/cut-table.ts';
 import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
 import { everyone, nodeRules } from '../../systems/network-policy/node/rules.fixture.ts';

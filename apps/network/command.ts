@@ -14,7 +14,7 @@ export interface ExplainOptions {
   readonly data?: string;
 }
 
-export interface DropsOptions {
+interface DropsOptions {
   readonly follow?: true;
   readonly policy: readonly string[];
   readonly pod: readonly string[];

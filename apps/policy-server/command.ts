@@ -6,8 +6,9 @@ import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
 import { append } from '../options.ts';
+import type { ModuleFilePaths } from './module-files.ts';
 
-export interface PolicyServerCommandOptions {
+export interface PolicyServerCommandOptions extends ModuleFilePaths {
   readonly policies: string;
   readonly policiesDownloadDir: string;
   readonly policyTimeout: string;
@@ -20,9 +21,6 @@ export interface PolicyServerCommandOptions {
   readonly certFile?: string;
   readonly keyFile?: string;
   readonly clientCaFile: readonly string[];
-  readonly sourcesPath?: string;
-  readonly verificationPath?: string;
-  readonly sigstoreTrustConfig?: string;
   readonly dockerConfigJsonPath?: string;
   readonly ignoreKubernetesConnectionFailure?: true;
   readonly alwaysAcceptAdmissionReviewsOnNamespace?: string;

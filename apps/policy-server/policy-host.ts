@@ -16,7 +16,7 @@ import { verifierOf } from '../../systems/policy-audit/modules/image-signatures.
 import type { Modules } from '../../systems/policy-audit/modules/modules.ts';
 import { clusterAccess } from '../cluster.ts';
 
-export interface PolicyHostOptions {
+interface PolicyHostOptions {
   readonly kubeconfig: string | undefined;
   /** Whether policies may query a cluster at all. */
   readonly isAsked: boolean;
@@ -29,7 +29,7 @@ export interface PolicyHostOptions {
   readonly signal: AbortSignal;
 }
 
-export interface PolicyHost extends AsyncDisposable {
+interface PolicyHost extends AsyncDisposable {
   hostCalls(this: void, policyId: string, program: ModuleProgram): HostCalls;
 }
 

@@ -4,14 +4,12 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
 import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
-import { readSourcesFile } from '../../systems/policy-audit/modules/sources.ts';
-import { readTrustRootFile } from '../../systems/policy-audit/modules/trust-root.ts';
-import { readVerificationFile } from '../../systems/policy-audit/modules/verification.ts';
 import type { CertificatePaths } from '../../systems/policy-audit/server/certificate-files.ts';
 import { runPolicyServer } from '../../systems/policy-audit/server/run-policy-server.ts';
 import { stopSignal } from '../process.ts';
 import type { PolicyServerCommandOptions } from './command.ts';
 import { pullSecretOf } from './credentials.ts';
+import { moduleFiles } from './module-files.ts';
 import { openPolicyHost } from './policy-host.ts';
 
 /** The maximum number of threads of the engine. */
@@ -30,17 +28,7 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
   const stop = stopSignal();
   await using opened = new AsyncDisposableStack();
   const modules = opened.use(
-    await openModules({
-      cacheDirectory: options.policiesDownloadDir,
-      ...(options.sourcesPath !== undefined && { sources: readSourcesFile(options.sourcesPath) }),
-      ...(options.verificationPath !== undefined && {
-        verification: readVerificationFile(options.verificationPath),
-      }),
-      ...(options.sigstoreTrustConfig !== undefined && {
-        trustRoot: readTrustRootFile(options.sigstoreTrustConfig),
-      }),
-      logger,
-    }),
+    await openModules({ cacheDirectory: options.policiesDownloadDir, ...moduleFiles(options), logger }),
   );
   const host = opened.use(
     await openPolicyHost({

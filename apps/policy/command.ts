@@ -3,13 +3,11 @@ import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
 import { append } from '../options.ts';
+import type { ModuleFilePaths } from '../policy-server/module-files.ts';
 import { usageExitCode } from '../failure.ts';
 
 /** The sources of modules, for all subcommands. */
-export interface ModuleOptions {
-  readonly sourcesPath?: string;
-  readonly verificationPath?: string;
-  readonly sigstoreTrustConfig?: string;
+export interface ModuleOptions extends ModuleFilePaths {
   readonly dockerConfigJsonPath?: string;
   readonly cache?: string;
 }

@@ -8,11 +8,9 @@ import { createLogger } from '../../shared/observe/log.ts';
 import type { OpenEvaluatorOptions } from '../../systems/policy-audit/engine/open-evaluator.ts';
 import type { Modules } from '../../systems/policy-audit/modules/modules.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
-import { readSourcesFile } from '../../systems/policy-audit/modules/sources.ts';
-import { readTrustRootFile } from '../../systems/policy-audit/modules/trust-root.ts';
-import { readVerificationFile } from '../../systems/policy-audit/modules/verification.ts';
 import { parseYaml, readYaml } from '../../systems/policy-audit/modules/yaml-file.ts';
 import { pullSecretOf } from '../policy-server/credentials.ts';
+import { moduleFiles } from '../policy-server/module-files.ts';
 import { openPolicyHost } from '../policy-server/policy-host.ts';
 import { stopSignal } from '../process.ts';
 import type { ModuleOptions } from './command.ts';
@@ -29,17 +27,7 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
   const { signal } = stopSignal();
   await using opened = new AsyncDisposableStack();
   const modules = opened.use(
-    await openModules({
-      cacheDirectory: options.cache ?? defaultCache(),
-      ...(options.sourcesPath !== undefined && { sources: readSourcesFile(options.sourcesPath) }),
-      ...(options.verificationPath !== undefined && {
-        verification: readVerificationFile(options.verificationPath),
-      }),
-      ...(options.sigstoreTrustConfig !== undefined && {
-        trustRoot: readTrustRootFile(options.sigstoreTrustConfig),
-      }),
-      logger,
-    }),
+    await openModules({ cacheDirectory: options.cache ?? defaultCache(), ...moduleFiles(options), logger }),
   );
   const pullSecret = pullSecretOf(options.dockerConfigJsonPath ?? dockerConfig());
   const host = opened.use(

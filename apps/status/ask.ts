@@ -5,7 +5,7 @@ import { examine } from './examine.ts';
 import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
 import type { StatusReport } from './report.ts';
 
-export interface AskOptions extends StatusReaderOptions {
+interface AskOptions extends StatusReaderOptions {
   readonly guards: readonly Guard[];
   /** As people know it. */
   readonly server: string;

@@ -5,7 +5,7 @@ import { accessWords } from '../../shared/sensor/access.ts';
 import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
 import { optionOf } from '../guard-options.ts';
-import { metricsOption } from '../options.ts';
+import { metricsOption, wholeNumber } from '../options.ts';
 
 export interface WatchOptions {
   readonly access: readonly string[];
@@ -24,11 +24,6 @@ function octalMode(text: string): number {
   if (!/^0?[0-7]{1,4}$/.test(text))
     throw new InvalidArgumentError('It must be octal digits as for chmod, such as 0400.');
   return Number.parseInt(text, 8);
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be an integer.');
-  return Number(text);
 }
 
 export function watchCommand(): Command {

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { attachXdp, replaceProgram } from '../../shared/ebpf/link/xdp.ts';
+import { attachXdp, replaceProgram } from '../../systems/bpf-programs/kernel/link/xdp.ts';
 import { BpfObject } from '../../shared/ebpf/object.ts';
 import { findInterface } from '../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../shared/netlink/route.ts';

@@ -11,9 +11,9 @@ import {
   type Descriptor,
   setProgram,
 } from '../../shared/ebpf/bpf-call.ts';
-import { composeChain, type Member } from '../../shared/ebpf/compose.ts';
+import { composeChain, type Member } from '../../systems/bpf-programs/kernel/compose/compose.ts';
 import { Instructions } from '../../shared/ebpf/instructions.ts';
-import { loadComposition } from '../../shared/ebpf/load-composition.ts';
+import { loadComposition } from '../../systems/bpf-programs/kernel/compose/load-composition.ts';
 import { BpfObject } from '../../shared/ebpf/object.ts';
 import { done, granted } from '../../shared/ebpf/refusal.ts';
 import type { PartOptions, Report, ReportRow, Verdict } from '../report.ts';

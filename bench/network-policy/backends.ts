@@ -1,7 +1,7 @@
 /** The dataplanes that are measured, each in a network of its own. */
 import { execFileSync } from 'node:child_process';
 
-import { KeptNamespace } from '../../shared/netlink/namespace.ts';
+import { KeptNamespace } from '../../systems/network-policy/node/namespace.ts';
 import type { Dataplane } from '../../systems/network-policy/node/dataplane.ts';
 import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';
 import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';

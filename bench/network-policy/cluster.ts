@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
-import { Nftables } from '../../shared/netlink/nftables.ts';
-import { NftablesChanges } from '../../shared/netlink/nftables-changes.ts';
+import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
+import { NftablesChanges } from '../../systems/network-policy/node/nftables/nftables-changes.ts';
 import type { PodObject, PolicyObject } from '../../systems/network-policy/engine/objects.ts';
 import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
 import { readTable } from '../../systems/network-policy/node/nftables/table.ts';

@@ -25,7 +25,7 @@ import type { Admission } from './verbs/admission.ts';
 import type { PodLogs } from './verbs/pod-log.ts';
 import { Verbs } from './verbs/verbs.ts';
 
-export interface ApiServerOptions {
+interface ApiServerOptions {
   /**
    * Where the objects are, the keys, the token and the kubeconfig; made where it is missing, for this user alone.
    * `undefined`: objects in memory, the rest in a temporary directory, all gone at the end.

@@ -20,7 +20,7 @@ import { type ApiServer, startApiServer } from './server.ts';
 /** Longer than a resource takes to be served. */
 const PATIENCE_MS = 30_000;
 
-export interface TestApiOptions {
+interface TestApiOptions {
   /** What the directory's name begins with, after `rampart-`. */
   readonly name: string;
   /** Objects in memory: quicker, but {@link TestApi.startApi} begins with nothing. Default: false. */

@@ -33,7 +33,7 @@ export interface AccessDecision {
 }
 
 /** Called while an expression runs, so it answers synchronously, or interrupts the expression with an error that is not a CEL error. */
-export type DecideAccess = (check: AccessCheck) => AccessDecision;
+type DecideAccess = (check: AccessCheck) => AccessDecision;
 
 /** Values without fields, which are equal only to themselves. */
 class Opaque {

@@ -1,7 +1,7 @@
 /** Equality and order in CEL. Numbers of different types are compared by value. */
 import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
-import { deepEqual } from './json.ts';
+import { deepEqual } from '../json/json.ts';
 import { charge } from './meter.ts';
 import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
 

@@ -32,7 +32,7 @@ export function allFunctions(): Library {
 }
 
 /** A variable of a {@link Scope}. */
-export interface Variable {
+interface Variable {
   readonly type: CelType;
   /** It is an optional, which may be empty. */
   readonly optional?: boolean;

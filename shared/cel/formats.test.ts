@@ -53,17 +53,6 @@ const cases: Readonly<Record<string, readonly [valid: readonly string[], invalid
   uuid4: [['123e4567-e89b-42d3-a456-426614174000'], ['123e4567-e89b-42d3-7456-426614174000']],
   uuid5: [['123e4567-e89b-52d3-a456-426614174000'], ['123e4567-e89b-32d3-a456-426614174000']],
   byte: [['aGVsbG8='], ['aGVsbG8', 'a', '====', '']],
-  bsonobjectid: [['507f1f77bcf86cd799439011'], ['507f1f77bcf86cd79943901']],
-  isbn10: [['0-306-40615-2', '080442957X'], ['0306406153']],
-  isbn13: [['978-0-306-40615-7'], ['9780306406158']],
-  isbn: [['0306406152', '9780306406157'], ['123']],
-  creditcard: [['4111 1111 1111 1111'], ['4111 1111 1111 1112']],
-  ssn: [['111-22-3333'], ['111-22-333']],
-  hexcolor: [
-    ['#fff', 'a0B1c2'],
-    ['#ffff', 'ggg'],
-  ],
-  rgbcolor: [['rgb(0, 255, 10)'], ['rgb(0,256,0)', 'rgb(1,2)']],
   password: [['', 'anything'], []],
   'k8s-short-name': [['a-b'], ['A', 'a.b', 'a-', 'x'.repeat(64)]],
   'k8s-long-name': [['a.b-c'], ['a..b', 'A.b', 'x'.repeat(254)]],
@@ -79,7 +68,7 @@ for (const [format, [valid, invalid]] of Object.entries(cases)) {
 }
 
 test('other formats are not checked', () => {
-  for (const format of ['int32', 'int64', 'float', 'shoe-size', 'constructor', 'toString', '']) {
+  for (const format of ['int32', 'int64', 'float', 'isbn', 'shoe-size', 'constructor', 'toString', '']) {
     assert.equal(formatCheck(format), undefined);
   }
 });

@@ -2,7 +2,7 @@
 import { CelSyntaxError, type Literal } from './syntax.ts';
 import { Uint } from './values.ts';
 
-export type TokenKind = 'literal' | 'identifier' | 'sign' | 'end';
+type TokenKind = 'literal' | 'identifier' | 'sign' | 'end';
 
 export interface Token {
   readonly kind: TokenKind;

@@ -9,7 +9,7 @@ export type Literal = string | number | bigint | boolean | null | Uint | Uint8Ar
 export type BinaryOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | '+' | '-' | '*' | '/' | '%';
 
 /** The indexes of the entries written with a `?`: omitted if the optional is empty. */
-export type OptionalEntries = ReadonlySet<number>;
+type OptionalEntries = ReadonlySet<number>;
 
 type Pair = readonly [ASTNode, ASTNode];
 

@@ -3,7 +3,7 @@
  * fields of their schema and no others (apiserver `pkg/cel/common/values.go`).
  */
 import { parseDuration } from './formats.ts';
-import { fieldOf, isObject, type JsonObject } from './json.ts';
+import { fieldOf, isObject, type JsonObject } from '../json/json.ts';
 import { charge, currentRun } from './meter.ts';
 import type { CelType } from './types.ts';
 

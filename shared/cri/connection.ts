@@ -5,7 +5,7 @@ import { type Input, type MethodName, methods, type Output } from './schema.ts';
 import { decode, encode } from './wire.ts';
 
 /** For a call that names no time. The runtime is on this machine, and its lists come from its memory. */
-export const DEFAULT_TIMEOUT_MS = 5_000;
+const DEFAULT_TIMEOUT_MS = 5_000;
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;

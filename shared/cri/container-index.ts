@@ -24,7 +24,7 @@ export interface KernelPlace {
 }
 
 /** `host`: none, a process of the node; `unknown`: a mount namespace and cgroup of which no container is known. */
-export type NoContainer = 'host' | 'unknown';
+type NoContainer = 'host' | 'unknown';
 
 interface Entry<V> {
   readonly value: V;

@@ -18,21 +18,21 @@ import {
 import type { Input, MethodName, Output } from './schema.ts';
 import { findSocket, socketPathOf } from './socket.ts';
 
-export interface CriOptions {
+interface CriOptions {
   /** The runtime's unix socket, with or without `unix://`. Default: the first of the usual ones that is there. */
   readonly socketPath?: string | undefined;
   /** Disposes the client when it is aborted. */
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface RuntimeVersion {
+interface RuntimeVersion {
   /** `containerd`, `cri-o`. */
   readonly name: string;
   readonly version: string;
 }
 
 /** A container's state with its process. */
-export interface ContainerProcess {
+interface ContainerProcess {
   readonly state: ContainerState;
   /** Of the container's first process, in the runtime's pid namespace. None when it does not run. */
   readonly pid: number | undefined;

@@ -16,7 +16,8 @@ import {
   FileDescriptorSetSchema,
 } from '@bufbuild/protobuf/wkt';
 
-import { type Field, type MessageName, messages, type Method, methods } from './schema.ts';
+import { messages, methods } from './lab-schema.fixture.ts';
+import type { Field, MessageName, Method } from './schema.ts';
 
 type DescriptorInit = MessageInitShape<typeof DescriptorProtoSchema>;
 
@@ -60,7 +61,7 @@ function describeMessage(name: string, fields: Readonly<Record<string, Field>>):
 }
 
 function serviceFiles() {
-  const services = Map.groupBy(Object.entries<Method>(methods), ([, { service }]) => service);
+  const services = Map.groupBy(Object.entries<Method>({ ...methods }), ([, { service }]) => service);
   return [...services].map(([service, members]) => ({
     name: `${service}.proto`,
     package: service.slice(0, service.lastIndexOf('.')),

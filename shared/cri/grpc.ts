@@ -36,7 +36,7 @@ export class GrpcError extends Error {
   }
 }
 
-export interface GrpcCallOptions {
+interface GrpcCallOptions {
   readonly signal: AbortSignal | undefined;
   /** For the whole call. Undefined: it may take for ever. */
   readonly timeoutMs: number | undefined;

@@ -10,7 +10,7 @@ interface Known {
   readonly network: Search<PodNetwork>;
 }
 
-export interface KnownPodsOptions {
+interface KnownPodsOptions {
   readonly cri: Cri;
   readonly limit: WorkLimit;
   readonly signal: AbortSignal;

@@ -38,7 +38,7 @@ export function headerLength(bytes: Uint8Array): number | undefined {
   return end !== -1 && end < at ? 0 : at + 1;
 }
 
-export interface RecordHeader {
+interface RecordHeader {
   readonly second: string;
   readonly fraction: string;
   readonly zone: string;

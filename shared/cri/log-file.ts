@@ -111,7 +111,7 @@ function endsLine(bytes: Buffer): boolean {
 }
 
 /** What comes after a file that was read to its end. */
-export type Successor =
+type Successor =
   /** Nothing yet. */
   | undefined
   /** The file itself, from its beginning: it was emptied. */

@@ -17,7 +17,7 @@ export interface LogReadOptions extends LogTextOptions {
   readonly limitBytes?: number | undefined;
 }
 
-export interface LogSource {
+interface LogSource {
   readonly path: string;
   /** Whether no more will be written. Asked once a second at most, when all that there is was read. */
   hasEnded(signal: AbortSignal): Promise<boolean>;

@@ -1,7 +1,7 @@
 /** When to look: after events, on demand, from time to time, and with growing pauses while looking fails. */
 import { Backoff } from '../time/backoff.ts';
 
-export interface PacerOptions {
+interface PacerOptions {
   readonly signal: AbortSignal;
   /** Looks; whether that went well. Never rejects. */
   readonly look: () => Promise<boolean>;

@@ -1,7 +1,7 @@
 /** Pods and containers as the runtime knows them. */
 import type { Message } from './schema.ts';
 
-export type PodState = 'ready' | 'notReady';
+type PodState = 'ready' | 'notReady';
 export type ContainerState = 'created' | 'running' | 'exited' | 'unknown';
 
 /** A pod's sandbox. A pod may have had several: `attempt` counts them, and those before are not ready. */

@@ -4,7 +4,7 @@ import type { WorkLimit } from './work-limit.ts';
 
 const PAUSE = { baseMs: 200, maxMs: 10_000 };
 
-export interface SearchOptions<T> {
+interface SearchOptions<T> {
   /** Searches share it: so many at a time. */
   readonly limit: WorkLimit;
   /** Undefined when it is not to be had now. Never rejects. */

@@ -24,7 +24,7 @@ export interface WatchOptions {
   readonly procPath?: string;
 }
 
-export interface WatchStats {
+interface WatchStats {
   readonly containers: number;
   readonly running: number;
   /** Running, and their process is not known (yet). */

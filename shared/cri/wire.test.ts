@@ -5,7 +5,8 @@ import { create, type DescMessage, fromBinary, toBinary } from '@bufbuild/protob
 
 import * as fc from '../observe/fast-check.fixture.ts';
 import { messageDescriptor } from './descriptors.fixture.ts';
-import { type Field, type Message, type MessageName, messages } from './schema.ts';
+import { messages } from './lab-schema.fixture.ts';
+import type { Field, Message, MessageName } from './schema.ts';
 import { decode, encode } from './wire.ts';
 
 const scalars: Readonly<Record<string, fc.Arbitrary<unknown>>> = {

@@ -45,7 +45,6 @@ export const command = {
   PROG_LOAD: 5,
   OBJ_PIN: 6,
   OBJ_GET: 7,
-  PROG_GET_FD_BY_ID: 13,
   OBJ_GET_INFO_BY_FD: 15,
   PROG_QUERY: 16,
   RAW_TRACEPOINT_OPEN: 17,

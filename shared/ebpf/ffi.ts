@@ -1,6 +1,6 @@
 /**
  * The only file that knows the FFI library. It declares the C functions of libc, libbpf and libnftables that
- * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` and `shared/netlink` builds on these. It is
+ * Rampart calls, with their TypeScript types; all that speaks to the kernel builds on these. It is
  * long because it is the only one.
  *
  * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
@@ -74,9 +74,6 @@ export const libc = {
   epollCreate1: c<(flags: number) => number>('int epoll_create1(int)'),
   epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>(
     'int epoll_ctl(int, int, int, void *)',
-  ),
-  epollWait: c<(epollFd: number, events: Uint8Array, maxEvents: number, timeoutMs: number) => number>(
-    'int epoll_wait(int, _Out_ void *, int, int)',
   ),
   /** Fills `timespec`, two i64: seconds and nanoseconds. */
   clockGettime: c<(clock: number, timespec: Uint8Array) => number>('int clock_gettime(int, _Out_ void *)'),
@@ -244,9 +241,6 @@ function declarePrograms(f: Declare) {
     programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
       'void *bpf_program__attach_raw_tracepoint(void *, const char *)',
     ),
-    programAttachKprobe: f<(program: Pointer, retprobe: boolean, name: string) => Pointer | null>(
-      'void *bpf_program__attach_kprobe(void *, bool, const char *)',
-    ),
     programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
     programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
       'int bpf_program__set_expected_attach_type(void *, int)',
@@ -263,7 +257,6 @@ function declarePrograms(f: Declare) {
       'int bpf_program__set_log_buf(void *, void *, size_t)',
     ),
     linkDestroy: f<(link: Pointer) => number>('int bpf_link__destroy(void *)'),
-    linkFd: f<(link: Pointer) => number>('int bpf_link__fd(void *)'),
   } as const;
 }
 

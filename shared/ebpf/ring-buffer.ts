@@ -48,7 +48,7 @@ export interface RingBufferOptions {
 }
 
 /** Counts since the ring buffer was opened. */
-export interface RingBufferTotals {
+interface RingBufferTotals {
   /** Records handed to `onBatch`. */
   readonly records: number;
   /** Of these, the ones in batches whose `onBatch` threw. */
@@ -107,8 +107,7 @@ class MappedRingBuffer implements RingBuffer {
   constructor(options: RingBufferOptions, mapping: RingMapping) {
     this.#options = options;
     this.#mapping = mapping;
-    const { maxBatchRecords } = options;
-    this.#reader = new RingReader(mapping, maxBatchRecords === undefined ? {} : { maxBatchRecords });
+    this.#reader = new RingReader(mapping, options);
     this.#watch();
     options.signal?.addEventListener('abort', this.#dispose, { once: true });
   }

@@ -30,7 +30,7 @@ const helper = {
 export type ProducerKind = 'output' | 'discard-odd' | 'slow';
 
 /** The most records of one {@link RingProducer.run}: the verifier wants a bound. */
-export const maxRunRecords = 1000;
+const maxRunRecords = 1000;
 
 /** A field of union bpf_attr: its offset, its size and its value, bytes for a pointer to them. */
 type Field = readonly [offset: number, sizeBytes: 4 | 8, value: number | Uint8Array];

@@ -18,7 +18,7 @@ const DISCARD_BIT = 1 << 30;
 const LENGTH_MASK = DISCARD_BIT - 1;
 
 /** Offsets stay exact in Uint32Array and in 32-bit integer arithmetic up to this size: 1 GiB. */
-export const maxRingSizeBytes: number = 2 ** 30;
+const maxRingSizeBytes: number = 2 ** 30;
 
 /** The three mapped parts of a ring. 64-bit positions, little-endian: x86_64 and arm64. */
 export interface RingMemory {
@@ -65,7 +65,7 @@ export interface RingProgress {
   readonly more: boolean;
 }
 
-export interface RingReaderOptions {
+interface RingReaderOptions {
   /** Upper bound of {@link RingBatch.count}. Default 512. */
   readonly maxBatchRecords?: number;
 }

@@ -11,7 +11,7 @@ import { agentGuardsAnnotation, agentLeaseLabel, agentNodeAnnotation } from './a
 import { systemNamespace } from './guard.ts';
 import type { GuardStates } from './guard-states.ts';
 
-export interface AgentLeaseOptions {
+interface AgentLeaseOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly identity: string;
@@ -59,7 +59,7 @@ export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> 
 }
 
 /** As what the lease of a node's agent is called. */
-export function agentLeaseName(nodeName: string): string {
+function agentLeaseName(nodeName: string): string {
   const digest = createHash('sha256').update(nodeName).digest('hex').slice(0, 16);
   return nodeName.length <= 200 ? `rampart-agent-${nodeName}` : `rampart-agent-${digest}`;
 }

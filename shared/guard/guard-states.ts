@@ -7,7 +7,7 @@ import type { MetricsRegistry } from './guard.ts';
  * - `running`: its part runs; whether it is ready, its health parts say.
  * - `unavailable`: this machine or cluster cannot serve it.
  */
-export interface GuardState {
+interface GuardState {
   readonly state: AgentGuardState['state'];
   /** Why it does not run, in one line. */
   readonly reason?: string;

@@ -116,7 +116,7 @@ export interface GuardOption {
 /** By the camel-case names that commander makes of flags. A guard knows the types of its own. */
 export type OptionValues = Readonly<Record<string, unknown>>;
 
-export interface GuardDirectory {
+interface GuardDirectory {
   /** Below the directory of standalone, and of the agent's data. */
   readonly name: string;
   /** Of the agent: `--spool <dir>`. */
@@ -181,7 +181,7 @@ export interface HealthPart {
 
 export type MetricsRegistry = Pick<Metrics, 'counter' | 'gauge' | 'histogram'>;
 
-export interface GuardMetrics {
+interface GuardMetrics {
   readonly node?: (metrics: MetricsRegistry) => void;
   readonly cluster?: (metrics: MetricsRegistry) => void;
 }

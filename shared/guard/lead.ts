@@ -9,7 +9,7 @@ import type { Logger } from '../observe/log.ts';
 import type { PartHealth } from './context.ts';
 import { systemNamespace } from './guard.ts';
 
-export interface LeadOptions {
+interface LeadOptions {
   readonly client: KubeClient;
   /** Stops it: the work is ended and the lease given back. */
   readonly signal: AbortSignal;

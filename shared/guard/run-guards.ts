@@ -18,7 +18,7 @@ export interface NodeFacts extends Pick<
   readonly directoryOf: (guard: Guard) => string;
 }
 
-export interface RunGuardsOptions {
+interface RunGuardsOptions {
   readonly guards: readonly Guard[];
   readonly process: GuardProcess;
   /** Of the command line. */

@@ -13,7 +13,7 @@ import type { GuardContext } from './context.ts';
 import { type Guard, systemNamespace } from './guard.ts';
 
 /** The condition: `False` where an agent says that it cannot serve the guard, `True` when all can again. */
-export const servedCondition = 'Served';
+const servedCondition = 'Served';
 
 const NAMED_NODES = 5;
 

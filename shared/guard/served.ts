@@ -31,7 +31,7 @@ export async function whenServed(
   }
 }
 
-export interface WhenServedOptions {
+interface WhenServedOptions {
   readonly signal: AbortSignal;
   readonly onMissing: (reason: string) => void;
   readonly clock?: Clock;

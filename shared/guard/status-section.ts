@@ -66,7 +66,7 @@ export interface SectionReport {
   readonly nodes?: SectionNodes;
 }
 
-export interface SectionNodes {
+interface SectionNodes {
   /** Those that it knows of. */
   readonly names: readonly string[];
   /** Heads of its columns in the table of nodes. */

@@ -13,7 +13,7 @@ export class JsonSyntaxError extends SyntaxError {
   override readonly name = 'JsonSyntaxError';
 }
 
-export interface CarefulJson {
+interface CarefulJson {
   readonly value: unknown;
   /** `spec.containers[0].name`; the first hundred. */
   readonly duplicates: readonly string[];

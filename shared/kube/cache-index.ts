@@ -94,7 +94,7 @@ export class CacheIndexes<T> {
 }
 
 /** One index. The value that is looked up may stand for one key or for many; most have few. */
-export class CacheIndex {
+class CacheIndex {
   /** One key alone is held as it is: a Set of one takes 200 bytes. */
   readonly #keys = new Map<string, string | Set<string>>();
 

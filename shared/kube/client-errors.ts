@@ -6,9 +6,9 @@ import { printable } from '../observe/printable.ts';
 import type { Wire } from './object.ts';
 
 export type Status = Wire<V1Status>;
-export type StatusDetails = Wire<V1StatusDetails>;
+type StatusDetails = Wire<V1StatusDetails>;
 
-export interface KubeErrorParts {
+interface KubeErrorParts {
   /** What was asked: `get leases kube-system/rampart`. */
   readonly what: string;
   /** The HTTP status, or the code of a Status that came in a stream. */
@@ -62,7 +62,7 @@ const reasons: Readonly<Record<number, string>> = {
 const SHOWN_CHARACTERS = 200;
 
 /** What an unsuccessful answer said. */
-export interface FailedAnswer {
+interface FailedAnswer {
   readonly what: string;
   readonly status: number;
   readonly body: string;

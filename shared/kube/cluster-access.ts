@@ -39,7 +39,7 @@ export interface ClusterAccess {
   readonly namespace: string;
 }
 
-export interface ClusterAccessOptions extends KubeconfigOptions {
+interface ClusterAccessOptions extends KubeconfigOptions {
   /** Default: the kubeconfig's current one. */
   readonly context?: string | undefined;
   /** Where a pod finds its service account. For tests. */

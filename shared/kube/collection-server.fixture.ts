@@ -26,7 +26,7 @@ interface Watcher {
   readonly from: number;
 }
 
-export interface CollectionServerOptions {
+interface CollectionServerOptions {
   /** Bookmarks come this often. Default: one minute. */
   readonly bookmarkMs?: number;
   /** Lists begin with their metadata, or end with it. Default: begin. */

@@ -3,7 +3,7 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { apiTime } from './api-time.ts';
 
-export type ConditionStatus = 'True' | 'False' | 'Unknown';
+type ConditionStatus = 'True' | 'False' | 'Unknown';
 
 /** One condition as it is in the API. */
 export interface Condition {

@@ -34,16 +34,15 @@ export const anonymous: Credentials = { current: async () => nobody, invalidate:
 /** A value, or the file that has it. */
 export type Source = { readonly value: string } | { readonly file: string };
 
-export interface StoredCredentialsOptions {
+interface StoredCredentialsOptions {
   readonly token?: Source | undefined;
   /** Taken where the token's file has never been readable. */
   readonly fallbackToken?: string | undefined;
   readonly certificate?: { readonly cert: Source; readonly key: Source } | undefined;
-  /** How old what was read from a file may be. Default: 1 minute. */
-  readonly rereadMs?: number;
   readonly clock?: Clock | undefined;
 }
 
+/** How old what was read from a file may be. */
 const REREAD_MS = 60_000;
 
 /**
@@ -53,7 +52,6 @@ const REREAD_MS = 60_000;
  */
 export class StoredCredentials implements Credentials {
   readonly #options: StoredCredentialsOptions;
-  readonly #rereadMs: number;
   readonly #clock: Clock;
   readonly #fromFiles: boolean;
   #known: Credential | undefined;
@@ -62,7 +60,6 @@ export class StoredCredentials implements Credentials {
 
   constructor(options: StoredCredentialsOptions) {
     this.#options = options;
-    this.#rereadMs = options.rereadMs ?? REREAD_MS;
     this.#clock = options.clock ?? systemClock;
     const { token, certificate } = options;
     this.#fromFiles = [token, certificate?.cert, certificate?.key].some(
@@ -72,7 +69,7 @@ export class StoredCredentials implements Credentials {
 
   async current(): Promise<Credential> {
     const ageMs = this.#clock.monotonicMs() - this.#readMs;
-    if (this.#known !== undefined && (!this.#fromFiles || ageMs < this.#rereadMs)) return this.#known;
+    if (this.#known !== undefined && (!this.#fromFiles || ageMs < REREAD_MS)) return this.#known;
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     return this.#reading;
   }

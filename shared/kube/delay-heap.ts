@@ -3,7 +3,7 @@
 import type { Urgency } from './ready-lists.ts';
 
 /** A key and when it is due. */
-export interface Delayed<K> {
+interface Delayed<K> {
   readonly key: K;
   dueMs: number;
   level: Urgency;

@@ -41,7 +41,7 @@ export interface AggregationLimits {
   readonly remembered: number;
 }
 
-export const aggregationDefaults: AggregationLimits = {
+const aggregationDefaults: AggregationLimits = {
   seriesEndMs: 360_000,
   distinctNotes: 10,
   noteWindowMs: 600_000,
@@ -51,7 +51,7 @@ export const aggregationDefaults: AggregationLimits = {
 };
 
 /** What is to be done with an event: write a new object, count it in one, or nothing. */
-export type Aggregated =
+type Aggregated =
   | { readonly kind: 'new'; readonly entry: EventEntry }
   | { readonly kind: 'series'; readonly entry: EventEntry }
   | { readonly kind: 'limited' };

@@ -8,7 +8,7 @@ import { apiVersionOf, type KubeKind, type KubeObject, type ResourceType, type W
 
 export type ObjectReference = Wire<V1ObjectReference>;
 export type KubeEvent = KubeKind<EventsV1Event>;
-export type EventSeries = Wire<EventsV1EventSeries>;
+type EventSeries = Wire<EventsV1EventSeries>;
 
 export const events: ResourceType<KubeEvent> = {
   group: 'events.k8s.io',

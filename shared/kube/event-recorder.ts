@@ -27,8 +27,6 @@ export interface EventRecorderOptions extends EventReporter {
   readonly client: KubeClient;
   /** So many objects may wait to be written; more are dropped and counted. Default: 1000. */
   readonly queueLimit?: number;
-  /** A series is written no more often than this. Default: 10 s. */
-  readonly seriesIntervalMs?: number;
   readonly limits?: Partial<AggregationLimits> | undefined;
   readonly logger?: Logger;
   readonly clock?: Clock;
@@ -162,7 +160,7 @@ export class EventRecorder implements AsyncDisposable {
       return;
     }
     const { entry } = result;
-    const { queueLimit = 1000, seriesIntervalMs = SERIES_INTERVAL_MS } = this.#options;
+    const { queueLimit = 1000 } = this.#options;
     let pending = this.#pendings.get(entry);
     if (pending !== undefined && this.#queue.has(pending)) return;
     if (this.#queue.size >= queueLimit) {
@@ -177,7 +175,7 @@ export class EventRecorder implements AsyncDisposable {
       this.#pendings.set(entry, pending);
     } else {
       // The first repetition may well be the first of many.
-      pending.dueMs = this.#clock.monotonicMs() + seriesIntervalMs;
+      pending.dueMs = this.#clock.monotonicMs() + SERIES_INTERVAL_MS;
     }
     this.#queue.add(pending);
     this.#wake?.();
@@ -244,8 +242,7 @@ export class EventRecorder implements AsyncDisposable {
   }
 
   #queueAgain(pending: Pending): void {
-    const { seriesIntervalMs = SERIES_INTERVAL_MS } = this.#options;
-    pending.dueMs = this.#clock.monotonicMs() + seriesIntervalMs;
+    pending.dueMs = this.#clock.monotonicMs() + SERIES_INTERVAL_MS;
     this.#queue.add(pending);
   }
 

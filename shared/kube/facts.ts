@@ -14,16 +14,16 @@ export function podFacts({ apiVersion, kind, metadata, spec, status }: Pod): Pod
   ];
   const hash = annotations?.[configHash];
   return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
+    apiVersion,
+    kind,
     metadata: {
-      ...(name !== undefined && { name }),
-      ...(namespace !== undefined && { namespace }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(labels !== undefined && { labels }),
-      ...(creationTimestamp !== undefined && { creationTimestamp }),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      name,
+      namespace,
+      uid,
+      resourceVersion,
+      labels,
+      creationTimestamp,
+      deletionTimestamp,
       ...(hash !== undefined && { annotations: { [configHash]: hash } }),
     },
     spec: {
@@ -36,7 +36,7 @@ export function podFacts({ apiVersion, kind, metadata, spec, status }: Pod): Pod
       phase: status?.phase,
       podIP: status?.podIP,
       podIPs: status?.podIPs,
-      ...(status?.startTime !== undefined && { startTime: status.startTime }),
+      startTime: status?.startTime,
     },
   } as unknown as Pod;
 }
@@ -67,13 +67,13 @@ export function nodeFacts({ apiVersion, kind, metadata, spec, status }: Node): N
   );
   const bootID = status?.nodeInfo?.bootID;
   return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
+    apiVersion,
+    kind,
     metadata: {
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(labels !== undefined && { labels }),
+      name,
+      uid,
+      resourceVersion,
+      labels,
       ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }),
     },
     spec: {

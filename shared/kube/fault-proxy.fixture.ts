@@ -59,7 +59,7 @@ interface Line {
 const LINES_KEPT = 200;
 
 /** Use {@link startFaultProxy}. */
-export class FaultProxy implements AsyncDisposable {
+class FaultProxy implements AsyncDisposable {
   readonly #target: URL;
   readonly #decide: (asked: Asked) => Fault | undefined;
   readonly #server: Server;

@@ -7,7 +7,7 @@
 import { SelectorError } from './selectors.ts';
 
 /** One condition on one field. A field that an object does not have counts as the empty text. */
-export interface FieldTerm {
+interface FieldTerm {
   readonly field: string;
   readonly operator: '=' | '!=';
   /** Without escapes. */

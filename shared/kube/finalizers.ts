@@ -4,7 +4,7 @@ import type { KubeClient } from './client.ts';
 import { isConflict, isNotFound } from './client-errors.ts';
 import { describeTarget, type KubeObject, type ResourceType } from './object.ts';
 
-export interface FinalizerOptions {
+interface FinalizerOptions {
   readonly signal: AbortSignal;
   readonly fieldManager?: string;
 }

@@ -8,7 +8,7 @@ import { isOlder } from './resource-version.ts';
 import { TextArena } from './text-arena.ts';
 import { Tombstones } from './tombstones.ts';
 
-export interface IndexedCacheOptions<T extends KubeObject> {
+interface IndexedCacheOptions<T extends KubeObject> {
   readonly type: ResourceType<T>;
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>> | undefined;
   /** So many of the objects read last are kept as objects besides their texts. Default: 512. */
@@ -27,7 +27,7 @@ export interface CacheChange<T extends KubeObject> {
   readonly previous: T | undefined;
 }
 
-export type CacheListener<T extends KubeObject> = (change: CacheChange<T>) => void;
+type CacheListener<T extends KubeObject> = (change: CacheChange<T>) => void;
 
 /** What a write came to. `stale`: the cache knows something newer, so nothing was done. */
 export type Written = 'added' | 'modified' | 'deleted' | 'same' | 'stale';

@@ -9,7 +9,7 @@ import type * as Yaml from 'yaml';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** An entry of a list in a kubeconfig, with where it stands. */
-export interface KubeconfigEntry {
+interface KubeconfigEntry {
   readonly name: string;
   readonly fields: Fields;
 }

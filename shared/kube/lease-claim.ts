@@ -8,7 +8,7 @@ import { isAlreadyExists, isConflict, isNotFound, unreachable } from './client-e
 import type { LeaseStore } from './lease-store.ts';
 import type { Lease } from './object.ts';
 
-export interface LeaseClaimOptions {
+interface LeaseClaimOptions {
   readonly lock: LeaseStore;
   readonly identity: string;
   readonly leaseDurationSeconds: number;

@@ -8,7 +8,7 @@ import {
   type ResourceType,
 } from './object.ts';
 
-export interface OwnerOptions {
+interface OwnerOptions {
   /** Whether a deletion of the owner in the foreground waits for this object. Default: true. */
   readonly blockOwnerDeletion?: boolean;
 }

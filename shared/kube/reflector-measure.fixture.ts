@@ -63,7 +63,7 @@ async function collectGarbage(): Promise<void> {
 }
 
 /** Runs one reflector over so many pods; in a process that does nothing else. */
-export async function measureReflector(options: {
+async function measureReflector(options: {
   readonly objects: number;
   readonly pageSize: number;
   readonly as?: 'bytes' | 'strings' | 'objects';

@@ -11,7 +11,7 @@ import { labelKeyProblems, labelValueProblems } from './label-names.ts';
 import { TokenReader } from './label-tokens.ts';
 
 /** What a server answers for a refused selector: the parts of a Kubernetes Status. */
-export interface SelectorStatus {
+interface SelectorStatus {
   readonly code: 400;
   readonly reason: 'BadRequest';
   readonly message: string;
@@ -29,11 +29,11 @@ export class SelectorError extends RampartError {
 }
 
 /** The operators of a requirement, as they are written in a selector's text. */
-export const labelOperators = ['in', 'notin', '=', '==', '!=', '>', '<', 'exists', '!'] as const;
-export type LabelOperator = (typeof labelOperators)[number];
+const labelOperators = ['in', 'notin', '=', '==', '!=', '>', '<', 'exists', '!'] as const;
+type LabelOperator = (typeof labelOperators)[number];
 
 /** One condition on one label. Values are sorted and without repetition. */
-export interface LabelRequirement {
+interface LabelRequirement {
   readonly key: string;
   readonly operator: LabelOperator;
   readonly values: readonly string[];

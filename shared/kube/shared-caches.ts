@@ -25,7 +25,7 @@ export interface CacheQuery<T extends KubeObject> {
   readonly parsedLimit?: number;
 }
 
-export interface SharedCachesOptions {
+interface SharedCachesOptions {
   readonly client: ReflectorClient;
   readonly logger: Logger;
   readonly metrics?: ReflectorMetrics | undefined;

@@ -10,7 +10,7 @@ import type { ClusterAccess } from './cluster-access.ts';
 import type { Credential } from './credentials.ts';
 
 /** What is sent. */
-export interface Outgoing {
+interface Outgoing {
   readonly method: string;
   /** From the server's root, with the query. */
   readonly path: string;
@@ -105,7 +105,7 @@ export class Transport implements Disposable {
       // URL has IPv6 addresses in brackets, connections have them without.
       host: server.hostname.replace(/^\[(.*)\]$/, '$1'),
       port: server.port === '' ? (this.#secure ? 443 : 80) : Number(server.port),
-      ...(socketPath !== undefined && { socketPath }),
+      socketPath,
       method,
       path: `${prefix}${path}`,
       headers: {
@@ -140,7 +140,7 @@ export class Transport implements Disposable {
       if (ca !== undefined && !ca.includes('-----BEGIN'))
         throw new Error('the certificate authority is not a certificate in PEM form');
       // Made once, and not by each connection from the texts.
-      secureContext = createSecureContext({ ...(ca !== undefined && { ca }), ...certificate });
+      secureContext = createSecureContext({ ca, ...certificate });
     } catch (error) {
       throw new RampartError(errorCodes.INPUT, {
         what: `the certificates for the Kubernetes API at ${this.#access.server.host}`,
@@ -151,7 +151,7 @@ export class Transport implements Disposable {
       ...agentOptions,
       secureContext,
       rejectUnauthorized: !insecure,
-      ...(serverName !== undefined && { servername: serverName }),
+      servername: serverName,
     });
   }
 

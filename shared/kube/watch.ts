@@ -98,7 +98,7 @@ export async function* watchEvents<T extends KubeObject>(
  *
  * @throws {KubeError} for an ERROR event; {@link RampartError} `API_UNREACHABLE` for what is no event.
  */
-export function parseEvent<T extends KubeObject>(line: string, what: string): WatchEvent<T> {
+function parseEvent<T extends KubeObject>(line: string, what: string): WatchEvent<T> {
   let event: { readonly type?: unknown; readonly object?: unknown } | null;
   try {
     event = JSON.parse(line) as typeof event;

@@ -16,7 +16,7 @@ export interface WorkQueueOptions {
   readonly clock?: Clock | undefined;
 }
 
-export interface AddOptions {
+interface AddOptions {
   /** 0, the default, is the most urgent. A key that waits already moves up, never down. */
   readonly level?: Urgency;
 }

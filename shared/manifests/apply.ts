@@ -14,8 +14,8 @@ import { problemsOf } from './refusal.ts';
 /** Who owns the fields that manifests set. */
 export const fieldManager = 'rampart-manifests';
 /** On each object that came from a file; the annotation says from which. */
-export const manifestLabel = 'rampart.dev/from-manifest';
-export const manifestAnnotation = 'rampart.dev/manifest';
+const manifestLabel = 'rampart.dev/from-manifest';
+const manifestAnnotation = 'rampart.dev/manifest';
 
 /** How long a CustomResourceDefinition may take until its objects can be applied. */
 const ESTABLISH_MS = 10_000;
@@ -220,7 +220,7 @@ export class ManifestApplier {
 }
 
 /** What the server need not be asked about. */
-export class ManifestMistake extends Error {
+class ManifestMistake extends Error {
   override readonly name = 'ManifestMistake';
   readonly field: string | undefined;
 

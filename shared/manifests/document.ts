@@ -1,4 +1,5 @@
 /** The objects of a manifest, with the lines on which their fields stand. */
+import { isObject } from '../json/json.ts';
 import {
   type Document,
   isMap,
@@ -23,7 +24,7 @@ export interface ManifestObject {
   lineOf(field: string): number;
 }
 
-export interface ParsedManifest {
+interface ParsedManifest {
   readonly objects: readonly ManifestObject[];
   readonly problems: readonly Problem[];
 }
@@ -35,7 +36,7 @@ const foreign = new Set(
 const MAX_ALIASES = 100;
 
 /** One value of a file: of a `List`, one of its items. */
-export interface ManifestValue {
+interface ManifestValue {
   readonly document: number;
   readonly value: unknown;
   /** As of {@link ManifestObject}. */
@@ -124,13 +125,13 @@ function isEmptyScalar(node: unknown): boolean {
 
 /** A `List` is its items. */
 function unfolded(value: unknown): readonly (readonly [readonly (number | string)[], unknown])[] {
-  if (!isRecord(value) || !Array.isArray(value['items'])) return [[[], value]];
+  if (!isObject(value) || !Array.isArray(value['items'])) return [[[], value]];
   if (typeof value['kind'] !== 'string' || !value['kind'].endsWith('List')) return [[[], value]];
   return value['items'].map((item: unknown, index) => [['items', index], item] as const);
 }
 
 function whatIsMissing(value: unknown): { readonly field: string; readonly why: string } | undefined {
-  if (!isRecord(value)) return { field: '', why: 'not an object of Kubernetes: fields are expected' };
+  if (!isObject(value)) return { field: '', why: 'not an object of Kubernetes: fields are expected' };
   for (const field of ['apiVersion', 'kind'] as const) {
     if (typeof value[field] !== 'string' || value[field] === '') {
       return { field, why: `${field} is missing, or not a text` };
@@ -138,8 +139,8 @@ function whatIsMissing(value: unknown): { readonly field: string; readonly why: 
   }
   const { metadata } = value;
   const field = 'metadata.name';
-  if (!isRecord(metadata) || typeof metadata['name'] !== 'string' || metadata['name'] === '') {
-    const given = isRecord(metadata) ? metadata['name'] : undefined;
+  if (!isObject(metadata) || typeof metadata['name'] !== 'string' || metadata['name'] === '') {
+    const given = isObject(metadata) ? metadata['name'] : undefined;
     // As of `name: 7` and `name: no`.
     const isOther = given !== undefined && given !== null && given !== '';
     return { field, why: isOther ? 'the name is no text: put it in quotes' : 'a name is needed to apply it' };
@@ -148,10 +149,6 @@ function whatIsMissing(value: unknown): { readonly field: string; readonly why: 
     return { field: 'metadata.namespace', why: 'the namespace is not a text' };
   }
   return undefined;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** `spec.traps[0].path`, `metadata.labels[a.b/c]`, with or without a dot in front. */

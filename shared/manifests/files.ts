@@ -12,7 +12,7 @@ export interface ManifestRoot {
 }
 
 /** A file as it was read. */
-export interface ManifestFile {
+interface ManifestFile {
   readonly path: string;
   /** `undefined` where it cannot be read. */
   readonly text: string | undefined;

@@ -10,7 +10,7 @@ import { ManifestApplier, type Round } from './apply.ts';
 import { type FoundFiles, isManifestName, type ManifestRoot, readManifests } from './files.ts';
 import { describeProblem } from './problem.ts';
 
-export interface FollowManifestsOptions {
+interface FollowManifestsOptions {
   readonly client: KubeClient;
   /** Of `manifestRoots`. */
   readonly roots: readonly ManifestRoot[];
@@ -24,7 +24,7 @@ export interface FollowManifestsOptions {
   readonly times?: Partial<FollowTimes>;
 }
 
-export interface FollowTimes {
+interface FollowTimes {
   /** So long no file may change before they are read: editors write in several steps. */
   readonly settleMs: number;
   /** Files that never stop changing are read after that. */

@@ -56,7 +56,7 @@ function fileText(path: string): string {
   }
 }
 
-export interface DesiredNode {
+interface DesiredNode {
   readonly metadata: {
     readonly labels: Readonly<Record<string, string>>;
     readonly annotations: Readonly<Record<string, string>>;

@@ -16,7 +16,7 @@ import { labelsOfUsers, mergedStatus, withMetadata } from './merge.ts';
 import { desiredNode, type NodeFacts } from './node-object.ts';
 import { canBeMirrored, desiredPod, isOutgrown } from './pod-object.ts';
 
-export interface PodMirrorOptions {
+interface PodMirrorOptions {
   /** In the name of `mirrorUser`. */
   readonly calls: VerbCalls;
   readonly registry: Registry;

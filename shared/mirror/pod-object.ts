@@ -12,7 +12,7 @@ import { mirrorAnnotation, runtimeUidAnnotation } from './mirrored.ts';
 type ContainerList = 'containers' | 'ephemeralContainers' | 'initContainers';
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
-export interface PodPlace {
+interface PodPlace {
   readonly nodeName: string;
   /** For `hostIP`, and for pods in the network of the host. */
   readonly hostIp: string;

@@ -13,7 +13,7 @@ const IFINFO_BYTES = 16;
 /** IFNAMSIZ with the NUL. */
 const NAME_BYTES = 16;
 
-export interface NetworkInterface {
+interface NetworkInterface {
   readonly index: number;
   readonly name: string;
 }

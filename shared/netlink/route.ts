@@ -24,7 +24,7 @@ const ATTEMPTS = 10;
 export const requestFlags = { ack: 4, replace: 0x100, exclusive: 0x200, create: 0x400, dump: 0x300 } as const;
 
 /** A message from the kernel, without its header. */
-export interface RouteMessage {
+interface RouteMessage {
   readonly type: number;
   readonly body: Buffer;
 }

@@ -35,7 +35,7 @@ export const NETLINK_ROUTE = 0;
 /** The kernel fills at most 32 KiB in one read of a dump (net/netlink/af_netlink.c, netlink_recvmsg). */
 const READ_BYTES = 64 * 1024;
 
-export interface NetlinkSocketOptions {
+interface NetlinkSocketOptions {
   readonly protocol: number;
   /** Of the kernel's queue. Default: that of the machine. */
   readonly receiveBytes?: number;

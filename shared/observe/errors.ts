@@ -48,7 +48,7 @@ export const errorCodes = {
 export type ErrorCode = (typeof errorCodes)[keyof typeof errorCodes];
 
 /** What an error is made of; `message` is composed from these parts. */
-export interface ErrorParts {
+interface ErrorParts {
   /** What failed, as a phrase: "cannot watch /etc". */
   readonly what: string;
   /** Why: the reason the kernel or the checker gave. */
@@ -91,4 +91,14 @@ export class RampartError extends Error {
     this.next = parts.next;
     this.detail = parts.detail;
   }
+}
+
+/** Of what cannot be written or read: `FULL` where the disk is, else `SYSTEM`. */
+export function fileError(what: string, error: unknown): RampartError {
+  const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
+  return new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {
+    what,
+    why: error instanceof Error ? error.message : String(error),
+    cause: error,
+  });
 }

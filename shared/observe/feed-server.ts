@@ -12,7 +12,7 @@ import type { LineFeed } from './line-feed.ts';
 import { LineWriter } from './lines.ts';
 import { SocketPath } from './socket-path.ts';
 
-export interface FeedServerOptions {
+interface FeedServerOptions {
   /** What a reader has not taken yet may have this size; further lines are dropped and told. Default: 4 MiB. */
   readonly readerBytes?: number;
   /** More readers at a time are sent away. Default: 8. */
@@ -25,7 +25,7 @@ const MAX_READERS = 8;
 const LINGER_MS = 500;
 
 /** A feed that is served. Disposing gives the readers a moment to take what waits, and removes the socket. */
-export interface FeedServer extends AsyncDisposable {
+interface FeedServer extends AsyncDisposable {
   readonly path: string;
   /** How many read at the moment. */
   readonly readers: number;

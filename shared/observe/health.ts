@@ -5,7 +5,7 @@
 /** Why a part is not well, or undefined when it is. Asked at each request: it has to be quick. */
 export type Ask = () => string | undefined;
 
-export interface HealthAnswer {
+interface HealthAnswer {
   readonly ok: boolean;
   /** A line for each part, the last one for all. */
   readonly text: string;

@@ -1,6 +1,6 @@
 /** The last lines of a process, and those that come: for whoever looks in later. */
 
-export interface LineFeedOptions {
+interface LineFeedOptions {
   /** So many are kept. Default: 1000. */
   readonly maxLines?: number;
   /** So long they may be together, in UTF-16 units: a byte each for ASCII. Default: 1 MiB. */
@@ -8,13 +8,13 @@ export interface LineFeedOptions {
 }
 
 /** A line and its number: the first one of a feed is 1, and no number is left out. */
-export interface NumberedLine {
+interface NumberedLine {
   readonly number: number;
   readonly line: string;
 }
 
 /** Gets each line as it comes. It must not wait. */
-export type LineListener = (number: number, line: string) => void;
+type LineListener = (number: number, line: string) => void;
 
 const MAX_LINES = 1000;
 const MAX_UNITS = 1024 * 1024;

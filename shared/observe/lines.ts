@@ -5,7 +5,7 @@ import { type ByteSink, descriptorSink, streamSink } from './byte-sink.ts';
 import { errorCodes, RampartError } from './errors.ts';
 import { type Chunk, LineSpool } from './line-spool.ts';
 
-export interface LineWriterOptions {
+interface LineWriterOptions {
   /**
    * How much may wait for a slow reader, in bytes; further lines are dropped and counted. Default 64 MiB.
    * Text beyond ASCII is counted in full only once it is encoded, so up to 16 KiB more may be held.

@@ -11,7 +11,7 @@ export type { Logger } from 'pino';
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-export interface LoggerOptions {
+interface LoggerOptions {
   /** The lowest level that is written. Default: the environment's `RAMPART_LOG`, else `info`. */
   readonly level?: LogLevel;
   /** JSON lines, or lines for people. Default: JSON unless stderr is a terminal. */

@@ -115,7 +115,7 @@ function samples(reading: Reading): Iterable<Sample> {
   return typeof reading === 'object' ? reading : [{ labels: {}, value: reading }];
 }
 
-export interface MetricsServerOptions {
+interface MetricsServerOptions {
   readonly registry: Registry;
   /** `host:port` (`[::1]:9090` for IPv6), or a port on 127.0.0.1. Port 0 takes any free one. */
   readonly address: string | number;
@@ -125,7 +125,7 @@ export interface MetricsServerOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface MetricsServer extends AsyncDisposable {
+interface MetricsServer extends AsyncDisposable {
   readonly host: string;
   readonly port: number;
   /** `http://host:port`, without a path. */

@@ -9,7 +9,7 @@ import type { Answer, Exchange, Security } from './exchange.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Credentials } from './registry.ts';
 
-export interface Challenge {
+interface Challenge {
   /** Lower case: `basic`, `bearer`. */
   readonly scheme: string;
   readonly parameters: Readonly<Record<string, string>>;

@@ -9,11 +9,11 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { fileError, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { agrees, digestOf, isDigest } from './digest.ts';
 
-export interface BlobCacheOptions {
+interface BlobCacheOptions {
   readonly directory: string;
   /** Of all blobs together. */
   readonly maxBytes: number;
@@ -203,13 +203,4 @@ async function saltOf(directory: string): Promise<string> {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }
-}
-
-function fileError(what: string, error: unknown): RampartError {
-  const full = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
-  return new RampartError(full ? errorCodes.FULL : errorCodes.SYSTEM, {
-    what,
-    why: error instanceof Error ? error.message : String(error),
-    cause: error,
-  });
 }

@@ -26,7 +26,7 @@ export interface Request {
   readonly signal: AbortSignal | undefined;
 }
 
-export interface EndpointClientOptions {
+interface EndpointClientOptions {
   readonly exchange: Exchange;
   /** Hosts, with or without their port, that may be accessed with any certificate, or without TLS. */
   readonly insecure: ReadonlySet<string>;

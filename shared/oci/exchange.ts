@@ -46,7 +46,7 @@ export class ExchangeError extends Error {
   }
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   /** PEM for each host, besides the authorities that the machine trusts. */
   readonly authorities: ReadonlyMap<string, readonly string[]>;
   /** An exchange fails after this long without a byte. */

@@ -1,4 +1,5 @@
 /** Decodes manifests and indexes of OCI and of Docker's schema 2. */
+import { isObject } from '../json/json.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { isDigest } from './digest.ts';
 import type { Layer } from './registry.ts';
@@ -39,7 +40,7 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   } catch (error) {
     throw malformed(what, `it is not JSON (${(error as Error).message})`);
   }
-  if (!isRecord(document)) throw malformed(what, 'it is not a JSON object');
+  if (!isObject(document)) throw malformed(what, 'it is not a JSON object');
   if (document['schemaVersion'] !== 2) {
     throw malformed(what, `schemaVersion is ${JSON.stringify(document['schemaVersion'])}, but must be 2`);
   }
@@ -101,12 +102,12 @@ function descriptors(value: unknown, what: string): Descriptor[] {
 }
 
 function descriptor(value: unknown, what: string): Descriptor {
-  if (!isRecord(value)) throw malformed(what, 'it is not an object');
+  if (!isObject(value)) throw malformed(what, 'it is not an object');
   const { mediaType, digest, size, platform } = value;
   if (typeof digest !== 'string' || !isDigest(digest)) throw malformed(what, 'its digest is malformed');
   if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0)
     throw malformed(what, 'its size is malformed');
-  const { os, architecture } = isRecord(platform) ? platform : {};
+  const { os, architecture } = isObject(platform) ? platform : {};
   return {
     mediaType: typeof mediaType === 'string' ? mediaType : '',
     digest,
@@ -118,7 +119,7 @@ function descriptor(value: unknown, what: string): Descriptor {
 
 function annotationsOf(value: unknown, what: string): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {};
-  if (!isRecord(value)) throw malformed(what, 'its annotations are not an object');
+  if (!isObject(value)) throw malformed(what, 'its annotations are not an object');
   return Object.fromEntries(
     Object.entries(value).map(([key, text]) => {
       if (typeof text !== 'string')
@@ -130,8 +131,4 @@ function annotationsOf(value: unknown, what: string): Readonly<Record<string, st
 
 function malformed(what: string, why: string): RampartError {
   return new RampartError(errorCodes.CORRUPT, { what: `the manifest of ${what} is malformed`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

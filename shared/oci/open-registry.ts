@@ -19,7 +19,7 @@ import { formatReference, parseReference, type Reference } from './reference.ts'
 import { type Endpoint, endpointsOf, noRegistriesConf, type RegistriesConf } from './registries-conf.ts';
 import type { Artifact, Layer, PullOptions, Registry } from './registry.ts';
 
-export interface RegistryLimits {
+interface RegistryLimits {
   /** Of one layer. Default: 128 MiB. */
   readonly layerBytes?: number;
   /** Of the entire cache on disk. Default: 1 GiB. */

@@ -2,12 +2,13 @@
  * Credentials as stored by Kubernetes: Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, and
  * the file config.json of Docker.
  */
+import { isObject } from '../json/json.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { nameGlob } from '../regex/glob.ts';
 import type { Credentials, CredentialsSource } from './registry.ts';
 
 /** The fields that are read from a Secret. */
-export interface PullSecret {
+interface PullSecret {
   readonly type?: string;
   /** Base64, as in the API. */
   readonly data?: Readonly<Record<string, string>>;
@@ -69,10 +70,10 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
     // The parser's message contains parts of the text.
     throw unusable(what, 'it is not JSON');
   }
-  if (!isRecord(config)) throw unusable(what, 'it is not a JSON object');
+  if (!isObject(config)) throw unusable(what, 'it is not a JSON object');
   const auths = 'auths' in config ? config['auths'] : config;
   if (auths === undefined || auths === null) return () => undefined;
-  if (!isRecord(auths)) throw unusable(what, '"auths" is not an object');
+  if (!isObject(auths)) throw unusable(what, '"auths" is not an object');
   const entries = Object.entries(auths)
     .flatMap(([key, value]) => entryOf(key, value, what) ?? [])
     .toSorted((a, b) => b.key.length - a.key.length);
@@ -80,7 +81,7 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
 }
 
 function entryOf(key: string, value: unknown, what: string): Entry | undefined {
-  if (!isRecord(value)) throw unusable(what, `the entry of ${JSON.stringify(key)} is not an object`);
+  if (!isObject(value)) throw unusable(what, `the entry of ${JSON.stringify(key)} is not an object`);
   const credentials = credentialsOf(value, key, what);
   // Tools leave empty entries for credentials in a credential helper.
   if (credentials === undefined) return undefined;
@@ -136,8 +137,4 @@ function unusable(what: string, why: string): RampartError {
     why,
     next: 'Use what `docker login` writes: {"auths": {"registry.example": {"auth": "..."}}}',
   });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -18,7 +18,7 @@ import { digestOf } from './digest.ts';
 import { mediaTypes } from './manifest.ts';
 import type { Credentials } from './registry.ts';
 
-export interface RegistryFixtureOptions {
+interface RegistryFixtureOptions {
   /** With a certificate of its own for 127.0.0.1 and localhost: {@link RegistryFixture.authority}. */
   readonly tls?: boolean;
   /** Lets {@link registryUser} in, and nobody else. */
@@ -30,7 +30,7 @@ export const registryUser: Credentials = { username: 'alice', password: 'looking
 /** By bcrypt, as the registry wants it. */
 const htpasswd = 'alice:$2y$05$abcdefghijklmnopqrstuuJgsLp8mzA2OM1oHfZyy3XiDAkw5qjd2\n';
 
-export interface PushedLayer {
+interface PushedLayer {
   readonly mediaType: string;
   readonly bytes: Uint8Array;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -54,7 +54,7 @@ export interface Pushed {
 }
 
 /** The media types of policies as WebAssembly. */
-export const wasmMediaTypes = {
+const wasmMediaTypes = {
   config: 'application/vnd.wasm.config.v1+json',
   layer: 'application/vnd.wasm.content.layer.v1+wasm',
 } as const;

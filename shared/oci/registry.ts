@@ -4,7 +4,7 @@
  */
 
 /** When the registry is queried: like `imagePullPolicy` of a container. */
-export type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
+type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
 
 /** For a registry that requires an identity token (`identitytoken` of a Docker config), the username is `<token>`. */
 export interface Credentials {

@@ -3,7 +3,7 @@ import { Regex, RegexSyntaxError } from './regex.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** Whether a text fits. */
-export type TextTest = (text: string) => boolean;
+type TextTest = (text: string) => boolean;
 
 /**
  * `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. Text without any of these fits itself.

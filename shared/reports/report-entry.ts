@@ -8,7 +8,7 @@ export const reportResults = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 export type ReportResult = (typeof reportResults)[number];
 
 /** `critical` and `info` are refused by definitions of PolicyReport from before 2022. */
-export type ReportSeverity = 'critical' | 'high' | 'medium' | 'low' | 'info';
+type ReportSeverity = 'critical' | 'high' | 'medium' | 'low' | 'info';
 
 /** What a report, or one entry of it, is about. */
 export type ReportSubject = Pick<

@@ -18,7 +18,7 @@ const ASK_AGAIN_MS = 60_000;
 /** What somebody else has changed or deleted is put right with the first report after so long. */
 const REFRESH_MS = 3_600_000;
 
-export interface ReportWriterOptions {
+interface ReportWriterOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly clock?: Clock;

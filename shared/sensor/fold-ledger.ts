@@ -14,7 +14,7 @@ export interface Folded {
 }
 
 /** What one {@link FoldLedger.sweep} did. */
-export interface Sweep {
+interface Sweep {
   readonly found: readonly Folded[];
   /** Buckets that have folded something and are not quiet yet: another sweep is needed. */
   readonly waiting: number;

@@ -213,3 +213,8 @@ export function attachAll(steps: readonly (() => BpfLink | undefined)[]): BpfLin
   }
   return links;
 }
+
+/** Of the message of a refusal, which may end with the log of the verifier. */
+export function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? text;
+}

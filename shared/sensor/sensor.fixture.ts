@@ -35,18 +35,18 @@ export interface Seen {
   readonly watcher: TestWatcher;
 }
 
-export interface TestWatcher extends Watcher {
+interface TestWatcher extends Watcher {
   readonly path: string;
 }
 
 /** One call of onFolded or onLoss. */
-export interface Loss {
+interface Loss {
   readonly lost: number;
   readonly stats: SensorStats;
 }
 
 /** One watched file; disposing it ends the watch. */
-export interface WatchedFile extends Disposable {
+interface WatchedFile extends Disposable {
   readonly identity: FileIdentity;
   readonly watcher: TestWatcher;
 }

@@ -12,7 +12,7 @@ import { FoldLedger } from './fold-ledger.ts';
 import { Identifier } from './identify.ts';
 import { counters as counterAt, pending as pendingAt, state as stateAt } from './layout.ts';
 import { loadSensor, type LoadedSensor } from './load.ts';
-import { attachKindsOfModes, sensorMode, sensorModes, type SensorModeName } from './modes.ts';
+import { attachKindsOfModes, firstLine, sensorMode, sensorModes, type SensorModeName } from './modes.ts';
 import {
   checkOptions,
   defaultRingSizeBytes,
@@ -328,10 +328,6 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#object[Symbol.dispose]();
     return this.#final;
   }
-}
-
-function firstLine(text: string): string {
-  return text.split('\n', 1)[0] ?? text;
 }
 
 /** The sensor's twin of the kernel's `wanted()` (bpf/admit.h), for several watchers of one file. */

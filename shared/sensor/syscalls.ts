@@ -75,15 +75,31 @@ const tables = {
     mmap: [192],
     truncate: [92, 193],
   },
-} as const satisfies Record<string, Table>;
+} as const satisfies Record<Gate, Table>;
 
-/** One byte per system call number: its kind, as the programs read it from .rodata. */
-export function syscallTable(name: keyof typeof tables): Uint8Array {
+export const syscallTable = (gate: Gate): Uint8Array => tableOf(tables[gate], syscallKinds);
+
+/** As {@link tablesOf}. */
+export const syscallTablesOf = (architecture: string): SyscallTables => tablesOf(architecture, syscallTable);
+
+/** By which system calls come into the kernel. */
+export type Gate = 'arm' | 'arm64' | 'ia32' | 'x64';
+
+/** One byte per system call number: the place of its kind in `kinds`, as the programs read it from .rodata. */
+export function tableOf(
+  numbersOf: Readonly<Record<string, readonly number[]>>,
+  kinds: readonly string[],
+): Uint8Array {
   const table = new Uint8Array(syscallTableLength);
-  for (const [kind, numbers] of Object.entries(tables[name])) {
-    for (const number of numbers) table[number] = syscallKinds.indexOf(kind as SyscallKind);
+  for (const [kind, numbers] of Object.entries(numbersOf)) {
+    for (const number of numbers) table[number] = kinds.indexOf(kind);
   }
   return table;
+}
+
+export interface SyscallTables {
+  readonly native: Uint8Array;
+  readonly compat: Uint8Array;
 }
 
 /**
@@ -91,12 +107,9 @@ export function syscallTable(name: keyof typeof tables): Uint8Array {
  *
  * @throws {RampartError} `UNSUPPORTED` on any other architecture than x86_64 and arm64.
  */
-export function syscallTablesOf(architecture: string): {
-  readonly native: Uint8Array;
-  readonly compat: Uint8Array;
-} {
-  if (architecture === 'x64') return { native: syscallTable('x64'), compat: syscallTable('ia32') };
-  if (architecture === 'arm64') return { native: syscallTable('arm64'), compat: syscallTable('arm') };
+export function tablesOf(architecture: string, table: (gate: Gate) => Uint8Array): SyscallTables {
+  if (architecture === 'x64') return { native: table('x64'), compat: table('ia32') };
+  if (architecture === 'arm64') return { native: table('arm64'), compat: table('arm') };
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: `no system call table for architecture ${architecture}`,
     next: 'x64 and arm64 are supported',

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-import { layerMediaType, tarGzip } from '../../shared/oci/archive.fixture.ts';
+import { layerMediaType, tarGzip } from './node/archive.fixture.ts';
 import type { PushedArtifact } from '../../shared/oci/registry.fixture.ts';
 
 /** With `xdp_count` and `tc_count`, which count in the map `packets`. */

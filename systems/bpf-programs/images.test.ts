@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 
 import { type Secret, secrets } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import { layerMediaType, tar, tarGzip, type TarEntry } from '../../shared/oci/archive.fixture.ts';
+import { layerMediaType, tar, tarGzip, type TarEntry } from './node/archive.fixture.ts';
 import { RegistryFixture, registryUser } from '../../shared/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from './image.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';

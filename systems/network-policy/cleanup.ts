@@ -16,14 +16,14 @@ const parts: Readonly<Record<string, Clean>> = {
     return await dataplane.remove(signal);
   },
   iptables: async (signal) => {
-    const { KeptNamespace } = await import('../../shared/netlink/namespace.ts');
+    const { KeptNamespace } = await import('./node/namespace.ts');
     const { removeIptablesLeftovers } = await import('./node/iptables/leftovers.ts');
     using namespace = new KeptNamespace();
     return await removeIptablesLeftovers(namespace, undefined, signal);
   },
   // What `--network-policy-established cut` has created, whatever the backend.
   'connections that were cut': async () => {
-    const { Nftables } = await import('../../shared/netlink/nftables.ts');
+    const { Nftables } = await import('./node/nftables/nftables.ts');
     const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
     using nft = new Nftables();
     return removeCutTable(nft) ? [`table ${cutTableName}`] : [];

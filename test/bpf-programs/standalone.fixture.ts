@@ -8,7 +8,7 @@ import { join } from 'node:path';
 
 import { rampart, type Ran, Standalone } from '../../apps/standalone/standalone.fixture.ts';
 import { libbpf } from '../../shared/ebpf/ffi.ts';
-import { openPin } from '../../shared/ebpf/pin.ts';
+import { openPin } from '../../systems/bpf-programs/kernel/pin.ts';
 import { pinDirectory } from '../../systems/bpf-programs/node/locked-host.ts';
 import { keyOf } from '../../systems/bpf-programs/kernel/records.ts';
 

@@ -6,7 +6,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
-import { NftablesBatch } from '../../shared/netlink/nftables-batch.ts';
+import { NftablesBatch } from '../../systems/network-policy/node/nftables/nftables-batch.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import type { Dataplane } from '../../systems/network-policy/node/dataplane.ts';
 import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
-import { Conntrack } from '../../shared/netlink/conntrack.ts';
+import { Conntrack } from '../../systems/network-policy/node/established/conntrack.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';
 import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
-import { Nftables } from '../../shared/netlink/nftables.ts';
+import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
 import { type ClusterObjects, explain } from '../../systems/network-policy/explain/explanation.ts';
 import { compareWithKernel } from '../../systems/network-policy/explain/kernel-check.ts';
 import { readCluster } from '../../systems/network-policy/explain/read-cluster.ts';

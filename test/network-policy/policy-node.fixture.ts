@@ -6,7 +6,7 @@
 import { startTestApi, type StartedApi } from '../../shared/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../shared/cri/container-source.ts';
 import { runGivenNode } from '../../shared/guard/part.fixture.ts';
-import { Nftables } from '../../shared/netlink/nftables.ts';
+import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { networkPolicy } from '../../systems/network-policy/guard.ts';
 import { type NetworkPolicyNodeOptions, runNetworkPolicyNode } from '../../systems/network-policy/node.ts';

@@ -3,7 +3,7 @@
  * the receiver says.
  */
 import { libc } from '../../shared/ebpf/ffi.ts';
-import { Nftables } from '../../shared/netlink/nftables.ts';
+import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
 import type { Host } from './network.fixture.ts';
 
 const AF_INET = 2;

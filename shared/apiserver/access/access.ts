@@ -22,7 +22,7 @@ import { prepareKeys } from './keys.ts';
 import { kubeconfigText } from './kubeconfig.ts';
 import { ensurePrivateDirectory, readPrivateFile, writePrivateFile } from './private-files.ts';
 
-export interface AccessOptions {
+interface AccessOptions {
   /** For `ca.key`, `ca.crt`, `server.key`, `server.crt`, `token` and `kubeconfig`; made with mode 0700. */
   readonly dir: string;
   readonly listen: ListenAddress;

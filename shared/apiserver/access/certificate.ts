@@ -38,7 +38,7 @@ export interface KeyAndCertificate {
   readonly cert: string;
 }
 
-export interface Validity {
+interface Validity {
   readonly now: Date;
   readonly days: number;
 }

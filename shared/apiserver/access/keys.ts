@@ -15,7 +15,7 @@ const serverDays = 365;
 const renewDays = 30;
 const dayMs = 24 * 3600 * 1000;
 
-export interface ServerKeys extends KeyAndCertificate {
+interface ServerKeys extends KeyAndCertificate {
   /** PEM of the authority, by which clients know the server. */
   readonly authority: string;
 }

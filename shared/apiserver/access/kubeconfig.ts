@@ -1,6 +1,6 @@
 /** The kubeconfig of one server. */
 
-export interface KubeconfigParts {
+interface KubeconfigParts {
   readonly url: string;
   /** PEM. */
   readonly authority: string;

@@ -15,7 +15,7 @@ import {
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, fileError, RampartError } from '../../observe/errors.ts';
 import { makeDirectories } from '../../observe/make-directories.ts';
 
 /**
@@ -122,13 +122,4 @@ function octal(mode: number): string {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-function fileError(what: string, error: unknown): RampartError {
-  const code = codeOf(error) === 'ENOSPC' ? errorCodes.FULL : errorCodes.SYSTEM;
-  return new RampartError(code, {
-    what,
-    why: error instanceof Error ? error.message : String(error),
-    cause: error,
-  });
 }

@@ -54,7 +54,7 @@ export interface ApplyContext extends WriteContext {
   readonly force?: boolean;
 }
 
-export interface ApplyResult {
+interface ApplyResult {
   /** With `managedFields`. Shares parts of both arguments: treat all of them as constant. */
   readonly object: JsonObject;
   /** Whether the object, its `managedFields` included, is another than before. */

@@ -21,7 +21,7 @@ export interface ListType {
   readonly items: ApplyType;
 }
 
-export interface ListKey {
+interface ListKey {
   readonly name: string;
   /** What counts where an item does not have the field. */
   readonly default: unknown;
@@ -93,7 +93,7 @@ const objectMeta: JsonObject = {
 };
 
 /** Finds the schema that a `$ref` names. */
-export type ResolveRef = (ref: string) => JsonObject | undefined;
+type ResolveRef = (ref: string) => JsonObject | undefined;
 
 /**
  * Makes the type of a kind's objects. Costs as much as the schema is large: do it once per schema.

@@ -17,7 +17,7 @@ interface Approval {
 }
 
 /** `k8s.io`, `kubernetes.io` and what is below them. */
-export function isProtectedGroup(group: string): boolean {
+function isProtectedGroup(group: string): boolean {
   return /(?:^|\.)(?:k8s|kubernetes)\.io$/.test(group);
 }
 

@@ -6,29 +6,30 @@
  * schema of the only version is `spec.validation.openAPIV3Schema` in messages, and that of one of several that
  * differ is `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
  */
+import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { approvalCauses } from './approval.ts';
-import { isTrue, objects, part, readCrd, text, texts } from './crd.ts';
+import { isTrue, readCrd } from './crd.ts';
 import { columnCauses, conversionCauses, nameCauses, subresourceCauses } from './crd-part-causes.ts';
 import { schemaCauses, selectableFieldCauses, sentSchema } from './crd-schema-causes.ts';
 import { nameProblems } from '../resources/object-names.ts';
 
 /** @param old the stored one that this one replaces; `undefined` for a new one. */
 export function crdCauses(object: JsonObject, old: JsonObject | undefined): readonly Cause[] {
-  const [spec, metadata] = [part(object, 'spec'), part(object, 'metadata')];
+  const [spec, metadata] = [objectAt(object, 'spec'), objectAt(object, 'metadata')];
   const causes = old === undefined ? [...nameOfCrdCauses(metadata, spec), ...specCauses(spec)] : [];
   if (old !== undefined) {
-    const oldSpec = part(old, 'spec');
+    const oldSpec = objectAt(old, 'spec');
     // What an older release has taken must not keep anyone from labelling or deleting it.
     if (!deepEqual(spec, oldSpec)) {
       causes.push(...specCauses(spec), ...changeCauses(spec, oldSpec, isTrue(readCrd(old), 'Established')));
     }
   }
   causes.push(...crdStatusCauses(object), ...storedVersionCauses(object));
-  const oldAnnotations = old === undefined ? undefined : part(part(old, 'metadata'), 'annotations');
-  causes.push(...approvalCauses(text(spec, 'group'), part(metadata, 'annotations'), oldAnnotations));
-  const preserved = old !== undefined && fieldOf(part(old, 'spec'), 'preserveUnknownFields') === true;
+  const oldAnnotations = old === undefined ? undefined : objectAt(objectAt(old, 'metadata'), 'annotations');
+  causes.push(...approvalCauses(textAt(spec, 'group'), objectAt(metadata, 'annotations'), oldAnnotations));
+  const preserved = old !== undefined && fieldOf(objectAt(old, 'spec'), 'preserveUnknownFields') === true;
   if (!preserved && fieldOf(spec, 'preserveUnknownFields') === true) {
     const why =
       'cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead';
@@ -39,22 +40,23 @@ export function crdCauses(object: JsonObject, old: JsonObject | undefined): read
 
 /** What is wrong with its status; for the status subresource as well. */
 export function crdStatusCauses(object: JsonObject): Cause[] {
-  return nameCauses(part(part(object, 'status'), 'acceptedNames'), 'status.acceptedNames');
+  return nameCauses(objectAt(objectAt(object, 'status'), 'acceptedNames'), 'status.acceptedNames');
 }
 
 function nameOfCrdCauses(metadata: JsonObject, spec: JsonObject): Cause[] {
-  const name = text(metadata, 'name');
-  if (name === '' || name === `${text(part(spec, 'names'), 'plural')}.${text(spec, 'group')}`) return [];
+  const name = textAt(metadata, 'name');
+  if (name === '' || name === `${textAt(objectAt(spec, 'names'), 'plural')}.${textAt(spec, 'group')}`)
+    return [];
   return [fieldError.invalid('metadata.name', name, 'must be spec.names.plural+"."+spec.group')];
 }
 
 function specCauses(spec: JsonObject): Cause[] {
-  const names = part(spec, 'names');
-  const versions = objects(spec, 'versions');
-  const required = ['plural', 'singular', 'kind', 'listKind'].filter((name) => text(names, name) === '');
+  const names = objectAt(spec, 'names');
+  const versions = objectsAt(spec, 'versions');
+  const required = ['plural', 'singular', 'kind', 'listKind'].filter((name) => textAt(names, name) === '');
   return [
-    ...groupCauses(text(spec, 'group')),
-    ...scopeCauses(text(spec, 'scope')),
+    ...groupCauses(textAt(spec, 'group')),
+    ...scopeCauses(textAt(spec, 'scope')),
     ...versions.flatMap((version, index) =>
       sentSchema(version) === undefined
         ? [fieldError.required(`spec.versions[${index}].schema.openAPIV3Schema`, 'schemas are required')]
@@ -85,7 +87,7 @@ function scopeCauses(scope: string): Cause[] {
 
 function versionsCauses(versions: readonly JsonObject[]): Cause[] {
   const causes: Cause[] = [];
-  const names = versions.map((version) => text(version, 'name'));
+  const names = versions.map((version) => textAt(version, 'name'));
   names.forEach((name, index) => {
     const problems = nameProblems('dns1035-label', name);
     if (problems.length > 0) {
@@ -145,7 +147,7 @@ function placed(
 function partsCauses(versions: readonly JsonObject[]): Cause[] {
   const causes: Cause[] = [];
   const hasStatus = (version: JsonObject): boolean =>
-    isObject(fieldOf(part(version, 'subresources'), 'status'));
+    isObject(fieldOf(objectAt(version, 'subresources'), 'status'));
   const anyStatus = versions.some(hasStatus);
   const schemas = placed(versions, (version) => fieldOf(version, 'schema'), 'schema', 'validation');
   for (const { version, path } of schemas) {
@@ -164,7 +166,7 @@ function partsCauses(versions: readonly JsonObject[]): Cause[] {
   }
   const columns = 'additionalPrinterColumns';
   for (const { version, path } of placed(versions, (one) => fieldOf(one, columns), columns, columns)) {
-    objects(version, columns).forEach((column, index) => {
+    objectsAt(version, columns).forEach((column, index) => {
       causes.push(...columnCauses(column, `${path}[${index}]`));
     });
   }
@@ -174,7 +176,7 @@ function partsCauses(versions: readonly JsonObject[]): Cause[] {
   ];
   for (const { version, path } of placed(versions, selectable, 'selectableFields', 'selectableFields')) {
     const schema = sentSchema(version);
-    const fields = objects(version, 'selectableFields');
+    const fields = objectsAt(version, 'selectableFields');
     if (fields.length > 0 && schema !== undefined)
       causes.push(...selectableFieldCauses(fields, schema, path));
   }
@@ -182,7 +184,7 @@ function partsCauses(versions: readonly JsonObject[]): Cause[] {
 }
 
 function changeCauses(spec: JsonObject, old: JsonObject, established: boolean): Cause[] {
-  const [names, oldNames] = [part(spec, 'names'), part(old, 'names')];
+  const [names, oldNames] = [objectAt(spec, 'names'), objectAt(old, 'names')];
   const fields: [string, unknown, unknown][] = [
     ['spec.group', fieldOf(spec, 'group'), fieldOf(old, 'group')],
     ['spec.names.plural', fieldOf(names, 'plural'), fieldOf(oldNames, 'plural')],
@@ -200,18 +202,18 @@ function changeCauses(spec: JsonObject, old: JsonObject, established: boolean): 
 
 function storedVersionCauses(object: JsonObject): Cause[] {
   const path = 'status.storedVersions';
-  const stored = texts(part(object, 'status'), 'storedVersions');
+  const stored = textsAt(objectAt(object, 'status'), 'storedVersions');
   if (stored.length === 0) return [fieldError.invalid(path, stored, 'must have at least one stored version')];
-  const versions = objects(part(object, 'spec'), 'versions');
+  const versions = objectsAt(objectAt(object, 'spec'), 'versions');
   const causes: Cause[] = [];
   for (const version of versions) {
-    const name = text(version, 'name');
+    const name = textAt(version, 'name');
     if (fieldOf(version, 'storage') === true && !stored.includes(name)) {
       causes.push(fieldError.invalid(path, stored, `must have the storage version ${name}`));
     }
   }
   stored.forEach((name, index) => {
-    if (versions.some((version) => text(version, 'name') === name)) return;
+    if (versions.some((version) => textAt(version, 'name') === name)) return;
     const why =
       `missing from spec.versions; ${name} was previously a storage version, and must remain in spec.versions until a ` +
       `storage migration ensures no data remains persisted in ${name} and removes ${name} from status.storedVersions`;

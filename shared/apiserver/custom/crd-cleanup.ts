@@ -10,7 +10,7 @@ import type { Crd } from './crd.ts';
 import { resourcesOfCrd, type SchemaModels } from './custom-resource.ts';
 import type { StoredForm } from './stored-form.ts';
 
-export interface CleanupContext {
+interface CleanupContext {
   readonly store: Store;
   readonly calls: VerbCalls;
   readonly signal: AbortSignal;

@@ -2,9 +2,10 @@
  * What is wrong with names, subresources, printer columns and the conversion of a CustomResourceDefinition.
  * Paths and wording: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`.
  */
+import { textAt, textsAt } from '../builtin/access.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
-import { readColumn, readNames, text, texts } from './crd.ts';
+import { readColumn, readNames } from './crd.ts';
 import { nameProblems } from '../resources/object-names.ts';
 
 /** @param path `spec.names`, `status.acceptedNames` */
@@ -34,15 +35,15 @@ export function subresourceCauses(subresources: unknown, path: string): Cause[] 
   const scale = isObject(subresources) ? fieldOf(subresources, 'scale') : undefined;
   if (!isObject(scale)) return [];
   return [
-    ...scalePathCauses(text(scale, 'specReplicasPath'), `${path}.scale.specReplicasPath`, ['.spec'], true),
+    ...scalePathCauses(textAt(scale, 'specReplicasPath'), `${path}.scale.specReplicasPath`, ['.spec'], true),
     ...scalePathCauses(
-      text(scale, 'statusReplicasPath'),
+      textAt(scale, 'statusReplicasPath'),
       `${path}.scale.statusReplicasPath`,
       ['.status'],
       true,
     ),
     ...scalePathCauses(
-      text(scale, 'labelSelectorPath'),
+      textAt(scale, 'labelSelectorPath'),
       `${path}.scale.labelSelectorPath`,
       ['.spec', '.status'],
       false,
@@ -91,10 +92,10 @@ export function columnCauses(column: JsonObject, path: string): Cause[] {
 export function conversionCauses(conversion: unknown, versionCount: number): Cause[] {
   if (!isObject(conversion)) return [];
   const path = 'spec.conversion';
-  const strategy = text(conversion, 'strategy');
+  const strategy = textAt(conversion, 'strategy');
   const webhook = fieldOf(conversion, 'webhook');
   const [config, reviews] = isObject(webhook)
-    ? [fieldOf(webhook, 'clientConfig'), texts(webhook, 'conversionReviewVersions')]
+    ? [fieldOf(webhook, 'clientConfig'), textsAt(webhook, 'conversionReviewVersions')]
     : [undefined, []];
   if (strategy === '') return [fieldError.required(`${path}.strategy`)];
   if (strategy === 'None') {

@@ -2,12 +2,13 @@
  * What is special about CustomResourceDefinitions (apiextensions-apiserver
  * `pkg/registry/customresourcedefinition`, `pkg/apis/apiextensions/v1/defaults.go`).
  */
+import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { statusAloneOf } from '../builtin/subresources.ts';
 import type { Strategy, Subresource } from '../resources/resource.ts';
 import { crdCauses, crdStatusCauses } from './crd-causes.ts';
 import { setCondition } from './crd-conditions.ts';
-import { cleanupFinalizer, crdGroup, objects, part, text, texts } from './crd.ts';
+import { cleanupFinalizer, crdGroup } from './crd.ts';
 
 export const crdStrategy: Strategy = {
   nameRule: 'dns-subdomain',
@@ -25,10 +26,10 @@ export const crdStrategy: Strategy = {
   },
   validate: crdCauses,
   // Deleting it means deleting its objects first, so it stays until the server has done so.
-  hasOwnFinalizers: (object) => !isSet(part(object, 'metadata'), 'deletionTimestamp'),
+  hasOwnFinalizers: (object) => !isSet(objectAt(object, 'metadata'), 'deletionTimestamp'),
   markDeleted(object) {
-    const metadata = part(object, 'metadata');
-    const finalizers = texts(metadata, 'finalizers');
+    const metadata = objectAt(object, 'metadata');
+    const finalizers = textsAt(metadata, 'finalizers');
     if (!finalizers.includes(cleanupFinalizer)) metadata['finalizers'] = [...finalizers, cleanupFinalizer];
     setCondition(object, {
       type: 'Terminating',
@@ -55,31 +56,31 @@ function setDefaults(object: JsonObject): void {
   if (!isObject(spec)) return;
   const names = fieldOf(spec, 'names');
   if (isObject(names)) {
-    const kind = text(names, 'kind');
-    if (text(names, 'singular') === '' && kind !== '') names['singular'] = kind.toLowerCase();
-    if (text(names, 'listKind') === '' && kind !== '') names['listKind'] = `${kind}List`;
+    const kind = textAt(names, 'kind');
+    if (textAt(names, 'singular') === '' && kind !== '') names['singular'] = kind.toLowerCase();
+    if (textAt(names, 'listKind') === '' && kind !== '') names['listKind'] = `${kind}List`;
   }
   const conversion = fieldOf(spec, 'conversion');
   if (!isObject(conversion)) spec['conversion'] = { strategy: 'None' };
-  else if (text(conversion, 'strategy') === 'Webhook') defaultWebhook(conversion);
+  else if (textAt(conversion, 'strategy') === 'Webhook') defaultWebhook(conversion);
   // It is not printed when it is false.
   if (fieldOf(spec, 'preserveUnknownFields') === false) delete spec['preserveUnknownFields'];
 }
 
 function defaultWebhook(conversion: JsonObject): void {
-  const config = part(part(conversion, 'webhook'), 'clientConfig');
+  const config = objectAt(objectAt(conversion, 'webhook'), 'clientConfig');
   const service = fieldOf(config, 'service');
   if (isObject(service) && !isSet(service, 'port')) service['port'] = 443;
 }
 
 /** The version that is stored from now on is among `status.storedVersions`. */
 function storeVersion(object: JsonObject): void {
-  const storage = objects(part(object, 'spec'), 'versions').find(
+  const storage = objectsAt(objectAt(object, 'spec'), 'versions').find(
     (version) => fieldOf(version, 'storage') === true,
   );
   if (storage === undefined) return;
-  const status = part(object, 'status');
-  const stored = texts(status, 'storedVersions');
-  const name = text(storage, 'name');
+  const status = objectAt(object, 'status');
+  const stored = textsAt(status, 'storedVersions');
+  const name = textAt(storage, 'name');
   if (!stored.includes(name)) object['status'] = { ...status, storedVersions: [...stored, name] };
 }

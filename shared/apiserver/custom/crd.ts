@@ -2,6 +2,8 @@
  * A CustomResourceDefinition (apiextensions.k8s.io/v1) as the server reads it: what is absent has its empty value.
  * What is read was validated when it was written.
  */
+import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
+import type { ResourceNames } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 
 /** Under which the store has them. */
@@ -9,15 +11,6 @@ export const crdStoreName = 'customresourcedefinitions.apiextensions.k8s.io';
 export const crdGroup = 'apiextensions.k8s.io';
 /** Holds a CustomResourceDefinition until its objects are gone. */
 export const cleanupFinalizer = 'customresourcecleanup.apiextensions.k8s.io';
-
-export interface CrdNames {
-  readonly plural: string;
-  readonly singular: string;
-  readonly kind: string;
-  readonly listKind: string;
-  readonly shortNames: readonly string[];
-  readonly categories: readonly string[];
-}
 
 export interface CrdColumn {
   readonly name: string;
@@ -49,7 +42,7 @@ export interface CrdVersion {
   readonly selectableFields: readonly string[];
 }
 
-export interface CrdCondition {
+interface CrdCondition {
   readonly type: string;
   readonly status: string;
   readonly reason: string;
@@ -65,30 +58,34 @@ export interface Crd {
   readonly deleting: boolean;
   readonly group: string;
   readonly namespaced: boolean;
-  readonly names: CrdNames;
+  readonly names: ResourceNames;
   readonly versions: readonly CrdVersion[];
-  readonly acceptedNames: CrdNames;
+  readonly acceptedNames: ResourceNames;
   readonly conditions: readonly CrdCondition[];
   readonly storedVersions: readonly string[];
 }
 
 /** Reads a stored CustomResourceDefinition; what it holds is shared with the object. */
 export function readCrd(object: JsonObject): Crd {
-  const [metadata, spec, status] = [part(object, 'metadata'), part(object, 'spec'), part(object, 'status')];
+  const [metadata, spec, status] = [
+    objectAt(object, 'metadata'),
+    objectAt(object, 'spec'),
+    objectAt(object, 'status'),
+  ];
   const deletion = fieldOf(metadata, 'deletionTimestamp');
   return {
-    name: text(metadata, 'name'),
-    uid: text(metadata, 'uid'),
-    annotations: part(metadata, 'annotations'),
-    finalizers: texts(metadata, 'finalizers'),
+    name: textAt(metadata, 'name'),
+    uid: textAt(metadata, 'uid'),
+    annotations: objectAt(metadata, 'annotations'),
+    finalizers: textsAt(metadata, 'finalizers'),
     deleting: deletion !== undefined && deletion !== null,
-    group: text(spec, 'group'),
-    namespaced: text(spec, 'scope') === 'Namespaced',
-    names: readNames(part(spec, 'names')),
-    versions: objects(spec, 'versions').map(readVersion),
-    acceptedNames: readNames(part(status, 'acceptedNames')),
-    conditions: objects(status, 'conditions').map(readCondition),
-    storedVersions: texts(status, 'storedVersions'),
+    group: textAt(spec, 'group'),
+    namespaced: textAt(spec, 'scope') === 'Namespaced',
+    names: readNames(objectAt(spec, 'names')),
+    versions: objectsAt(spec, 'versions').map(readVersion),
+    acceptedNames: readNames(objectAt(status, 'acceptedNames')),
+    conditions: objectsAt(status, 'conditions').map(readCondition),
+    storedVersions: textsAt(status, 'storedVersions'),
   };
 }
 
@@ -101,23 +98,23 @@ export function isTrue({ conditions }: Crd, type: string): boolean {
   return conditions.some((condition) => condition.type === type && condition.status === 'True');
 }
 
-export function readNames(names: JsonObject): CrdNames {
+export function readNames(names: JsonObject): ResourceNames {
   return {
-    plural: text(names, 'plural'),
-    singular: text(names, 'singular'),
-    kind: text(names, 'kind'),
-    listKind: text(names, 'listKind'),
-    shortNames: texts(names, 'shortNames'),
-    categories: texts(names, 'categories'),
+    plural: textAt(names, 'plural'),
+    singular: textAt(names, 'singular'),
+    kind: textAt(names, 'kind'),
+    listKind: textAt(names, 'listKind'),
+    shortNames: textsAt(names, 'shortNames'),
+    categories: textsAt(names, 'categories'),
   };
 }
 
 function readVersion(version: JsonObject): CrdVersion {
-  const subresources = part(version, 'subresources');
-  const schema = fieldOf(part(version, 'schema'), 'openAPIV3Schema');
+  const subresources = objectAt(version, 'subresources');
+  const schema = fieldOf(objectAt(version, 'schema'), 'openAPIV3Schema');
   const warning = fieldOf(version, 'deprecationWarning');
   return {
-    name: text(version, 'name'),
+    name: textAt(version, 'name'),
     served: fieldOf(version, 'served') === true,
     storage: fieldOf(version, 'storage') === true,
     deprecated: fieldOf(version, 'deprecated') === true,
@@ -125,62 +122,38 @@ function readVersion(version: JsonObject): CrdVersion {
     schema: isObject(schema) ? schema : undefined,
     hasStatus: isObject(fieldOf(subresources, 'status')),
     scale: readScale(fieldOf(subresources, 'scale')),
-    columns: objects(version, 'additionalPrinterColumns').map(readColumn),
-    selectableFields: objects(version, 'selectableFields').map((field) => text(field, 'jsonPath')),
+    columns: objectsAt(version, 'additionalPrinterColumns').map(readColumn),
+    selectableFields: objectsAt(version, 'selectableFields').map((field) => textAt(field, 'jsonPath')),
   };
 }
 
 function readScale(scale: unknown): CrdScale | undefined {
   if (!isObject(scale)) return undefined;
   return {
-    specReplicasPath: text(scale, 'specReplicasPath'),
-    statusReplicasPath: text(scale, 'statusReplicasPath'),
-    labelSelectorPath: text(scale, 'labelSelectorPath'),
+    specReplicasPath: textAt(scale, 'specReplicasPath'),
+    statusReplicasPath: textAt(scale, 'statusReplicasPath'),
+    labelSelectorPath: textAt(scale, 'labelSelectorPath'),
   };
 }
 
 export function readColumn(column: JsonObject): CrdColumn {
   const priority = fieldOf(column, 'priority');
   return {
-    name: text(column, 'name'),
-    type: text(column, 'type'),
-    format: text(column, 'format'),
-    description: text(column, 'description'),
+    name: textAt(column, 'name'),
+    type: textAt(column, 'type'),
+    format: textAt(column, 'format'),
+    description: textAt(column, 'description'),
     priority: typeof priority === 'number' ? priority : 0,
-    jsonPath: text(column, 'jsonPath'),
+    jsonPath: textAt(column, 'jsonPath'),
   };
 }
 
 function readCondition(condition: JsonObject): CrdCondition {
   return {
-    type: text(condition, 'type'),
-    status: text(condition, 'status'),
-    reason: text(condition, 'reason'),
-    message: text(condition, 'message'),
-    lastTransitionTime: text(condition, 'lastTransitionTime') || undefined,
+    type: textAt(condition, 'type'),
+    status: textAt(condition, 'status'),
+    reason: textAt(condition, 'reason'),
+    message: textAt(condition, 'message'),
+    lastTransitionTime: textAt(condition, 'lastTransitionTime') || undefined,
   };
-}
-
-/** A field that is an object; an empty one where it is not. */
-export function part(object: JsonObject, name: string): JsonObject {
-  const value = fieldOf(object, name);
-  return isObject(value) ? value : {};
-}
-
-/** A field that is a text; '' where it is not. */
-export function text(object: JsonObject, name: string): string {
-  const value = fieldOf(object, name);
-  return typeof value === 'string' ? value : '';
-}
-
-/** A field that is a list of texts. */
-export function texts(object: JsonObject, name: string): string[] {
-  const value = fieldOf(object, name);
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
-}
-
-/** A field that is a list of objects. */
-export function objects(object: JsonObject, name: string): JsonObject[] {
-  const value = fieldOf(object, name);
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }

@@ -2,19 +2,21 @@
 import { createHash } from 'node:crypto';
 
 import { applyTypeOf } from '../apply/type.ts';
+import { statusAloneOf } from '../builtin/subresources.ts';
 import {
   allVerbs,
   type OpenApiModel,
   type Resource,
   type ResourceModel,
+  type ResourceNames,
   type Strategy,
   type Subresource,
   type Verb,
 } from '../resources/resource.ts';
 import { compileSchema } from '../schema/compiled-schema.ts';
-import { fieldOf, type JsonObject } from '../schema/json.ts';
+import type { JsonObject } from '../schema/json.ts';
 import { columnsOf } from './columns.ts';
-import { type Crd, type CrdNames, type CrdScale, type CrdVersion, storageVersionOf } from './crd.ts';
+import { type Crd, type CrdVersion, storageVersionOf } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
 import { definitionName, openApiModelOf } from './open-api.ts';
 import { scaleCauses, scaleSubresource } from './scale.ts';
@@ -65,9 +67,9 @@ class LazyModel implements ResourceModel {
   }
 }
 
-export interface CustomResourceOptions {
+interface CustomResourceOptions {
   /** Default: those of the spec. While names are in conflict, those that were accepted. */
-  readonly names?: CrdNames;
+  readonly names?: ResourceNames;
   readonly models?: SchemaModels;
   /**
    * Whether the definition is being deleted, so that no new objects are taken. Asked at each request: watches go on.
@@ -117,7 +119,7 @@ export function hash(text: string): string {
 const terminatingVerbs: ReadonlySet<Verb> = new Set([...allVerbs].filter((verb) => verb !== 'create'));
 
 interface ResourceParts {
-  readonly names: CrdNames;
+  readonly names: ResourceNames;
   readonly isTerminating: () => boolean;
   readonly model: ResourceModel;
   readonly stored: StoredForm;
@@ -165,38 +167,15 @@ function resourceOf(
 
 type ResourceSubject = Pick<Resource, 'group' | 'kind' | 'plural' | 'version'>;
 
-function subresourcesOf(
-  { hasStatus, scale }: CrdVersion,
-  resource: ResourceSubject,
-): Map<string, Subresource> {
+function subresourcesOf(crdVersion: CrdVersion, resource: ResourceSubject): Map<string, Subresource> {
+  const { hasStatus, scale } = crdVersion;
+  const { group, version, kind } = resource;
   const made = new Map<string, Subresource>();
-  if (hasStatus) made.set('status', statusSubresource(resource, scale));
+  if (hasStatus) {
+    made.set('status', { ...statusAloneOf({ group, kind, validate: scaleCheck(crdVersion) }), version });
+  }
   if (scale !== undefined) made.set('scale', scaleSubresource(scale, resource));
   return made;
-}
-
-function statusSubresource(
-  { group, version, kind }: ResourceSubject,
-  scale: CrdScale | undefined,
-): Subresource {
-  return {
-    name: 'status',
-    verbs: new Set(['get', 'patch', 'update']),
-    group,
-    version,
-    kind,
-    read: (object) => object,
-    write: (object, sent) => {
-      const { status: _replaced, ...rest } = object;
-      const status = fieldOf(sent, 'status');
-      return status === undefined ? rest : { ...rest, status };
-    },
-    model: undefined,
-    openApi: undefined,
-    resetFields: (object) =>
-      Object.keys(object).filter((name) => !['apiVersion', 'kind', 'metadata', 'status'].includes(name)),
-    ...(scale === undefined ? {} : { validate: (object: JsonObject) => scaleCauses(object, scale) }),
-  };
 }
 
 function selectableFieldsOf(paths: readonly string[]): Map<string, (object: JsonObject) => string> {
@@ -214,14 +193,18 @@ function selectableFieldsOf(paths: readonly string[]): Map<string, (object: Json
 }
 
 /** apiextensions-apiserver `pkg/registry/customresource/strategy.go`, `validator.go` */
-function strategyOf({ hasStatus, scale }: CrdVersion): Strategy {
+function strategyOf(version: CrdVersion): Strategy {
   return {
     nameRule: 'dns-subdomain',
     generation: 'all',
-    resetFields: hasStatus ? ['status'] : [],
+    resetFields: version.hasStatus ? ['status'] : [],
     allowUnconditionalUpdate: false,
-    ...(scale === undefined ? {} : { validate: (object: JsonObject) => scaleCauses(object, scale) }),
+    validate: scaleCheck(version),
   };
+}
+
+function scaleCheck({ scale }: CrdVersion): Strategy['validate'] {
+  return scale && ((object) => scaleCauses(object, scale));
 }
 
 /** apiextensions-apiserver `pkg/apiserver/customresource_handler.go` */

@@ -1,10 +1,12 @@
 /** Serves what the CustomResourceDefinitions in the store say, and tells in their status what came of it. */
+import { objectAt, objectsAt } from '../builtin/access.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller-metrics.ts';
 import { done, requeueAfter, type Result, runController } from '../../kube/controller.ts';
 import { WorkQueue } from '../../kube/workqueue.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Registry } from '../resources/registry.ts';
+import type { ResourceNames } from '../resources/resource.ts';
 import { deepEqual, isObject, type JsonObject } from '../schema/json.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
@@ -12,21 +14,12 @@ import { ObjectFollower } from '../upkeep/object-follower.ts';
 import { VerbCalls, type VerbHandler } from '../upkeep/verb-calls.ts';
 import { approvalCondition } from './approval.ts';
 import { type NewCondition, withCondition } from './crd-conditions.ts';
-import {
-  cleanupFinalizer,
-  type Crd,
-  type CrdNames,
-  crdStoreName,
-  isTrue,
-  objects,
-  part,
-  readCrd,
-} from './crd.ts';
+import { cleanupFinalizer, type Crd, crdStoreName, isTrue, readCrd } from './crd.ts';
 import { deleteInstances } from './crd-cleanup.ts';
 import { nameCrd, takenNames, type TakenNames } from './naming.ts';
 import { ServedDefinitions } from './served-definitions.ts';
 
-export interface CustomResourcesOptions {
+interface CustomResourcesOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly verbs: VerbHandler;
@@ -139,7 +132,7 @@ export class CustomResources {
   #take(stored: StoredObject): Known {
     const parsed: unknown = JSON.parse(stored.text);
     const object = isObject(parsed) ? parsed : {};
-    const conditions = objects(part(object, 'status'), 'conditions');
+    const conditions = objectsAt(objectAt(object, 'status'), 'conditions');
     const known = { crd: readCrd(object), conditions, version: stored.resourceVersion };
     this.#known.set(stored.name, known);
     return known;
@@ -170,7 +163,7 @@ export class CustomResources {
   }
 
   #takenByOthers(crd: Crd): TakenNames {
-    const owners: CrdNames[] = [];
+    const owners: ResourceNames[] = [];
     for (const { crd: other } of this.#known.values()) {
       if (other.group === crd.group && other.name !== crd.name) owners.push(other.acceptedNames);
     }
@@ -198,7 +191,7 @@ export class CustomResources {
   /** Writes the status, where it is to be another one. A conflict is tried again. */
   async #tell(
     known: Known,
-    names: CrdNames,
+    names: ResourceNames,
     conditions: readonly NewCondition[],
     signal: AbortSignal,
   ): Promise<void> {
@@ -258,7 +251,7 @@ export class CustomResources {
 }
 
 /** As the status has them: without what is empty. */
-function namesJson({ plural, singular, shortNames, kind, listKind, categories }: CrdNames): JsonObject {
+function namesJson({ plural, singular, shortNames, kind, listKind, categories }: ResourceNames): JsonObject {
   return {
     plural,
     singular,

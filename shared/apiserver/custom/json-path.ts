@@ -17,7 +17,7 @@ type Step =
     };
 
 /** A parsed path. */
-export type JsonPath = readonly Step[];
+type JsonPath = readonly Step[];
 
 /** Parses a path that begins with a dot or a bracket; `undefined` for what is outside of the part above. */
 export function parseJsonPath(text: string): JsonPath | undefined {

@@ -2,9 +2,10 @@
  * Which names a CustomResourceDefinition gets: of two that want the same one in a group, who was first keeps it
  * (apiextensions-apiserver `pkg/controller/status/naming_controller.go`).
  */
+import type { ResourceNames } from '../resources/resource.ts';
 import { deepEqual } from '../schema/json.ts';
 import type { NewCondition } from './crd-conditions.ts';
-import type { Crd, CrdNames } from './crd.ts';
+import type { Crd } from './crd.ts';
 
 /** Names that are taken in a group. */
 export interface TakenNames {
@@ -14,12 +15,12 @@ export interface TakenNames {
   readonly kinds: ReadonlySet<string>;
 }
 
-export interface Naming {
-  readonly accepted: CrdNames;
+interface Naming {
+  readonly accepted: ResourceNames;
   readonly condition: NewCondition;
 }
 
-export function takenNames(owners: Iterable<CrdNames>): TakenNames {
+export function takenNames(owners: Iterable<ResourceNames>): TakenNames {
   const [resources, kinds] = [new Set<string>(), new Set<string>()];
   for (const { plural, singular, kind, listKind, shortNames } of owners) {
     for (const name of [plural, singular, ...shortNames]) resources.add(name);
@@ -54,8 +55,8 @@ export function nameCrd({ names, acceptedNames }: Crd, taken: TakenNames): Namin
 }
 
 function chooseShortNames(
-  { shortNames: wanted }: CrdNames,
-  { shortNames: had }: CrdNames,
+  { shortNames: wanted }: ResourceNames,
+  { shortNames: had }: ResourceNames,
   used: ReadonlySet<string>,
   conflicts: [string, string][],
 ): readonly string[] {

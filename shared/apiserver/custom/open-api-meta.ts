@@ -8,7 +8,7 @@ import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 
 const prefix = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 
-export interface MetaSchemas {
+interface MetaSchemas {
   /** `apiVersion` and `kind`. */
   readonly typeMeta: Readonly<JsonObject>;
   readonly objectMeta: Readonly<JsonObject>;

@@ -6,7 +6,7 @@ import type { OpenApiModel } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { metaSchemas } from './open-api-meta.ts';
 
-export interface OpenApiSubject {
+interface OpenApiSubject {
   readonly group: string;
   readonly version: string;
   readonly kind: string;

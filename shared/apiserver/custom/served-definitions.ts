@@ -1,7 +1,8 @@
 /** Which CustomResourceDefinitions are served, and in which state. */
 import type { Registry } from '../resources/registry.ts';
+import type { ResourceNames } from '../resources/resource.ts';
 import type { Store } from '../store/store.ts';
-import type { Crd, CrdNames } from './crd.ts';
+import type { Crd } from './crd.ts';
 import { formOf, hash, resourcesOfCrd, SchemaModels } from './custom-resource.ts';
 import { forgetForm, recordedSince, recordForm } from './form-records.ts';
 import { StoredForm } from './stored-form.ts';
@@ -38,7 +39,7 @@ export class ServedDefinitions {
    * Serves a definition as it is now, under these names. Nothing happens when it is served so already: what is put
    * anew into the registry ends the watches of before.
    */
-  serve(crd: Crd, names: CrdNames): void {
+  serve(crd: Crd, names: ResourceNames): void {
     const key = hash(JSON.stringify([names, crd.versions]));
     let served = this.#served.get(crd.name);
     if (served?.uid === crd.uid) {

@@ -13,7 +13,7 @@ import { cloneJson, isObject, type JsonObject } from '../schema/json.ts';
 import type { StoredObject } from '../store/object.ts';
 
 /** Compiles the schema of a version when it is needed. */
-export type SchemaSource = () => CompiledSchema;
+type SchemaSource = () => CompiledSchema;
 
 /** What is stored now. */
 export interface Form {

@@ -13,7 +13,7 @@ const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}
 const meta = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 const typeMeta = { apiVersion: text, kind: text, metadata: { allOf: [ref(`${meta}.ObjectMeta`)] } };
 
-export const builtInDefinitions: ReadonlyMap<string, JsonObject> = new Map<string, JsonObject>([
+const builtInDefinitions: ReadonlyMap<string, JsonObject> = new Map<string, JsonObject>([
   [
     `${meta}.ObjectMeta`,
     {

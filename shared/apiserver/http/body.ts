@@ -9,7 +9,7 @@ import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
 import { decodeYaml } from './yaml-body.ts';
 
-export type BodyFormat = 'json' | 'yaml' | 'protobuf';
+type BodyFormat = 'json' | 'yaml' | 'protobuf';
 
 const formats: Readonly<Record<string, BodyFormat>> = {
   'application/json': 'json',

@@ -3,7 +3,7 @@
  * stand in it, and whether there is anything that `JSON.parse` would change without a word.
  */
 
-export interface JsonOutline {
+interface JsonOutline {
   /** Fields that stand in the text; more than the parsed value has when a field stands there twice. */
   readonly fields: number;
   /** Levels of lists and objects. */

@@ -24,7 +24,7 @@ export interface ResourcePath {
   readonly isWatchPath: boolean;
 }
 
-export interface PlainPath {
+interface PlainPath {
   readonly kind: 'plain';
   /** Decoded. */
   readonly path: string;

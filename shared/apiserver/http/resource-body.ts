@@ -5,7 +5,7 @@ import type { Exchange } from './exchange.ts';
 import type { ResourceRoute } from './route.ts';
 import type { Traffic } from './traffic.ts';
 
-export interface ResourceBody {
+interface ResourceBody {
   readonly body: Body | undefined;
   readonly patchType: PatchMediaType | undefined;
 }

@@ -8,7 +8,7 @@ import type { HealthCheck } from './health.ts';
 import type { PlainRoute } from './plain.ts';
 
 /** What does the work: the verbs. */
-export interface RequestHandler {
+interface RequestHandler {
   handle(request: ResourceRequest): Promise<ResourceAnswer>;
 }
 

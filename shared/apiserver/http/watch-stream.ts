@@ -10,7 +10,7 @@ import type { Exchange } from './exchange.ts';
 import { drained, writeHead } from './send.ts';
 import type { Traffic } from './traffic.ts';
 
-export interface WatchStreamParts {
+interface WatchStreamParts {
   readonly renderer: Renderer;
   readonly format: Format;
   readonly traffic: Traffic;

@@ -2,6 +2,7 @@
  * The OpenAPI 2.0 document in protocol buffers, which is the only form that kubectl asks for. Field numbers are those of
  * gnostic `openapiv2/OpenAPIv2.proto`.
  */
+import { objectAt, objectsAt, textsAt } from '../builtin/access.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { MessageWriter } from '../../protobuf/writer.ts';
 
@@ -9,7 +10,7 @@ import { MessageWriter } from '../../protobuf/writer.ts';
 export function gnosticDocument(document: JsonObject): Buffer {
   const writer = new MessageWriter();
   const gnostic = new Gnostic(writer);
-  const info = objectOf(document['info']);
+  const info = objectAt(document['info']);
   writer.text(1, textOf(document['swagger']));
   writer.message(2, () => {
     writer.text(1, textOf(info['title']));
@@ -42,17 +43,17 @@ class Gnostic {
       const operation = item[name];
       if (isObject(operation)) writer.message(field, () => this.#operation(operation));
     }
-    writer.messages(9, objectsOf(item['parameters']), (parameter) => this.#parameterItem(parameter));
+    writer.messages(9, objectsAt(item['parameters']), (parameter) => this.#parameterItem(parameter));
   }
 
   #operation(operation: JsonObject): void {
     const writer = this.#writer;
-    writer.texts(1, textsOf(operation['tags']));
+    writer.texts(1, textsAt(operation['tags']));
     writer.text(3, textOf(operation['description']));
     writer.text(5, textOf(operation['operationId']));
-    writer.texts(6, textsOf(operation['produces']));
-    writer.texts(7, textsOf(operation['consumes']));
-    writer.messages(8, objectsOf(operation['parameters']), (parameter) => this.#parameterItem(parameter));
+    writer.texts(6, textsAt(operation['produces']));
+    writer.texts(7, textsAt(operation['consumes']));
+    writer.messages(8, objectsAt(operation['parameters']), (parameter) => this.#parameterItem(parameter));
     writer.message(9, () =>
       this.named(1, operation['responses'], (response) => writer.message(1, () => this.#response(response))),
     );
@@ -62,7 +63,7 @@ class Gnostic {
   #response(response: JsonObject): void {
     const writer = this.#writer;
     writer.text(1, textOf(response['description']));
-    writer.message(2, () => writer.message(1, () => this.schema(objectOf(response['schema']))));
+    writer.message(2, () => writer.message(1, () => this.schema(objectAt(response['schema']))));
   }
 
   /** A ParametersItem: a Parameter, and in it one of the two kinds of them. */
@@ -80,7 +81,7 @@ class Gnostic {
     writer.text(2, textOf(parameter['name']));
     writer.text(3, textOf(parameter['in']));
     writer.flag(4, parameter['required'] === true);
-    writer.message(5, () => this.schema(objectOf(parameter['schema'])));
+    writer.message(5, () => this.schema(objectAt(parameter['schema'])));
   }
 
   #nonBodyParameter(parameter: JsonObject): void {
@@ -114,7 +115,7 @@ class Gnostic {
     writer.flag(16, schema['uniqueItems'] === true);
     writer.whole(17, numberOf(schema['maxProperties']));
     writer.whole(18, numberOf(schema['minProperties']));
-    writer.texts(19, textsOf(schema['required']));
+    writer.texts(19, textsAt(schema['required']));
     if (Array.isArray(values)) writer.messages(20, values as readonly unknown[], (value) => this.#any(value));
     if (additionalProperties === true) writer.message(21, () => writer.flag(2, true));
     else if (isObject(additionalProperties)) {
@@ -131,7 +132,7 @@ class Gnostic {
   /** The fields of an object: messages of a name and a value. */
   named(field: number, value: unknown, write: (value: JsonObject) => void): void {
     const writer = this.#writer;
-    writer.messages(field, Object.entries(objectOf(value)), ([name, inner]) => {
+    writer.messages(field, Object.entries(objectAt(value)), ([name, inner]) => {
       writer.text(1, name);
       if (isObject(inner)) writer.message(2, () => write(inner));
     });
@@ -154,20 +155,8 @@ class Gnostic {
   }
 }
 
-function objectOf(value: unknown): JsonObject {
-  return isObject(value) ? value : {};
-}
-
-function objectsOf(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
-}
-
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
-}
-
-function textsOf(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
 function numberOf(value: unknown): number | undefined {

@@ -4,6 +4,7 @@
  * and whether it takes strategic merge patches (kubectl `pkg/cmd/apply/patcher.go`).
  */
 import { apiVersionOf, type OpenApiModel, type Resource, type Subresource } from '../resources/resource.ts';
+import type { JsonObject } from '../schema/json.ts';
 import { itemParameters, parametersOf, type Action, type Parameter } from './parameters.ts';
 
 export interface GroupVersionKind {
@@ -50,8 +51,33 @@ export function listName({ openApi: { name }, kind, listKind }: Resource): strin
   return name.endsWith(`.${kind}`) ? `${name.slice(0, -kind.length)}${listKind}` : `${name}List`;
 }
 
+/** `paths` of a document, in the words of its version. */
+export function pathsOf(
+  resources: readonly Resource[],
+  parameterOf: (parameter: Parameter) => JsonObject,
+  operationOf: (operation: Operation) => JsonObject,
+): Record<string, JsonObject> {
+  const paths: Record<string, JsonObject> = {};
+  for (const operation of resources.flatMap(operationsOf)) {
+    const parameters = operation.pathParameters.map(parameterOf);
+    const item = (paths[operation.path] ??= parameters.length === 0 ? {} : { parameters });
+    item[operation.method] = operationOf(operation);
+  }
+  return paths;
+}
+
+/** Media types of the answer. */
+export function answerTypes({ isText, streams }: Operation): readonly string[] {
+  return [
+    ...(isText ? ['text/plain'] : []),
+    'application/json',
+    'application/yaml',
+    ...(streams ? ['application/json;stream=watch'] : []),
+  ];
+}
+
 /** All operations on a kind. */
-export function operationsOf(resource: Resource): readonly Operation[] {
+function operationsOf(resource: Resource): readonly Operation[] {
   const operations: Operation[] = [];
   const { group, version, kind, plural, namespaced, verbs, openApi } = resource;
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;

@@ -4,7 +4,7 @@
  */
 import type { Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
-import { type Operation, operationsOf } from './operations.ts';
+import { answerTypes, type Operation, pathsOf } from './operations.ts';
 import type { Parameter } from './parameters.ts';
 import { type Definitions, refPrefix, schemasOf } from './schemas.ts';
 
@@ -12,31 +12,20 @@ const definitionPrefix = '#/definitions/';
 
 /** The document about some kinds. `release` as in `openApiV3`. */
 export function openApiV2(resources: readonly Resource[], shared: Definitions, release: string): JsonObject {
-  const paths: Record<string, JsonObject> = {};
-  for (const operation of resources.flatMap(operationsOf)) {
-    const parameters = operation.pathParameters.map(parameterOf);
-    paths[operation.path] ??= parameters.length === 0 ? {} : { parameters };
-    const item = paths[operation.path];
-    if (item !== undefined) item[operation.method] = operationOf(operation);
-  }
+  const paths = pathsOf(resources, parameterOf, operationOf);
   const definitions: JsonObject = {};
   for (const [name, schema] of schemasOf(resources, shared)) definitions[name] = schemaOf(schema);
   return { swagger: '2.0', info: { title: 'Kubernetes', version: release }, paths, definitions };
 }
 
 function operationOf(operation: Operation): JsonObject {
-  const { about, tag, id, parameters, body, answer, codes, action, kind, streams, isText } = operation;
+  const { about, tag, id, parameters, body, answer, codes, action, kind, isText } = operation;
   const schema = isText ? { type: 'string' } : { $ref: definitionPrefix + answer };
   const response = { description: 'OK', schema };
   return {
     description: about,
     consumes: body?.mediaTypes ?? ['*/*'],
-    produces: [
-      ...(isText ? ['text/plain'] : []),
-      'application/json',
-      'application/yaml',
-      ...(streams ? ['application/json;stream=watch'] : []),
-    ],
+    produces: answerTypes(operation),
     tags: [tag],
     operationId: id,
     parameters: [

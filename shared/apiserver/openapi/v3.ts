@@ -1,35 +1,23 @@
 /** OpenAPI 3.0 documents, one for each version of a group. */
 import type { Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
-import { type Operation, operationsOf } from './operations.ts';
+import { answerTypes, type Operation, pathsOf } from './operations.ts';
 import type { Parameter } from './parameters.ts';
 import { type Definitions, refPrefix, schemasOf } from './schemas.ts';
 
 /** The document about the kinds of one version of a group. `release` is the version of the whole API: `v1.35.0`. */
 export function openApiV3(resources: readonly Resource[], shared: Definitions, release: string): JsonObject {
-  const paths: Record<string, JsonObject> = {};
-  for (const operation of resources.flatMap(operationsOf)) {
-    const parameters = operation.pathParameters.map(parameterOf);
-    paths[operation.path] ??= parameters.length === 0 ? {} : { parameters };
-    const item = paths[operation.path];
-    if (item !== undefined) item[operation.method] = operationOf(operation);
-  }
   return {
     openapi: '3.0.0',
     info: { title: 'Kubernetes', version: release },
-    paths,
+    paths: pathsOf(resources, parameterOf, operationOf),
     components: { schemas: Object.fromEntries(schemasOf(resources, shared)) },
   };
 }
 
 function operationOf(operation: Operation): JsonObject {
-  const { about, tag, id, parameters, body, answer, codes, action, kind, streams, isText } = operation;
-  const mediaTypes = [
-    ...(isText ? ['text/plain'] : []),
-    'application/json',
-    'application/yaml',
-    ...(streams ? ['application/json;stream=watch'] : []),
-  ];
+  const { about, tag, id, parameters, body, answer, codes, action, kind, isText } = operation;
+  const mediaTypes = answerTypes(operation);
   const content = isText ? textOf(mediaTypes) : contentOf(mediaTypes, answer);
   const response = { description: 'OK', content };
   return {

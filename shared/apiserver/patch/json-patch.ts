@@ -14,7 +14,7 @@ import { extentOf, maxNesting } from './bounds.ts';
 import { Refusal } from './refusal.ts';
 
 /** The API server's limit (k8s.io/apiserver pkg/endpoints/handlers/patch.go). */
-export const maxJsonPatchOperations = 10_000;
+const maxJsonPatchOperations = 10_000;
 
 /** What all copies of one patch may add (k8s.io/apiserver `JSONPatchMaxCopyBytes`). */
 const maxCopyUnits = 3 * 1024 * 1024;

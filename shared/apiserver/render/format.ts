@@ -6,7 +6,7 @@ import { matches, type MediaRange, parseAccept } from './accept.ts';
 export type AnswerKind = 'item' | 'list' | 'watch';
 
 /** How much of an object is in a row of a Table (meta/v1 IncludeObjectPolicy). */
-export type IncludeObject = 'None' | 'Metadata' | 'Object';
+type IncludeObject = 'None' | 'Metadata' | 'Object';
 
 /** There is one instance of each, so that formats can be compared and be keys. */
 export interface Format {

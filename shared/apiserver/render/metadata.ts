@@ -16,8 +16,8 @@ export function partialMetadata(metadata: string, { metaVersion }: Pick<Format, 
 export function listMetadata(list: ItemList): string {
   return JSON.stringify({
     resourceVersion: String(list.version),
-    ...(list.continue === undefined ? {} : { continue: list.continue }),
-    ...(list.remaining === undefined ? {} : { remainingItemCount: list.remaining }),
+    continue: list.continue,
+    remainingItemCount: list.remaining,
   });
 }
 

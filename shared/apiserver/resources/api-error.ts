@@ -39,7 +39,7 @@ export interface Subject {
   readonly kind: string;
 }
 
-export interface ApiErrorParts {
+interface ApiErrorParts {
   readonly code: number;
   readonly reason: string;
   readonly message: string;

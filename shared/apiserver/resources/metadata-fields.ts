@@ -15,20 +15,20 @@ export interface OwnerReference {
 
 /** `metadata` with fields of the right types only, and without those that say nothing (`''`, `{}`, `[]`). */
 export interface Metadata {
-  name?: string;
-  generateName?: string;
-  namespace?: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  creationTimestamp?: string;
-  deletionTimestamp?: string;
-  deletionGracePeriodSeconds?: number;
-  labels?: Readonly<Record<string, string>>;
-  annotations?: Readonly<Record<string, string>>;
-  ownerReferences?: readonly OwnerReference[];
-  finalizers?: readonly string[];
-  managedFields?: readonly JsonObject[];
+  name?: string | undefined;
+  generateName?: string | undefined;
+  namespace?: string | undefined;
+  uid?: string | undefined;
+  resourceVersion?: string | undefined;
+  generation?: number | undefined;
+  creationTimestamp?: string | undefined;
+  deletionTimestamp?: string | undefined;
+  deletionGracePeriodSeconds?: number | undefined;
+  labels?: Readonly<Record<string, string>> | undefined;
+  annotations?: Readonly<Record<string, string>> | undefined;
+  ownerReferences?: readonly OwnerReference[] | undefined;
+  finalizers?: readonly string[] | undefined;
+  managedFields?: readonly JsonObject[] | undefined;
 }
 
 /** A field of another type than it has to be; the message is that of Go's decoder. */
@@ -42,7 +42,7 @@ export class MetadataTypeError extends TypeError {
   }
 }
 
-export interface ReadMetadata {
+interface ReadMetadata {
   readonly metadata: Metadata;
   /** Paths of fields that there are not, `metadata.foo`; they are left out. */
   readonly unknown: readonly string[];

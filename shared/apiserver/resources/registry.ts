@@ -3,7 +3,7 @@ import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 
 /** All versions of one kind, which may be of several groups: events are shown by two. */
-export interface ResourceSet {
+interface ResourceSet {
   /** In the order of preference. */
   readonly versions: readonly Resource[];
   readonly storeName: string;

@@ -9,6 +9,8 @@ import type { Cause } from '../schema/field-error.ts';
 import type { JsonObject } from '../schema/json.ts';
 import type { StoredObject } from '../store/object.ts';
 
+export { apiVersionOf } from '../../kube/object.ts';
+
 export type Verb = 'create' | 'delete' | 'deletecollection' | 'get' | 'list' | 'patch' | 'update' | 'watch';
 
 export const allVerbs: ReadonlySet<Verb> = new Set<Verb>([
@@ -177,21 +179,10 @@ export interface Subresource {
 }
 
 /** A query parameter of a text. */
-export interface TextParameter {
+interface TextParameter {
   readonly name: string;
   readonly type: 'boolean' | 'integer' | 'string';
   readonly about: string;
-}
-
-/** `v1`, `apps/v1`. */
-export function apiVersionOf({
-  group,
-  version,
-}: {
-  readonly group: string;
-  readonly version: string;
-}): string {
-  return group === '' ? version : `${group}/${version}`;
 }
 
 /** `pods`, `deployments.apps`. */

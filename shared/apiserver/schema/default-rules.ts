@@ -5,11 +5,10 @@
 import { checkEmbedded } from './embedded.ts';
 import { fieldError, Problems, type Cause } from './field-error.ts';
 import { cloneJson } from './json.ts';
+import { metaFields } from './json-schema.ts';
 import type { SchemaNode } from './node.ts';
 import { pruneObject } from './prune.ts';
 import { Validation } from './validate.ts';
-
-const metaFields: ReadonlySet<string> = new Set(['metadata', 'kind', 'apiVersion']);
 
 /** The causes of all defaults of a schema. Those below `additionalProperties` are not looked at, as in Kubernetes. */
 export function defaultCauses(node: SchemaNode, path: string): Cause[] {

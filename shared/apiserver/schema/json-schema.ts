@@ -5,6 +5,9 @@
 import { fieldError, type Cause } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from './json.ts';
 
+/** What every resource has, whatever its schema says. */
+export const metaFields: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
+
 /** An entry of `x-kubernetes-validations`. */
 export interface ValidationRule {
   readonly rule: string;

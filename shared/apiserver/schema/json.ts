@@ -1,9 +1,9 @@
 /** JSON values as the schema code handles them: types by their JSON name, equality, copies. */
-import { isObject, type JsonObject } from '../../cel/json.ts';
+import { isObject, type JsonObject } from '../../json/json.ts';
 import { setField } from '../../json/set-field.ts';
 
 export { setField };
-export { deepEqual, fieldOf, isObject, type JsonObject } from '../../cel/json.ts';
+export { deepEqual, fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 
 /** The name of a value's type in error messages (kube-openapi `pkg/validation/validate/type.go`). */
 export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';

@@ -6,7 +6,7 @@ import { goNumber } from '../../cel/go-text.ts';
 import type { SchemaNode } from './node.ts';
 
 /** Where the failures of a number go. */
-export interface NumberProblems {
+interface NumberProblems {
   readonly path: string;
   invalid(value: unknown, words: string): void;
 }

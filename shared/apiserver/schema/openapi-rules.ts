@@ -4,7 +4,7 @@
  */
 import { checkFieldPath } from './rules/field-path.ts';
 import { fieldError, type Cause } from './field-error.ts';
-import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
+import { additionalOf, itemsOf, type JsonSchema, metaFields, type ValidationRule } from './json-schema.ts';
 
 interface Surroundings {
   readonly root: boolean;
@@ -25,7 +25,6 @@ export function openApiCauses(schema: JsonSchema, path: string): Cause[] {
 }
 
 const types = ['array', 'boolean', 'integer', 'number', 'object', 'string'];
-const metaFields: ReadonlySet<string> = new Set(['metadata', 'kind', 'apiVersion']);
 
 const notSupported: readonly (readonly [keyof JsonSchema, (schema: JsonSchema) => boolean])[] = [
   ['id', (schema) => Boolean(schema.id)],

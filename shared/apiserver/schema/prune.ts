@@ -3,10 +3,8 @@
  * (apiextensions-apiserver `pkg/apiserver/schema/pruning/algorithm.go`).
  */
 import { isObject, type JsonObject } from './json.ts';
+import { metaFields } from './json-schema.ts';
 import type { SchemaNode } from './node.ts';
-
-/** Fields of every resource, which its schema need not name. */
-const metaFields: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
 
 /** Where the walk is, as `spec.items[3].name`, and which unknown fields it met. */
 class Trail {

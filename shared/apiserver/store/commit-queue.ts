@@ -18,7 +18,7 @@ interface Entry {
   readonly reject: (error: unknown) => void;
 }
 
-export interface CommitQueueOptions {
+interface CommitQueueOptions {
   readonly writer: BatchWriter;
   /** Text that may wait, in UTF-16 units; more is refused. */
   readonly maxWaitingSize: number;

@@ -2,7 +2,7 @@
 import type { BatchWriter } from './batch-writer.ts';
 import type { History } from './history.ts';
 
-export interface CompactionOptions {
+interface CompactionOptions {
   readonly history: History;
   readonly writer: BatchWriter;
   /** Changes kept at least; up to a tenth more stay until the next compaction. */

@@ -7,7 +7,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { MalformedTokenError } from './errors.ts';
 
 /** What a token says. */
-export interface Continuation {
+interface Continuation {
   readonly resource: string;
   /** The namespace the list is limited to; `undefined` for all. */
   readonly namespace: string | undefined;

@@ -13,12 +13,12 @@ export interface ChangeFilter {
 }
 
 /** Changes, and up to which version there are no others of the filter. */
-export interface ChangePage {
+interface ChangePage {
   readonly changes: readonly Change[];
   readonly upTo: bigint;
 }
 
-export interface RecentLimits {
+interface RecentLimits {
   /** Changes held in memory. */
   readonly count: number;
   /** Their texts, in UTF-16 units; a change counts with what it replaced. */

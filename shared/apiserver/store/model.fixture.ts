@@ -15,7 +15,7 @@ export interface ModelChange {
 }
 
 /** The order of lists: bytes of the UTF-8 of `namespace/name`. */
-export function inListOrder(a: ObjectKey, b: ObjectKey): number {
+function inListOrder(a: ObjectKey, b: ObjectKey): number {
   return Buffer.compare(bytesOf(a), bytesOf(b));
 }
 

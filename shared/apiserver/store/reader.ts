@@ -10,7 +10,7 @@ import { columns, ListStatements, type Row, rowStatement } from './list-statemen
 import type { ObjectKey, Revision, StoredObject } from './object.ts';
 
 /** A part of a list. */
-export interface Page {
+interface Page {
   readonly items: readonly StoredObject[];
   /** The version the items are of. */
   readonly version: bigint;
@@ -19,7 +19,7 @@ export interface Page {
 }
 
 /** A part of a list, when nobody asks how many are left. */
-export interface Portion {
+interface Portion {
   readonly items: readonly StoredObject[];
   /** The version the items are of. */
   readonly version: bigint;
@@ -28,7 +28,7 @@ export interface Portion {
 }
 
 /** The texts of a part of a list. */
-export interface TextPage {
+interface TextPage {
   /** JSON in UTF-8, a comma before each; `undefined` where there is no object. */
   readonly bytes: Uint8Array | undefined;
   readonly count: number;

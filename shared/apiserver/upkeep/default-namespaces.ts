@@ -3,12 +3,7 @@ import type { Registry } from '../resources/registry.ts';
 import type { Store } from '../store/store.ts';
 import { hasCode, type VerbCalls } from './verb-calls.ts';
 
-export const defaultNamespaces: readonly string[] = [
-  'default',
-  'kube-node-lease',
-  'kube-public',
-  'kube-system',
-];
+const defaultNamespaces: readonly string[] = ['default', 'kube-node-lease', 'kube-public', 'kube-system'];
 
 /** Creates those that are missing. */
 export async function createDefaultNamespaces(

@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
 import type { ObjectListener } from './object-follower.ts';
 import { hasCode, type VerbCalls } from './verb-calls.ts';
 
-export interface EventExpiryOptions {
+interface EventExpiryOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly calls: VerbCalls;
@@ -19,7 +19,7 @@ export interface EventExpiryOptions {
 }
 
 /** Under which the store has events, of the one group or the other. */
-export const eventStoreNames: ReadonlySet<string> = new Set(['events', 'events.events.k8s.io']);
+const eventStoreNames: ReadonlySet<string> = new Set(['events', 'events.events.k8s.io']);
 
 /** Events are gathered by the time at which they may be due: half a minute for an hour. */
 const slotsPerTtl = 120;

@@ -25,7 +25,7 @@ import {
 import { hasCode, type VerbCalls } from './verb-calls.ts';
 import type { ObjectListener } from './object-follower.ts';
 
-export interface GarbageCollectorOptions {
+interface GarbageCollectorOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly calls: VerbCalls;

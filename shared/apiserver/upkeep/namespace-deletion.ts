@@ -20,7 +20,7 @@ import { hasCode, type VerbCalls } from './verb-calls.ts';
 const storeName = 'namespaces';
 const finalizer = 'kubernetes';
 
-export interface NamespaceDeletionOptions {
+interface NamespaceDeletionOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly calls: VerbCalls;

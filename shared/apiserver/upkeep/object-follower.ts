@@ -19,7 +19,7 @@ export interface ObjectListener {
   listEnds?(storeName: string): void;
 }
 
-export interface ObjectFollowerOptions {
+interface ObjectFollowerOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly listener: ObjectListener;

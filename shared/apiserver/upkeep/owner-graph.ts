@@ -18,7 +18,7 @@ export interface Owner {
 }
 
 /** What of an object counts here. */
-export interface Ownership {
+interface Ownership {
   readonly owners: readonly Owner[];
   readonly deleting: boolean;
   readonly finalizers: readonly string[];
@@ -71,7 +71,7 @@ function ownerOf(reference: JsonObject): Owner {
 }
 
 /** What a change means for others. */
-export interface Transition {
+interface Transition {
   readonly node: Node | undefined;
   /** Owners that it no longer blocks, or no longer has. */
   readonly released: readonly string[];

@@ -16,7 +16,7 @@ import { NamespaceDeletion } from './namespace-deletion.ts';
 import { ObjectFollower } from './object-follower.ts';
 import { VerbCalls, type VerbHandler } from './verb-calls.ts';
 
-export interface UpkeepOptions {
+interface UpkeepOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly verbs: VerbHandler;

@@ -87,16 +87,13 @@ export class VerbCalls {
 
   async delete(resource: Resource, place: Place, options: DeleteOptions, signal: AbortSignal): Promise<void> {
     const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
-    const preconditions = {
-      ...(uid === undefined ? {} : { uid }),
-      ...(resourceVersion === undefined ? {} : { resourceVersion: String(resourceVersion) }),
-    };
+    const preconditions = { uid, resourceVersion: resourceVersion?.toString() };
     const body = {
       kind: 'DeleteOptions',
       apiVersion: 'v1',
       preconditions,
-      ...policyOf(propagationPolicy),
-      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+      propagationPolicy,
+      gracePeriodSeconds,
     };
     await this.#handle(resource, { verb: 'delete', ...place, body }, signal);
   }
@@ -108,7 +105,7 @@ export class VerbCalls {
     propagationPolicy: DeleteOptions['propagationPolicy'],
     signal: AbortSignal,
   ): Promise<void> {
-    const body = { kind: 'DeleteOptions', apiVersion: 'v1', ...policyOf(propagationPolicy) };
+    const body = { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy };
     await this.#handle(resource, { verb: 'deletecollection', namespace, name: '', body }, signal);
   }
 
@@ -140,10 +137,6 @@ export class VerbCalls {
       signal,
     });
   }
-}
-
-function policyOf(policy: DeleteOptions['propagationPolicy']): JsonObject {
-  return policy === undefined ? {} : { propagationPolicy: policy };
 }
 
 /** Whether an error of the verbs has this code: 404, 409. */

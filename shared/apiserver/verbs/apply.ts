@@ -3,6 +3,7 @@ import { serverSideApply, type ApplyContext } from '../apply/field-manager.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import { readMetadata, type Metadata } from '../resources/metadata-fields.ts';
+import { apiVersionOf } from '../resources/resource.ts';
 import { cloneJson, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { factsOf, type VerbContext } from './context.ts';
 import { createObject } from './create.ts';
@@ -46,22 +47,17 @@ function applied(
     applyContext(context, request, options, whole),
   );
   const sent = known(request, options, result.object);
-  const { resourceVersion, uid } = preconditions;
-  const metadata = {
-    ...sent.metadata,
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
-    ...(uid === undefined ? {} : { uid }),
-  };
-  return { object: sent.object, metadata };
+  return { object: sent.object, metadata: { ...sent.metadata, ...preconditions } };
 }
 
 function created(
   context: VerbContext,
   request: ResourceRequest,
   options: WriteOptions,
-  { uid, resourceVersion }: Metadata,
+  preconditions: Metadata,
 ): Promise<Item> {
   const { resource, name, body } = request;
+  const { uid } = preconditions;
   if (uid !== undefined) {
     throw apiErrors.conflict(
       resource,
@@ -82,7 +78,7 @@ function created(
     options,
     {
       object: sent.object,
-      metadata: { ...sent.metadata, ...(resourceVersion === undefined ? {} : { resourceVersion }) },
+      metadata: { ...sent.metadata, ...preconditions },
     },
     true,
   );
@@ -100,20 +96,10 @@ function applyContext(
   if (subresource === undefined) return { ...base, apiVersion, resetFields: resetPaths };
   return {
     ...base,
-    apiVersion: subresource.model === undefined ? apiVersion : subresourceVersion(subresource),
+    apiVersion: subresource.model === undefined ? apiVersion : apiVersionOf(subresource),
     subresource: subresource.name,
     resetFields: subresource.model === undefined && live !== undefined ? resetPathsOf(subresource, live) : [],
   };
-}
-
-function subresourceVersion({
-  group,
-  version,
-}: {
-  readonly group: string;
-  readonly version: string;
-}): string {
-  return group === '' ? version : `${group}/${version}`;
 }
 
 /** The outcome with defaults. What the type does not know was refused before. */

@@ -35,7 +35,7 @@ let lastSecond = Number.NaN;
 let lastText = '';
 
 /** What is derived from a kind again and again. */
-export interface KindFacts {
+interface KindFacts {
   readonly apiVersion: string;
   /** The fields that only a subresource writes, as paths. */
   readonly resetPaths: readonly (readonly string[])[];

@@ -101,20 +101,18 @@ export async function createObject(
 /** What stands in the metadata of a new object: what was sent but for what only the server sets. */
 function newMetadata(context: VerbContext, request: ResourceRequest, sent: Metadata): Metadata {
   const { labels, annotations, finalizers, managedFields, generateName } = sent;
-  const name = sent.name ?? (generateName === undefined ? undefined : generatedName(generateName));
-  const namespace = namespaceOf(request, sent.namespace);
   return orderedMetadata({
-    ...(labels === undefined ? {} : { labels }),
-    ...(name === undefined ? {} : { name }),
-    ...(generateName === undefined ? {} : { generateName }),
-    ...(namespace === undefined ? {} : { namespace }),
+    labels,
+    name: sent.name ?? (generateName === undefined ? undefined : generatedName(generateName)),
+    generateName,
+    namespace: namespaceOf(request, sent.namespace),
     uid: crypto.randomUUID(),
-    ...(request.resource.strategy.generation === 'all' ? { generation: 1 } : {}),
+    generation: request.resource.strategy.generation === 'all' ? 1 : undefined,
     creationTimestamp: nowText(context),
-    ...(annotations === undefined ? {} : { annotations }),
-    ...ownersOf(sent, request.warnings),
-    ...(finalizers === undefined ? {} : { finalizers }),
-    ...(managedFields === undefined ? {} : { managedFields }),
+    annotations,
+    ownerReferences: ownersOf(sent, request.warnings),
+    finalizers,
+    managedFields,
   });
 }
 

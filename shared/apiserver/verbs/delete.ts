@@ -19,7 +19,7 @@ import type { ResourceAnswer, ResourceRequest } from './request.ts';
 const maxRounds = 50;
 
 /** What a deletion came to. */
-export type Deletion =
+type Deletion =
   /** It is gone, or still to end: the object as it was last. */
   { readonly isGone: boolean; readonly item: Item };
 
@@ -35,7 +35,7 @@ export async function deleteOne(context: VerbContext, request: ResourceRequest):
       name,
       ...(group === '' ? {} : { group }),
       kind: plural,
-      ...(uid === undefined ? {} : { uid }),
+      uid,
     };
     const body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };
     return { kind: 'status', code: 200, body };

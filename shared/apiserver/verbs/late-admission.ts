@@ -4,7 +4,7 @@ import { apiErrors } from '../resources/api-error.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { type Admission, type AdmissionRequest, admitAll, askAll, type Changed } from './admission.ts';
 
-export interface LateAdmissionOptions {
+interface LateAdmissionOptions {
   /** Writes that never wait: what the part itself needs to start, above all. */
   readonly passes: (request: AdmissionRequest) => boolean;
   /** How long a write waits for an admission that is awaited, before it is refused with 503. Default: 20 s. */

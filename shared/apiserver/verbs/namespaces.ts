@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
 import type { Admission, AdmissionRequest } from './admission.ts';
 
 /** Under which the store has the namespaces. */
-export const namespacesName = 'namespaces';
+const namespacesName = 'namespaces';
 
 const immortal: ReadonlySet<string> = new Set(['default', 'kube-public', 'kube-system']);
 

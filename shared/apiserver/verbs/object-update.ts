@@ -29,7 +29,7 @@ import type { SentObject } from './sent-object.ts';
 /** Each round waits for a write that another one has won; beyond so many, the client is told. */
 const maxRounds = 50;
 
-export interface ObjectChange {
+interface ObjectChange {
   /**
    * What the object, or the subresource, is to be; `undefined` to leave it. Called once a round. What it gives may
    * share parts with the current object, see `baseObject`.
@@ -41,7 +41,7 @@ export interface ObjectChange {
   readonly isTracked: boolean;
 }
 
-export interface Updated {
+interface Updated {
   readonly item: Item;
   readonly isCreated: boolean;
 }
@@ -145,20 +145,16 @@ function merged(
 
 /** Metadata as it was sent, with what the server alone sets. */
 function mergedMetadata(request: ResourceRequest, old: Metadata, meta: Metadata): Metadata {
-  const namespace = namespaceOf(request, meta.namespace);
-  const deletionTimestamp = old.deletionTimestamp ?? meta.deletionTimestamp;
-  const deletionGracePeriodSeconds = meta.deletionGracePeriodSeconds ?? old.deletionGracePeriodSeconds;
-  const { generation, creationTimestamp = meta.creationTimestamp } = old;
-  const { resourceVersion: _checked, namespace: _sent, generation: _counted, ...rest } = meta;
   return orderedMetadata({
-    ...rest,
-    ...ownersOf(meta, request.warnings),
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(meta.uid === undefined && old.uid !== undefined ? { uid: old.uid } : {}),
-    ...(generation === undefined ? {} : { generation }),
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-    ...(deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds }),
+    ...meta,
+    resourceVersion: undefined,
+    ownerReferences: ownersOf(meta, request.warnings),
+    namespace: namespaceOf(request, meta.namespace),
+    uid: meta.uid ?? old.uid,
+    generation: old.generation,
+    creationTimestamp: old.creationTimestamp ?? meta.creationTimestamp,
+    deletionTimestamp: old.deletionTimestamp ?? meta.deletionTimestamp,
+    deletionGracePeriodSeconds: meta.deletionGracePeriodSeconds ?? old.deletionGracePeriodSeconds,
   });
 }
 

@@ -112,18 +112,15 @@ export function refuseInvalid(resource: Resource, name: string, causes: readonly
 }
 
 /** The owners, each once; with a warning where that changes something. */
-export function ownersOf(
-  { ownerReferences }: Metadata,
-  warnings: string[],
-): Pick<Metadata, 'ownerReferences'> {
-  if (ownerReferences === undefined) return {};
+export function ownersOf({ ownerReferences }: Metadata, warnings: string[]): Metadata['ownerReferences'] {
+  if (ownerReferences === undefined) return undefined;
   const { owners, uids } = withoutRepeatedOwners(ownerReferences);
   if (uids.length > 0) {
     warnings.push(
       `.metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: [${uids.join(' ')}]`,
     );
   }
-  return { ownerReferences: owners };
+  return owners;
 }
 
 export function admissionRequest(

@@ -35,7 +35,7 @@ export interface SentObject {
 }
 
 /** What is done with fields that are not known, stand there twice, or are of another type. */
-export interface FieldReport {
+interface FieldReport {
   readonly mode: FieldValidation;
   readonly duplicates: readonly string[];
   readonly warnings: string[];

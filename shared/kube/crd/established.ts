@@ -18,7 +18,7 @@ export const customResourceDefinitions: ResourceType<KubeKind<V1CustomResourceDe
 
 const POLL_MS = 20;
 
-export interface EstablishedOptions {
+interface EstablishedOptions {
   /** How long it may take. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

@@ -19,7 +19,7 @@
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Whether a field has to be there: `defaulted` fields need not be written, and are there when read. */
-export type Presence = 'required' | 'optional' | 'defaulted';
+type Presence = 'required' | 'optional' | 'defaulted';
 
 /** A schema, with the types of the values that it describes. */
 export interface Schema<Read = unknown, Written = Read, P extends Presence = 'required'> {
@@ -84,7 +84,7 @@ interface Common<Value> {
 /** With a default the field need not be written. */
 type PresenceOf<Options> = Options extends { readonly default: unknown } ? 'defaulted' : 'required';
 
-export interface StringOptions extends Common<string> {
+interface StringOptions extends Common<string> {
   /** In characters. Bound strings that rules look at: the API server estimates their cost by it. */
   readonly minLength?: number;
   readonly maxLength?: number;
@@ -111,7 +111,7 @@ interface Bounds {
   readonly maximum?: number;
 }
 
-export interface IntegerOptions extends Common<number>, Bounds {
+interface IntegerOptions extends Common<number>, Bounds {
   /** For readers and generators of other languages; the API server takes any integer. */
   readonly format?: 'int32' | 'int64';
 }
@@ -128,7 +128,7 @@ export function boolean<const O extends Common<boolean>>(
 }
 
 /** The bounds are for the integers. */
-export interface IntOrStringOptions extends Common<number | string>, Bounds {
+interface IntOrStringOptions extends Common<number | string>, Bounds {
   /** For the strings. */
   readonly pattern?: string;
   readonly maxLength?: number;
@@ -172,7 +172,7 @@ interface Counted {
   readonly atomic?: boolean;
 }
 
-export interface MapOptions<Written> extends Common<Readonly<Record<string, Written>>>, Counted {}
+interface MapOptions<Written> extends Common<Readonly<Record<string, Written>>>, Counted {}
 
 /** Any keys, with values of one kind: labels. */
 export function mapOf<S extends AnySchema, const O extends MapOptions<WrittenOf<S>>>(
@@ -182,7 +182,7 @@ export function mapOf<S extends AnySchema, const O extends MapOptions<WrittenOf<
   return makeObject({ type: 'object', additionalProperties: values.json }, options);
 }
 
-export interface ObjectOptions<Written> extends Common<Written>, Counted {}
+interface ObjectOptions<Written> extends Common<Written>, Counted {}
 
 /** The fields that it may have; what else is sent is dropped by the API server, or refused (`--validate=strict`). */
 export function object<const F extends Fields, const O extends ObjectOptions<WrittenFields<F>>>(

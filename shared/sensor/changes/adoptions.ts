@@ -8,7 +8,7 @@ import type { Directories } from './directories.ts';
 /** Directories watched in one turn, some ms. */
 const WATCHED_AT_ONCE = 64;
 
-export interface AdoptionsOptions {
+interface AdoptionsOptions {
   readonly directories: Directories;
   /** Whether a directory below is to be watched too. Does not throw. */
   readonly wants: (path: ByteString) => boolean;

@@ -1,7 +1,7 @@
 /**
  * Opening what a path of bytes leads to below a root, without following its last link, and looking into it.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 
 import { openFlags, resolveFlags, tryOpenat2, type Fd } from '../../ebpf/libc.ts';
 import type { ByteString } from './change.ts';
@@ -27,14 +27,5 @@ export function subdirectories(fd: Fd): ByteString[] {
       .map((entry) => entry.name);
   } catch {
     return []; // deleted meanwhile, which its parent tells
-  }
-}
-
-/** Half of the inotify watches that a user may have: the other half is for others. */
-export function halfOfAllWatches(): number {
-  try {
-    return Math.floor(Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1')) / 2);
-  } catch {
-    return 4096; // half of what every kernel allows
   }
 }

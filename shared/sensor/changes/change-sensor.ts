@@ -16,6 +16,7 @@ import {
   attachIfThere,
   changeTimeTracepoints,
   dirtyTracepoint,
+  firstLine,
   firstMissing,
   needs,
 } from '../modes.ts';
@@ -34,10 +35,10 @@ const KERNEL_BTF_MISSING = 'this kernel has no BTF';
  * How changes are seen. `kprobe`: at each inotify event, in the process that made it, and what `raw_tracepoint` sees.
  * `raw_tracepoint`: where the kernel sets an inode's change time (since 6.13) or marks it dirty.
  */
-export const changeSensorModes = ['kprobe', 'raw_tracepoint'] as const;
+const changeSensorModes = ['kprobe', 'raw_tracepoint'] as const;
 export type ChangeSensorMode = (typeof changeSensorModes)[number];
 
-export interface ChangeSensorOptions {
+interface ChangeSensorOptions {
   readonly mode: ChangeSensorMode | 'auto';
   readonly onSeen: (seen: SeenChange) => void;
   /** After each batch of what was seen. */
@@ -271,8 +272,4 @@ function keyBytes(identity: FileIdentity): Uint8Array {
 
 function deviceBytes(value: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(value).buffer);
-}
-
-function firstLine(text: string): string {
-  return text.split('\n', 1)[0] ?? text;
 }

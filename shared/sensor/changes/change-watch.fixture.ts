@@ -30,7 +30,7 @@ export function everyChangeHasAuthor(watch: ChangeWatch): boolean {
   return watch.sensorMode === 'kprobe' || tellsChangeTimes();
 }
 
-export interface Child {
+interface Child {
   readonly pid: number;
   readonly stdout: string;
 }

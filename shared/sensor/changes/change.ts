@@ -14,7 +14,7 @@ export type ByteString = string;
  * - `closed`: a descriptor that could write was closed
  * - `changed`: the kernel saw the inode change, how is not known; of a directory also: a name in it came or went
  */
-export const changeKinds = [
+const changeKinds = [
   'created',
   'deleted',
   'moved-from',

@@ -15,8 +15,14 @@ import {
 } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
-import { decodeInotify, fromByteString, inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
-import { halfOfAllWatches, subdirectories, tryOpenBelow } from './below-root.ts';
+import {
+  decodeInotify,
+  fromByteString,
+  halfOfAllWatches,
+  inotifyBits,
+  type InotifyEvent,
+} from '../paths/inotify.ts';
+import { subdirectories, tryOpenBelow } from './below-root.ts';
 import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
 import { PathTree } from './path-tree.ts';
@@ -57,7 +63,7 @@ export interface WatchedDirectory {
   readonly identity: FileIdentity | undefined;
 }
 
-export interface DirectoriesOptions {
+interface DirectoriesOptions {
   readonly root: string;
   /** Most watches; default half of fs.inotify.max_user_watches. */
   readonly mostWatches: number | undefined;

@@ -17,10 +17,10 @@ export interface PendingChange {
 }
 
 /** How it is known: by an event, by a record of the sensor, or as a directory with all that is below. */
-export type ChangeSource = 'event' | 'record' | 'below';
+type ChangeSource = 'event' | 'record' | 'below';
 
 /** Some 10 MB. Who changes more in a moment than is told meanwhile: what changed is not known then, only that it did. */
-export const mostPending = 32_768;
+const mostPending = 32_768;
 
 interface Waiting {
   bits: number;

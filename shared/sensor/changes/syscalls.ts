@@ -7,8 +7,7 @@
  * Numbers: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, include/uapi/asm-generic/unistd.h (arm64),
  * arch/arm/tools/syscall.tbl (32-bit tasks on arm64).
  */
-import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { syscallTableLength } from '../layout.ts';
+import { type Gate, type SyscallTables, tableOf, tablesOf } from '../syscalls.ts';
 import { changeCalls, type ChangeCall } from './layout.ts';
 
 type Table = Readonly<Record<Exclude<ChangeCall, 'unknown'>, readonly number[]>>;
@@ -47,26 +46,9 @@ const tables = {
       463, 466,
     ],
   },
-} as const satisfies Record<string, Table>;
+} as const satisfies Record<Gate, Table>;
 
-/** One byte per system call number. */
-export function changeTable(name: keyof typeof tables): Uint8Array {
-  const table = new Uint8Array(syscallTableLength);
-  for (const [call, numbers] of Object.entries(tables[name])) {
-    for (const number of numbers) table[number] = changeCalls.indexOf(call as ChangeCall);
-  }
-  return table;
-}
+export const changeTable = (gate: Gate): Uint8Array => tableOf(tables[gate], changeCalls);
 
-/** @throws {RampartError} `UNSUPPORTED` on any other architecture than x86_64 and arm64. */
-export function changeTablesOf(architecture: string): {
-  readonly native: Uint8Array;
-  readonly compat: Uint8Array;
-} {
-  if (architecture === 'x64') return { native: changeTable('x64'), compat: changeTable('ia32') };
-  if (architecture === 'arm64') return { native: changeTable('arm64'), compat: changeTable('arm') };
-  throw new RampartError(errorCodes.UNSUPPORTED, {
-    what: `no system call table for architecture ${architecture}`,
-    next: 'x64 and arm64 are supported',
-  });
-}
+/** As {@link tablesOf}. */
+export const changeTablesOf = (architecture: string): SyscallTables => tablesOf(architecture, changeTable);

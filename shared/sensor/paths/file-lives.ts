@@ -12,13 +12,13 @@ import { type Poll, pollReadable } from '../../ebpf/ffi.ts';
 import { type Fd, inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
-import { decodeInotify, inotifyBits } from './inotify.ts';
+import { decodeInotify, halfOfAllWatches, inotifyBits } from './inotify.ts';
 
 const DELETE_SELF = 0x400;
 /** Reads in one turn. */
 const READS = 64;
 
-export interface FileLivesOptions<H extends object> {
+interface FileLivesOptions<H extends object> {
   /** A file that `holder` holds, or held a moment ago, is deleted. Never called within a call of this class. */
   readonly onEnd: (holder: H, file: FileIdentity) => void;
   /** Files whose end will not be told, because the inotify watches are used up. Once until there is room again. */
@@ -54,7 +54,7 @@ export class FileLives<H extends object> implements Disposable {
   /** @throws {RampartError} `LIMIT` when the user has fs.inotify.max_user_instances already. */
   constructor(options: FileLivesOptions<H>) {
     this.#options = options;
-    this.#budget = options.budget ?? halfOfAll();
+    this.#budget = options.budget ?? halfOfAllWatches();
     this.#inotify = inotifyInit();
     this.#poll = pollReadable(this.#inotify.number, () => {
       this.update();
@@ -208,12 +208,4 @@ export class FileLives<H extends object> implements Disposable {
 
 function keyOf({ inode, device, generation }: FileIdentity): string {
   return `${inode}:${device}:${generation}`;
-}
-
-function halfOfAll(): number {
-  try {
-    return Math.floor(Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1')) / 2);
-  } catch {
-    return 4096; // half of what every kernel allows
-  }
 }

@@ -4,6 +4,8 @@
  * Names are "byte strings": one character per byte (latin1), because a file name is bytes and need
  * not be UTF-8. {@link toByteString} makes one from a path.
  */
+import { readFileSync } from 'node:fs';
+
 import { pollReadable, type Poll } from '../../ebpf/ffi.ts';
 import { inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable, type Fd } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
@@ -117,7 +119,7 @@ export interface Interest {
 }
 
 /** What {@link DirectoryWatches} tells beside the touched listeners. */
-export interface DirectoryWatchesOptions {
+interface DirectoryWatchesOptions {
   /** Called after the listeners of one batch of events were touched. */
   readonly onBatch: () => void;
   /** The kernel's queue was full: any event may be missing. */
@@ -222,5 +224,14 @@ export class DirectoryWatches implements Disposable {
     this.#poll[Symbol.dispose]();
     this.#inotify[Symbol.dispose]();
     this.#byWd.clear();
+  }
+}
+
+/** Half of the inotify watches that a user may have: the other half is for others. */
+export function halfOfAllWatches(): number {
+  try {
+    return Math.floor(Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1')) / 2);
+  } catch {
+    return 4096; // half of what every kernel allows
   }
 }

@@ -12,7 +12,7 @@ import { errorCodes, RampartError } from '../../observe/errors.ts';
 const ATTEMPTS = 64;
 const IN_ROOT = resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS;
 
-export interface OpenInRootOptions {
+interface OpenInRootOptions {
   /** Opens a final symbolic link itself instead of what it points to; default false. */
   readonly noFollow?: boolean;
   /** Fails with ENOTDIR unless the path is a directory; default false. */

@@ -88,7 +88,7 @@ function watchExit(pid: number, onExit: () => void): Disposable {
 }
 
 /** What a {@link TrackedRoot} tells. */
-export interface TrackedRootListener {
+interface TrackedRootListener {
   /** The mounts of the root's namespace changed. Not called for the agent's own namespace. */
   onMounts(): void;
   /** The process whose root it was has ended. */

@@ -6,9 +6,9 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { linkInfo } from '../../../shared/ebpf/info.ts';
-import { attachXdp, detach, replaceProgram } from '../../../shared/ebpf/link/xdp.ts';
-import { openPin, pin, unpin } from '../../../shared/ebpf/pin.ts';
+import { linkInfo } from './info.ts';
+import { attachXdp, detach, replaceProgram } from './link/xdp.ts';
+import { openPin, pin, unpin } from './pin.ts';
 import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
 import {
   addClsact,
@@ -18,7 +18,7 @@ import {
   filters,
   ingressQdisc,
   setFilter,
-} from '../../../shared/netlink/traffic-control.ts';
+} from './link/traffic-control.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';
 import type { Direction } from './desired.ts';
 import { ProgramFailure } from './failure.ts';

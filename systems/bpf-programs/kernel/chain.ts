@@ -4,8 +4,8 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 
 import { createPerCpuArray, type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
-import { openPin, pin } from '../../../shared/ebpf/pin.ts';
+import { mapInfo, programInfo } from './info.ts';
+import { openPin, pin } from './pin.ts';
 import { granted, KernelRefusal } from '../../../shared/ebpf/refusal.ts';
 import type { ChainHook, HookState, PutResult } from './chain-hook.ts';
 import { ProgramFailure } from './failure.ts';

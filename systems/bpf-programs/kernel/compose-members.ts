@@ -3,8 +3,8 @@
  * the rest goes into a second one, which is reached by a tail call.
  */
 import { createProgramArray, type Descriptor, setProgram } from '../../../shared/ebpf/bpf-call.ts';
-import { composeChain, type Member } from '../../../shared/ebpf/compose.ts';
-import { loadComposition } from '../../../shared/ebpf/load-composition.ts';
+import { composeChain, type Member } from './compose/compose.ts';
+import { loadComposition } from './compose/load-composition.ts';
 import { done, granted, KernelRefusal } from '../../../shared/ebpf/refusal.ts';
 import type { ChainPlace, WantedMember } from './chain.ts';
 import { failureOf, ProgramFailure } from './failure.ts';

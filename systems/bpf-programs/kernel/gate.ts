@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { Gate } from '../../../shared/ebpf/compose.ts';
+import type { Gate } from './compose/compose.ts';
 import type { Fd } from '../../../shared/ebpf/libc.ts';
 import type { ContainerPlace } from './desired.ts';
 import { ProgramFailure } from './failure.ts';

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { isBpffs } from '../../../shared/ebpf/pin.ts';
+import { isBpffs } from './pin.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { settleChains } from './chain-hooks.ts';

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 
 import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { errno, libc, libbpf } from '../../../shared/ebpf/ffi.ts';
-import { programInfo } from '../../../shared/ebpf/info.ts';
-import { openPin } from '../../../shared/ebpf/pin.ts';
+import { programInfo } from './info.ts';
+import { openPin } from './pin.ts';
 import { findInterface } from '../../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';
 import { createLogger } from '../../../shared/observe/log.ts';

@@ -5,13 +5,13 @@
 import { join } from 'node:path';
 
 import { type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { setGlobals } from '../../../shared/ebpf/globals.ts';
-import { mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
+import { setGlobals } from './btf/globals.ts';
+import { mapInfo, programInfo } from './info.ts';
 import type { Instructions } from '../../../shared/ebpf/instructions.ts';
 import type { FixedBuffer } from '../../../shared/ebpf/libc.ts';
 import type { BpfMap } from '../../../shared/ebpf/map.ts';
 import { BpfObject, type BpfProgram } from '../../../shared/ebpf/object.ts';
-import { pin } from '../../../shared/ebpf/pin.ts';
+import { pin } from './pin.ts';
 import type { AttachType } from './desired.ts';
 import { failureOf, ProgramFailure } from './failure.ts';
 import { programTypes } from './program-types.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import type { Instructions } from '../../../shared/ebpf/instructions.ts';
-import { openPin } from '../../../shared/ebpf/pin.ts';
+import { openPin } from './pin.ts';
 import { ProgramFailure } from './failure.ts';
 import type { Pins } from './pins.ts';
 import type { ProgramRecord, Records } from './records.ts';

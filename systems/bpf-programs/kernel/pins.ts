@@ -13,9 +13,9 @@ import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { linkInfo, programInfo } from '../../../shared/ebpf/info.ts';
-import { detach } from '../../../shared/ebpf/link/xdp.ts';
-import { openPin, removePinDirectory, unpin } from '../../../shared/ebpf/pin.ts';
+import { linkInfo, programInfo } from './info.ts';
+import { detach } from './link/xdp.ts';
+import { openPin, removePinDirectory, unpin } from './pin.ts';
 import type { ProgramRecord } from './records.ts';
 
 export class Pins {

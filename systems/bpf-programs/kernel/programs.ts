@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
-import { openPin } from '../../../shared/ebpf/pin.ts';
+import { openPin } from './pin.ts';
 import { attachPoint } from './attach-point.ts';
 import type { DesiredProgram, Outcome } from './desired.ts';
 import { failureOf, ProgramFailure } from './failure.ts';

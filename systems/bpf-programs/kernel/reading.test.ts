@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
 
-import { possibleCpus } from '../../../shared/ebpf/map-entries.ts';
+import { possibleCpus } from './map-entries.ts';
 import { bytecode, cable, desired, Lab, NAME, obstacle, ownNetwork, send, tc, xdp } from './lab.fixture.ts';
 import { actionNames, dumpMap, readChain, readPrograms, readStats } from './reading.ts';
 import { verifyBytecode } from './verify-bytecode.ts';

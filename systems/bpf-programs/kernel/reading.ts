@@ -3,11 +3,11 @@
  */
 import { join } from 'node:path';
 
-import { Btf } from '../../../shared/ebpf/btf.ts';
-import { type JsonValue, valueOf } from '../../../shared/ebpf/btf-value.ts';
-import { btfById, enableStatistics, mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
-import { entriesOf, isPerCpu, readEntry } from '../../../shared/ebpf/map-entries.ts';
-import { openPin } from '../../../shared/ebpf/pin.ts';
+import { Btf } from './btf/btf.ts';
+import { type JsonValue, valueOf } from './btf/btf-value.ts';
+import { btfById, enableStatistics, mapInfo, programInfo } from './info.ts';
+import { entriesOf, isPerCpu, readEntry } from './map-entries.ts';
+import { openPin } from './pin.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Direction, RunningProgram } from './desired.ts';
 import { openProgram, Pins } from './pins.ts';

@@ -3,10 +3,10 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 
 import { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { linkInfo } from '../../../shared/ebpf/info.ts';
-import { attachTcx, queryTcx, type TcxPlace } from '../../../shared/ebpf/link/tcx.ts';
-import { detach, replaceProgram } from '../../../shared/ebpf/link/xdp.ts';
-import { openPin, pin, unpin } from '../../../shared/ebpf/pin.ts';
+import { linkInfo } from './info.ts';
+import { attachTcx, queryTcx, type TcxPlace } from './link/tcx.ts';
+import { detach, replaceProgram } from './link/xdp.ts';
+import { openPin, pin, unpin } from './pin.ts';
 import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
 import { interfaceIndexOf } from './chain-hooks.ts';
 import type { DesiredProgram, Direction } from './desired.ts';

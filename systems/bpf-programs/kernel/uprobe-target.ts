@@ -5,7 +5,7 @@
 import { fstatSync, readdirSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
-import { functionOffset } from '../../../shared/ebpf/elf-symbols.ts';
+import { functionOffset } from './elf-symbols.ts';
 import { readAt } from '../../../shared/ebpf/features/elf.ts';
 import { errnoName, Fd, openFlags, resolveFlags, tryOpenat2 } from '../../../shared/ebpf/libc.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';

@@ -1,8 +1,8 @@
 /** Compares the state of the kernel with what was put there. */
 import { join } from 'node:path';
 
-import { linkInfo, linkTypes } from '../../../shared/ebpf/info.ts';
-import { openPin } from '../../../shared/ebpf/pin.ts';
+import { linkInfo, linkTypes } from './info.ts';
+import { openPin } from './pin.ts';
 import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
 import { findInterface } from '../../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';

@@ -8,7 +8,7 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { type Secret, secrets } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { readArchive } from '../../../shared/oci/archive.ts';
+import { readArchive } from './archive.ts';
 import { credentialsOfSecrets } from '../../../shared/oci/pull-secrets.ts';
 import type { Artifact, CredentialsSource, PullOptions, Registry } from '../../../shared/oci/registry.ts';
 import type { Parent } from '../engine/parent.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { lockFile } from '../../../shared/sqlite/lock.ts';
 import type { ProgramHost } from '../kernel/desired.ts';
-import { isBpffs } from '../../../shared/ebpf/pin.ts';
+import { isBpffs } from '../kernel/pin.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { ReadOptions } from '../kernel/reading.ts';
 

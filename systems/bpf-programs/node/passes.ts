@@ -2,7 +2,7 @@
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import type { Node, Pod } from '../../../shared/kube/object.ts';
-import { AttachmentChanges } from '../../../shared/netlink/attachment-changes.ts';
+import { AttachmentChanges } from '../kernel/attachment-changes.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../../shared/time/clock.ts';

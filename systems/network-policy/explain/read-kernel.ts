@@ -1,6 +1,6 @@
 /** Reads the Rampart rules in this machine's kernel, whichever backend made them. */
-import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
-import { Nftables } from '../../../shared/netlink/nftables.ts';
+import { KeptNamespace } from '../node/namespace.ts';
+import { Nftables } from '../node/nftables/nftables.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import * as iptables from '../node/iptables/decide.ts';
 import { IptablesKernel } from '../node/iptables/kernel.ts';

@@ -1,5 +1,5 @@
 /** Chooses the dataplane of a node, and removes what another one has left. */
-import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
+import { KeptNamespace } from './namespace.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { NodeRules, RulesChange } from '../engine/rules.ts';

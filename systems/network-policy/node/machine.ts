@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 
-import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
+import { KeptNamespace } from './namespace.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { examineIptables } from './iptables/needs.ts';
 import { installedIptables } from './iptables/variant.ts';

@@ -1,7 +1,7 @@
 /**
  * What this machine has, and which backend is taken: as JSON, for a machine on which a test has hidden something.
  */
-import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
+import { KeptNamespace } from './namespace.ts';
 import { type BackendChoice, openBackend } from './backend.ts';
 import { examineMachine, type NetworkPolicyMachine } from './machine.ts';
 

@@ -6,7 +6,7 @@ import { request as sendPlain } from '../../../shared/observe/node-http.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { isObject } from '../../../shared/cel/json.ts';
+import { isObject } from '../../../shared/json/json.ts';
 import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
 import type { Runtimes } from './open-policy.ts';
 

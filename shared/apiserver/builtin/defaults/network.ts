@@ -7,7 +7,7 @@ import { isIPv6 } from 'node:net';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, madeObject, objectsAt, setDefault, textAt, textsAt, valueAt } from '../access.ts';
 
-export function defaultService(service: JsonObject): void {
+function defaultService(service: JsonObject): void {
   const spec = madeObject(service, 'spec');
   const type = textAt(spec, 'type');
   for (const port of objectsAt(spec, 'ports')) {

@@ -11,7 +11,7 @@ import { qosClass } from './qos.ts';
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
 /** Of a pod, and of every template of one. */
-export function defaultPodSpec(spec: JsonObject): void {
+function defaultPodSpec(spec: JsonObject): void {
   for (const list of containerLists) {
     for (const container of objectsAt(spec, list)) {
       setDefault(container, 'imagePullPolicy', pullPolicy(textAt(container, 'image')));
@@ -44,7 +44,7 @@ export function defaultTemplate(object: JsonObject, ...path: readonly string[]):
 }
 
 /** The defaults of a pod itself; also on updates. */
-export function defaultPod(pod: JsonObject): void {
+function defaultPod(pod: JsonObject): void {
   const spec = fieldOf(pod, 'spec');
   if (!isObject(spec)) return;
   defaultPodSpec(spec);

@@ -14,7 +14,7 @@ import { defaultNetworkPolicy } from '../defaults/network.ts';
 import { kindOf } from '../kind.ts';
 import { statusAloneOf, statusOf } from '../subresources.ts';
 import { admissionBindingCauses, admissionPolicyCauses, webhookCauses } from '../validation/admission.ts';
-import { leaseCauses, priorityClassCauses } from '../validation/cluster.ts';
+import { leaseCauses } from '../validation/cluster.ts';
 import { networkPolicyCauses } from '../validation/network-policy.ts';
 import {
   clusterRoleBindingCauses,
@@ -51,7 +51,7 @@ const priorityClasses = kindOf({
   shortNames: ['pc'],
   namespaced: false,
   columns: priorityClassColumns,
-  strategy: { ...counted, validate: priorityClassCauses },
+  strategy: counted,
 });
 
 const networking = 'networking.k8s.io';

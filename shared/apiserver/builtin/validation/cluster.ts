@@ -1,12 +1,12 @@
 /**
- * Checks of namespaces, nodes, leases and priority classes (kubernetes
- * `pkg/apis/core/validation/validation.go`, `pkg/apis/coordination/validation`, `pkg/apis/scheduling/validation`).
+ * Checks of namespaces, nodes and leases (kubernetes `pkg/apis/core/validation/validation.go`,
+ * `pkg/apis/coordination/validation`).
  */
 import { labelKeyProblems, labelValueProblems } from '../../../kube/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
-import { checkImmutable, checkNotNegative } from './checks.ts';
+import { checkNotNegative } from './checks.ts';
 import { parseCidr } from './network-policy.ts';
 
 export function namespaceCauses(namespace: JsonObject): Cause[] {
@@ -71,35 +71,6 @@ export function leaseCauses(lease: JsonObject): Cause[] {
   if (textAt(spec, 'preferredHolder') !== '' && textAt(spec, 'strategy') === '') {
     const words = 'may only be specified if `strategy` is defined';
     causes.push(fieldError.forbidden('spec.preferredHolder', words));
-  }
-  return causes;
-}
-
-const highestUserPriority = 1_000_000_000;
-const systemClasses: Readonly<Record<string, number>> = {
-  'system-cluster-critical': 2_000_000_000,
-  'system-node-critical': 2_000_001_000,
-};
-
-export function priorityClassCauses(object: JsonObject, old: JsonObject | undefined): Cause[] {
-  const causes: Cause[] = [];
-  const name = textAt(object, 'metadata', 'name');
-  const value = numberAt(object, 'value') ?? 0;
-  if (name.startsWith('system-')) {
-    if (systemClasses[name] !== value) {
-      const words =
-        "priority class names with 'system-' prefix are reserved for system use only. error: only system priority classes may use the prefix";
-      causes.push(fieldError.forbidden('metadata.name', words));
-    }
-  } else if (value > highestUserPriority) {
-    const words = `maximum allowed value of a user defined priority is ${highestUserPriority}`;
-    causes.push(fieldError.forbidden('value', words));
-  }
-  if (old !== undefined) {
-    if (value !== (numberAt(old, 'value') ?? 0)) {
-      causes.push(fieldError.forbidden('value', 'may not be changed in an update.'));
-    }
-    checkImmutable(object, old, ['preemptionPolicy'], causes);
   }
   return causes;
 }

@@ -137,7 +137,7 @@ function checkMounts(container: JsonObject, path: string, { volumes }: PodFacts,
 }
 
 /** Amounts are not below zero, and no more is requested than is allowed. */
-export function checkResources(resources: JsonObject, path: string, causes: Cause[]): void {
+function checkResources(resources: JsonObject, path: string, causes: Cause[]): void {
   const [limits, requests] = [objectAt(resources, 'limits'), objectAt(resources, 'requests')];
   for (const [part, amounts] of Object.entries({ limits, requests })) {
     for (const [name, value] of Object.entries(amounts)) {

@@ -19,14 +19,8 @@ import { checkVolumes } from './volumes.ts';
 
 const maxInt32 = 2 ** 31 - 1;
 
-export function checkPodSpec(
-  spec: JsonObject,
-  path: string,
-  causes: Cause[],
-  moreVolumes: readonly string[] = [],
-): void {
+export function checkPodSpec(spec: JsonObject, path: string, causes: Cause[]): void {
   const volumes = checkVolumes(spec, path, causes);
-  for (const name of moreVolumes) volumes.add(name);
   checkContainers(spec, path, { volumes, hostNetwork: valueAt(spec, 'hostNetwork') === true }, causes);
   checkNotNegative(spec, ['terminationGracePeriodSeconds'], path, causes);
   const deadline = numberAt(spec, 'activeDeadlineSeconds');

@@ -14,11 +14,11 @@ import {
 import { checkPodSpec } from './pod-spec.ts';
 
 /** The template of pods that are kept running. */
-function checkTemplate(spec: JsonObject, causes: Cause[], moreVolumes: readonly string[] = []): void {
+function checkTemplate(spec: JsonObject, causes: Cause[]): void {
   const path = 'spec.template';
   const template = objectAt(spec, 'template');
   checkLabels(objectAt(template, 'metadata', 'labels'), `${path}.labels`, causes);
-  checkPodSpec(objectAt(template, 'spec'), `${path}.spec`, causes, moreVolumes);
+  checkPodSpec(objectAt(template, 'spec'), `${path}.spec`, causes);
   const restart = textAt(template, 'spec', 'restartPolicy');
   if (restart === 'Never' || restart === 'OnFailure') {
     causes.push(fieldError.notSupported(`${path}.spec.restartPolicy`, restart, ['Always']));

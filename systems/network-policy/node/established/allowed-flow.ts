@@ -1,5 +1,5 @@
 /** Whether the rules of a node allow an existing connection: pure. */
-import type { Flow } from '../../../../shared/netlink/conntrack.ts';
+import type { Flow } from './conntrack.ts';
 import { firstIndex } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import {

@@ -7,7 +7,7 @@
  * it, such as retransmissions, are answered with a reset.
  * A packet that starts a new connection between the same ends is not one of them.
  */
-import { type Nftables } from '../../../../shared/netlink/nftables.ts';
+import { type Nftables } from '../nftables/nftables.ts';
 import { isRefusal } from '../nftables/table.ts';
 import type { SeenFlow } from './allowed-flow.ts';
 

@@ -3,8 +3,8 @@
  */
 import { networkInterfaces } from 'node:os';
 
-import { Conntrack, type Flow } from '../../../../shared/netlink/conntrack.ts';
-import { Nftables } from '../../../../shared/netlink/nftables.ts';
+import { Conntrack, type Flow } from './conntrack.ts';
+import { Nftables } from '../nftables/nftables.ts';
 import type { Logger } from '../../../../shared/observe/log.ts';
 import { LoopSlice } from '../../../../shared/time/loop-slice.ts';
 import { parseAddress } from '../../engine/addresses.ts';

@@ -1,5 +1,5 @@
 /** Network policies with iptables and ipset, using the chains and marks known from kube-router. */
-import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
   type Direction,

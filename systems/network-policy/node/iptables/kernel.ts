@@ -1,7 +1,7 @@
 /** Reads and changes the rules in the kernel with the iptables and ipset programs. */
 import { existsSync } from 'node:fs';
 
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { parseRules, parseSets, setsLookedInto } from './listing.ts';

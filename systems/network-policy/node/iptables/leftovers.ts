@@ -1,5 +1,5 @@
 /** Removes what an iptables backend left that is no longer in use. */
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { setEdits, familyEdits } from './edits.ts';
 import { IptablesKernel } from './kernel.ts';
 import { families } from './names.ts';

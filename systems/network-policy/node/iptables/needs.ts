@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 
 import { effectiveCapabilities } from '../../../../shared/ebpf/features/capabilities.ts';
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';

@@ -3,7 +3,7 @@
  */
 import { spawn } from 'node:child_process';
 
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 
 export interface ProgramCall {

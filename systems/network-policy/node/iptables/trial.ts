@@ -1,5 +1,5 @@
 /** Tries rules where they are harmless: in an unreachable chain. */
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';
 import type { Iptables } from './variant.ts';

@@ -2,7 +2,7 @@
  * The variant of iptables: the one that writes to nf_tables, or the legacy one. Both may be installed, and rules of both apply at the
  * same time; each one lists only its own.
  */
-import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { isOurChain } from './names.ts';

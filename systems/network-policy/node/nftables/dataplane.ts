@@ -1,8 +1,8 @@
 /** Network policies with nftables: one table of ours, changed by transactions. */
 import { libnftables } from '../../../../shared/ebpf/ffi.ts';
-import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
-import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
-import { NftablesChanges } from '../../../../shared/netlink/nftables-changes.ts';
+import { KeptNamespace } from '../namespace.ts';
+import { type ListOptions, Nftables } from './nftables.ts';
+import { NftablesChanges } from './nftables-changes.ts';
 import { sleep, systemClock } from '../../../../shared/time/clock.ts';
 import {
   type Direction,

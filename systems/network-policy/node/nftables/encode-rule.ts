@@ -1,5 +1,5 @@
 /** Encodes one rule in nft's language as the expressions that nft generates for it. */
-import { compare, type NftablesBatch } from '../../../../shared/netlink/nftables-batch.ts';
+import { compare, type NftablesBatch } from './nftables-batch.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 import { addressBytes, commentData, elementRange, numberOf, unreadable, verdictOf } from './encode-values.ts';
 import { transports } from './ports.ts';

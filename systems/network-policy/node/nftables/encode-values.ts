@@ -1,5 +1,5 @@
 /** Addresses, keys and verdicts of nft's language as bytes. */
-import type { VerdictName } from '../../../../shared/netlink/nftables-batch.ts';
+import type { VerdictName } from './nftables-batch.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { addressGroups, addressValue, ipv4Value, parseBlock } from '../../engine/addresses.ts';
 import type { Family } from '../../engine/rules.ts';

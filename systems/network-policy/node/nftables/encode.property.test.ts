@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import { Nftables } from '../../../../shared/netlink/nftables.ts';
+import { Nftables } from './nftables.ts';
 import { errorCodes } from '../../../../shared/observe/errors.ts';
 import * as fc from '../../../../shared/observe/fast-check.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';

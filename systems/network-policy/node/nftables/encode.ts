@@ -2,7 +2,7 @@
  * Encodes commands as nf_tables messages. Rules and elements are text in nft's language, of which this parses what compile.ts writes.
  * The bytes are the same as libnftables' for the same text (encode.property.test.ts), so nft lists them the same way.
  */
-import type { NftablesBatch } from '../../../../shared/netlink/nftables-batch.ts';
+import type { NftablesBatch } from './nftables-batch.ts';
 import { encodeRule } from './encode-rule.ts';
 import {
   addressBytes,

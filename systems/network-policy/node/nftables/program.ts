@@ -1,6 +1,6 @@
 /** Sends commands to the kernel as one transaction. */
 import { errnoText } from '../../../../shared/ebpf/libc.ts';
-import { NftablesBatch, RefusedBatch } from '../../../../shared/netlink/nftables-batch.ts';
+import { NftablesBatch, RefusedBatch } from './nftables-batch.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { commandText } from './command-text.ts';

@@ -1,5 +1,5 @@
 /** Our table, as it is in the kernel. */
-import type { Nftables } from '../../../../shared/netlink/nftables.ts';
+import type { Nftables } from './nftables.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { parseListing } from './listing.ts';
 import { tableName } from './names.ts';

@@ -3,7 +3,7 @@
  * determines the source: synced caches answer at once, host calls later.
  */
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
-import { isObject } from '../../../../shared/cel/json.ts';
+import { isObject } from '../../../../shared/json/json.ts';
 import type { HostCalls, JsonObject } from '../evaluator.ts';
 
 export interface ObjectReference {

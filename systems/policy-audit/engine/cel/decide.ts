@@ -4,7 +4,7 @@
  * `pkg/admission/plugin/policy/validating/validator.go`).
  */
 import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../shared/cel/authorizer.ts';
-import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
+import { fieldOf, isObject } from '../../../../shared/json/json.ts';
 import type { Frame } from '../../../../shared/cel/code.ts';
 import { evaluationMessage } from '../../../../shared/cel/messages.ts';
 import { CostExceeded, measured, perCallLimit } from '../../../../shared/cel/meter.ts';

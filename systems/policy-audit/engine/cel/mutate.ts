@@ -3,8 +3,8 @@
  * `pkg/admission/plugin/policy/mutating`).
  */
 import { applyJsonPatch } from '../../../../shared/apiserver/patch/json-patch.ts';
-import { deepEqual } from '../../../../shared/cel/json.ts';
-import { toJson } from '../../../../shared/cel/patch-types.ts';
+import { deepEqual } from '../../../../shared/json/json.ts';
+import { toJson } from './patch-types.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
 import { Evaluation, type Frames } from './decide.ts';

@@ -2,7 +2,7 @@
  * The parameters of a policy: the objects that `paramRef` names, each of which the request must satisfy.
  */
 import { CelError } from '../../../../shared/cel/failure.ts';
-import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
+import { fieldOf, isObject } from '../../../../shared/json/json.ts';
 import { labelSelectorOf, labelSelectorText } from '../../../../shared/kube/selectors.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest, type Verdict } from '../evaluator.ts';
 import type { Asks } from './asks.ts';

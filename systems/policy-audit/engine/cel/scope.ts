@@ -3,7 +3,7 @@
  */
 import { Scope } from '../../../../shared/cel/environment.ts';
 import { authorizerType, resourceCheckType } from '../../../../shared/cel/library-authorizer.ts';
-import { patchTypes } from '../../../../shared/cel/patch-types.ts';
+import { patchTypes } from './patch-types.ts';
 import type { CelType } from '../../../../shared/cel/types.ts';
 import { policyFunctions } from './library-cluster.ts';
 

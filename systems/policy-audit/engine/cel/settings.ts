@@ -2,7 +2,7 @@
  * The definition of a policy of expressions: the settings of the module `cel-policy`, which are the spec of a
  * ValidatingAdmissionPolicy and the parameter reference of its binding in one object.
  */
-import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
+import { fieldOf, isObject } from '../../../../shared/json/json.ts';
 import { goQuote } from '../../../../shared/cel/go-text.ts';
 import type { LabelSelectorObject } from '../../../../shared/kube/selectors.ts';
 import type { JsonObject } from '../evaluator.ts';

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import { Nftables } from './nftables.ts';
+import { NftablesChanges } from './nftables-changes.ts';
+
+suite('changes of an nftables table', { skip: namespaceObstacle() ?? false }, () => {
+  test('those of others are noticed, those of ours and of other tables are not', () => {
+    using namespace = new NetworkNamespace();
+    using nft = namespace.run(() => new Nftables());
+    using changes = namespace.run(() => new NftablesChanges('mine'));
+    changes.own(() =>
+      nft.run('add table inet mine\nadd chain inet mine one\nadd set inet mine some { type ipv4_addr; }'),
+    );
+    assert.equal(changes.take(), false);
+    namespace.nft('add table inet mine-not\nadd chain inet mine-not one');
+    assert.equal(changes.take(), false);
+    for (const command of [
+      'add rule inet mine one accept',
+      'add element inet mine some { 192.0.2.1 }',
+      'flush chain inet mine one',
+      'delete table inet mine',
+    ]) {
+      namespace.nft(command);
+      assert.equal(changes.take(), true, command);
+      assert.equal(changes.take(), false, command);
+    }
+  });
+
+  test('one by somebody else between two of ours is noticed, and so is that of another namespace not', () => {
+    using namespace = new NetworkNamespace();
+    using elsewhere = new NetworkNamespace();
+    using nft = namespace.run(() => new Nftables());
+    using changes = namespace.run(() => new NftablesChanges('mine'));
+    changes.own(() => nft.run('add table inet mine'));
+    changes.own(() => {
+      namespace.nft('add chain inet mine theirs');
+      nft.run('add chain inet mine ours');
+    });
+    assert.equal(changes.take(), true);
+    elsewhere.nft('add table inet mine');
+    assert.equal(changes.take(), false);
+  });
+
+  test('a large change of ours is not taken for one of somebody else', () => {
+    using namespace = new NetworkNamespace();
+    using nft = namespace.run(() => new Nftables());
+    using changes = namespace.run(() => new NftablesChanges('mine'));
+    const rules = Array.from(
+      { length: 5000 },
+      (_, at) => `add rule inet mine one ip saddr 10.0.0.${at % 256} accept`,
+    );
+    changes.own(() => nft.run(['add table inet mine', 'add chain inet mine one', ...rules].join('\n')));
+    assert.equal(changes.take(), false);
+    namespace.nft('delete table inet mine');
+    assert.equal(changes.take(), true);
+  });
+});
