@@ -114,6 +114,29 @@ test('while one request makes a policy spin, others are answered in its second t
   await gone;
 });
 
+test('an evaluation takes the thread that is free first, not the one that is started for it', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const asked = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<Uint8Array>();
+  const hostCalls = {
+    call: () => {
+      asked.resolve();
+      return answered.promise;
+    },
+  };
+  const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
+  await using asking = await openPolicy('lookup', 'wapc', settings, { pool: two, hostCalls });
+  await using other = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  const first = asking.evaluate(good);
+  await asked.promise;
+  const order: string[] = [];
+  const second = other.evaluate(good).then(() => void order.push('second'));
+  answered.resolve(new TextEncoder().encode('{}'));
+  await first;
+  await Promise.all([second, other.evaluate(good).then(() => void order.push('third'))]);
+  assert.deepEqual(order, ['second', 'third']);
+});
+
 test('a policy that waits for its host is ended too', async () => {
   const hostCalls = { call: () => new Promise<never>(() => {}) };
   const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };

@@ -43,6 +43,8 @@ interface PolicyState {
 
 interface Slot {
   readonly thread: PolicyThread;
+  /** Nobody is bound to one that starts: another may be free before. */
+  isReady: boolean;
   /** What runs in it. */
   policy: PolicyState | undefined;
   /** Since when that is so. */
@@ -124,12 +126,16 @@ export class PolicyPool implements AsyncDisposable {
         this.#lookSoon();
         return;
       }
-      // Behind those that wait too.
-      this.#turns.delete(next);
-      const waiting = next.waiting.shift();
-      if (next.waiting.length > 0) this.#turns.add(next);
-      if (waiting !== undefined) void this.#runIn(slot, waiting);
+      this.#begin(slot, next);
     }
+  }
+
+  #begin(slot: Slot, next: PolicyState): void {
+    // Behind those that wait too.
+    this.#turns.delete(next);
+    const waiting = next.waiting.shift();
+    if (next.waiting.length > 0) this.#turns.add(next);
+    if (waiting !== undefined) void this.#runIn(slot, waiting);
   }
 
   /** No policy has more threads than the pool is meant to have, so that none can have them all. */
@@ -146,22 +152,34 @@ export class PolicyPool implements AsyncDisposable {
   }
 
   #freeSlot(): Slot | undefined {
-    for (const slot of this.#slots) if (slot.policy === undefined) return slot;
-    const heldUp = [...this.#slots].filter(isHeldUp).length;
-    return this.#slots.size < Math.min(mostThreads, this.#size + heldUp) ? this.#started() : undefined;
+    const slots = [...this.#slots];
+    const free = slots.find(({ policy, isReady }) => policy === undefined && isReady);
+    if (free !== undefined) return free;
+    const most = Math.min(mostThreads, this.#size + slots.filter(isHeldUp).length);
+    const starting = slots.filter(({ isReady }) => !isReady).length;
+    const waiting = [...this.#turns].reduce((sum, { waiting: { length } }) => sum + length, 0);
+    for (let more = Math.min(most - slots.length, waiting - starting); more > 0; more--) this.#start();
+    return undefined;
   }
 
-  #started(): Slot {
+  #start(): void {
     const slot: Slot = {
       thread: new PolicyThread(() => {
         this.#slots.delete(slot);
+        // Why it could not start is told to somebody; else it would be tried for ever.
+        const next = slot.isReady ? undefined : this.#nextTurn();
+        if (next !== undefined) this.#begin(slot, next);
         if (this.#turns.size > 0) this.#go();
       }),
+      isReady: false,
       policy: undefined,
       sinceMs: performance.now(),
     };
     this.#slots.add(slot);
-    return slot;
+    void slot.thread.ready.then(() => {
+      slot.isReady = true;
+      this.#go();
+    });
   }
 
   /** All threads are at work: whether one of them has been for too long. */
@@ -175,9 +193,6 @@ export class PolicyPool implements AsyncDisposable {
 
   async #runIn(slot: Slot, { policy, job, ask, options, resolve }: Waiting): Promise<void> {
     slot.policy = policy;
-    slot.sinceMs = performance.now();
-    // The start of a thread is not the policy's fault.
-    await slot.thread.ready;
     slot.sinceMs = performance.now();
     const { deadlineMs } = options;
     const timer = setTimeout(() => {
@@ -199,7 +214,7 @@ export class PolicyPool implements AsyncDisposable {
     if (this.#rest !== undefined) return;
     this.#rest = setTimeout(() => {
       this.#rest = undefined;
-      const unused = [...this.#slots].filter((slot) => slot.policy === undefined);
+      const unused = [...this.#slots].filter(({ policy, isReady }) => policy === undefined && isReady);
       for (const slot of unused) {
         if (performance.now() - slot.sinceMs >= this.#idleMs) void slot.thread.end(closed);
       }
