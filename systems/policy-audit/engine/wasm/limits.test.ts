@@ -137,6 +137,40 @@ test('an evaluation takes the thread that is free first, not the one that is sta
   assert.deepEqual(order, ['second', 'third']);
 });
 
+test('policies that were ended leave a thread to others', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
+  const order: string[] = [];
+  const late = (name: string, answer: Promise<Uint8Array>): Promise<Evaluator> => {
+    const call = (): Promise<Uint8Array> => {
+      order.push(name);
+      return answer;
+    };
+    return openPolicy('lookup', 'wapc', settings, { pool: two, hostCalls: { call } });
+  };
+  const never = new Promise<never>(() => {});
+  const answered = Promise.withResolvers<Uint8Array>();
+  const [one, another] = [await late('one', never), await late('another', never)];
+  await using both = await late('both', answered.promise);
+  await using other = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  await Promise.allSettled([one, another].map((policy) => policy.evaluate(good, { deadlineMs: 100 })));
+  // Two threads are there again.
+  const again = Promise.all([both.evaluate(good), both.evaluate(good)]);
+  await until(() => order.length === 4);
+  answered.resolve(new TextEncoder().encode('{}'));
+  await again;
+  order.length = 0;
+  const lost = Promise.allSettled(
+    [one, another].map((policy) => policy.evaluate(good, { deadlineMs: 600_000 })),
+  );
+  await other.evaluate(good);
+  order.push('other');
+  await until(() => order.length === 3);
+  assert.deepEqual(order, ['one', 'other', 'another']);
+  await Promise.all([one, another].map((policy) => policy[Symbol.asyncDispose]()));
+  await lost;
+});
+
 test('a policy that waits for its host is ended too', async () => {
   const hostCalls = { call: () => new Promise<never>(() => {}) };
   const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };

@@ -119,15 +119,16 @@ export class PolicyPool implements AsyncDisposable {
 
   #go(): void {
     for (;;) {
-      const next = this.#nextTurn();
-      if (next === undefined) return;
-      const slot = this.#freeSlot();
-      if (slot === undefined) {
-        this.#lookSoon();
-        return;
-      }
+      const free = [...this.#slots].filter(isFree);
+      const [slot] = free;
+      const next = this.#nextTurn(free.length);
+      if (slot === undefined || next === undefined) break;
       this.#begin(slot, next);
     }
+    const due = [...this.#turns].filter((state) => this.#mayHaveThread(state));
+    if (due.length === 0) return;
+    this.#startFor(due);
+    this.#lookSoon();
   }
 
   #begin(slot: Slot, next: PolicyState): void {
@@ -138,28 +139,29 @@ export class PolicyPool implements AsyncDisposable {
     if (waiting !== undefined) void this.#runIn(slot, waiting);
   }
 
-  /** No policy has more threads than the pool is meant to have, so that none can have them all. */
-  #nextTurn(): PolicyState | undefined {
+  /** The last thread that is free is for those that end by themselves. */
+  #nextTurn(free: number): PolicyState | undefined {
     for (const state of this.#turns) {
-      if (state.waiting.length === 0) {
-        this.#turns.delete(state);
-        continue;
-      }
-      const own = [...this.#slots].filter((slot) => slot.policy === state).length;
-      if (own < (state.isSuspect ? 1 : this.#size)) return state;
+      if (state.waiting.length === 0) this.#turns.delete(state);
+      else if (free > (state.isSuspect ? 1 : 0) && this.#mayHaveThread(state)) return state;
     }
     return undefined;
   }
 
-  #freeSlot(): Slot | undefined {
+  /** No policy has more threads than the pool is meant to have, so that none can have them all. */
+  #mayHaveThread(state: PolicyState): boolean {
+    let own = 0;
+    for (const { policy } of this.#slots) if (policy === state) own++;
+    return own < (state.isSuspect ? 1 : this.#size);
+  }
+
+  #startFor(due: readonly PolicyState[]): void {
     const slots = [...this.#slots];
-    const free = slots.find(({ policy, isReady }) => policy === undefined && isReady);
-    if (free !== undefined) return free;
-    const most = Math.min(mostThreads, this.#size + slots.filter(isHeldUp).length);
-    const starting = slots.filter(({ isReady }) => !isReady).length;
-    const waiting = [...this.#turns].reduce((sum, { waiting: { length } }) => sum + length, 0);
-    for (let more = Math.min(most - slots.length, waiting - starting); more > 0; more--) this.#start();
-    return undefined;
+    const spare = due.some(({ isSuspect }) => isSuspect) ? 1 : 0;
+    const most = Math.min(mostThreads, this.#size + slots.filter(isHeldUp).length + spare);
+    const usable = slots.filter((slot) => isFree(slot) || !slot.isReady).length;
+    const wanted = due.reduce((sum, { waiting }) => sum + waiting.length, spare) - usable;
+    for (let more = Math.min(most - slots.length, wanted); more > 0; more--) this.#start();
   }
 
   #start(): void {
@@ -167,7 +169,7 @@ export class PolicyPool implements AsyncDisposable {
       thread: new PolicyThread(() => {
         this.#slots.delete(slot);
         // Why it could not start is told to somebody; else it would be tried for ever.
-        const next = slot.isReady ? undefined : this.#nextTurn();
+        const next = slot.isReady ? undefined : this.#nextTurn(Infinity);
         if (next !== undefined) this.#begin(slot, next);
         if (this.#turns.size > 0) this.#go();
       }),
@@ -214,7 +216,7 @@ export class PolicyPool implements AsyncDisposable {
     if (this.#rest !== undefined) return;
     this.#rest = setTimeout(() => {
       this.#rest = undefined;
-      const unused = [...this.#slots].filter(({ policy, isReady }) => policy === undefined && isReady);
+      const unused = [...this.#slots].filter(isFree);
       for (const slot of unused) {
         if (performance.now() - slot.sinceMs >= this.#idleMs) void slot.thread.end(closed);
       }
@@ -229,6 +231,10 @@ export class PolicyPool implements AsyncDisposable {
     await Promise.all([...this.#policies.keys()].map((id) => this.remove(id)));
     await Promise.all([...this.#slots].map(({ thread }) => thread.end(closed)));
   }
+}
+
+function isFree({ policy, isReady }: Slot): boolean {
+  return policy === undefined && isReady;
 }
 
 function isHeldUp({ policy, sinceMs }: Slot): boolean {
