@@ -171,6 +171,30 @@ test('policies that were ended leave a thread to others', async () => {
   await lost;
 });
 
+test('a policy that was ended has its turn, also where others always have something to do', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const spinning = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  await assert.rejects(spinning.evaluate(doing('spin'), { deadlineMs: 100 }));
+  const others = await Promise.all(
+    ['wapc', 'wasi', 'opa'].map((one) => openPolicy('unruly', one as WasmRuntime, {}, { pool: two })),
+  );
+  let isOver = false;
+  const busy = others.flatMap((other) =>
+    Array.from({ length: 8 }, async () => {
+      while (!isOver) await other.evaluate(good);
+    }),
+  );
+  // Long after its turn, and before it would have one by chance.
+  const patience = AbortSignal.timeout(8000);
+  try {
+    assert.deepEqual(await spinning.evaluate(good, { signal: patience }), { allowed: true });
+  } finally {
+    isOver = true;
+    await Promise.all(busy);
+  }
+  await Promise.all([spinning, ...others].map((policy) => policy[Symbol.asyncDispose]()));
+});
+
 test('a policy that waits for its host is ended too', async () => {
   const hostCalls = { call: () => new Promise<never>(() => {}) };
   const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };

@@ -12,6 +12,8 @@ import { type AskHost, PolicyThread } from './thread.ts';
 const mostThreads = 8;
 /** An evaluation that takes longer than this holds others up. */
 const slowMs = 50;
+/** One that was ended lets others go first for so long: they must not keep it waiting for ever. */
+const suspectWaitsMs = 1000;
 const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 
 export interface PolicyPoolOptions {
@@ -32,6 +34,7 @@ interface Waiting {
   readonly ask: AskHost;
   readonly options: RunOptions;
   readonly resolve: (outcome: Outcome) => void;
+  readonly sinceMs: number;
 }
 
 interface PolicyState {
@@ -102,7 +105,8 @@ export class PolicyPool implements AsyncDisposable {
     const state = this.#policies.get(id);
     if (state === undefined) throw new EvaluationError('aborted', 'the policy is closed');
     return new Promise((resolve) => {
-      const waiting: Waiting = { policy: state, job: { ...job, policy: id }, ask, options, resolve };
+      const sinceMs = performance.now();
+      const waiting: Waiting = { policy: state, job: { ...job, policy: id }, ask, options, resolve, sinceMs };
       state.waiting.push(waiting);
       this.#turns.add(state);
       options.signal?.addEventListener('abort', () => this.#abort(waiting), { once: true });
@@ -142,8 +146,13 @@ export class PolicyPool implements AsyncDisposable {
   /** The last thread that is free is for those that end by themselves. */
   #nextTurn(free: number): PolicyState | undefined {
     for (const state of this.#turns) {
-      if (state.waiting.length === 0) this.#turns.delete(state);
-      else if (free > (state.isSuspect ? 1 : 0) && this.#mayHaveThread(state)) return state;
+      const [first] = state.waiting;
+      if (first === undefined) {
+        this.#turns.delete(state);
+        continue;
+      }
+      const isPatient = state.isSuspect && performance.now() - first.sinceMs < suspectWaitsMs;
+      if (free > (isPatient ? 1 : 0) && this.#mayHaveThread(state)) return state;
     }
     return undefined;
   }
