@@ -178,10 +178,10 @@ test('a policy that was ended has its turn, also where others always have someth
   const others = await Promise.all(
     ['wapc', 'wasi', 'opa'].map((one) => openPolicy('unruly', one as WasmRuntime, {}, { pool: two })),
   );
-  let isOver = false;
+  const stop = new AbortController();
   const busy = others.flatMap((other) =>
     Array.from({ length: 8 }, async () => {
-      while (!isOver) await other.evaluate(good);
+      while (!stop.signal.aborted) await other.evaluate(good);
     }),
   );
   // Long after its turn, and before it would have one by chance.
@@ -189,7 +189,7 @@ test('a policy that was ended has its turn, also where others always have someth
   try {
     assert.deepEqual(await spinning.evaluate(good, { signal: patience }), { allowed: true });
   } finally {
-    isOver = true;
+    stop.abort();
     await Promise.all(busy);
   }
   await Promise.all([spinning, ...others].map((policy) => policy[Symbol.asyncDispose]()));
