@@ -155,14 +155,13 @@ test('policies that were ended leave a thread to others', async () => {
   await using other = await openPolicy('unruly', 'wapc', {}, { pool: two });
   await Promise.allSettled([one, another].map((policy) => policy.evaluate(good, { deadlineMs: 100 })));
   // Two threads are there again.
-  const again = Promise.all([both.evaluate(good), both.evaluate(good)]);
-  await until(() => order.length === 4);
+  const long = { deadlineMs: 600_000 };
+  const again = Promise.all([both.evaluate(good, long), both.evaluate(good, long)]);
+  await until(() => order.filter((name) => name === 'both').length === 2);
   answered.resolve(new TextEncoder().encode('{}'));
   await again;
   order.length = 0;
-  const lost = Promise.allSettled(
-    [one, another].map((policy) => policy.evaluate(good, { deadlineMs: 600_000 })),
-  );
+  const lost = Promise.allSettled([one, another].map((policy) => policy.evaluate(good, long)));
   await other.evaluate(good);
   order.push('other');
   await until(() => order.length === 3);
@@ -181,7 +180,7 @@ test('a policy that was ended has its turn, also where others always have someth
   const stop = new AbortController();
   const busy = others.flatMap((other) =>
     Array.from({ length: 8 }, async () => {
-      while (!stop.signal.aborted) await other.evaluate(good);
+      while (!stop.signal.aborted) await other.evaluate(good, { deadlineMs: 600_000 });
     }),
   );
   // Long after its turn, and before it would have one by chance.
