@@ -26,6 +26,7 @@ const modules = join(import.meta.dirname, '../../test/policies');
 interface Told {
   readonly summary: { readonly objects: number; readonly failing: number; readonly evaluations: number };
   readonly problems: Readonly<Record<string, string>>;
+  readonly skipped: Readonly<Record<string, string>>;
   readonly unfinished: Readonly<Record<string, string>>;
   readonly reports: readonly AuditReport[];
 }
@@ -282,6 +283,31 @@ suite('rampart audit', () => {
     const error = await run('--disable-store', '-n', 'shop');
     assert.equal(error.code, 2);
     assert.match(error.stdout, /shop ConfigMap\/cart +clusterwide-carts +error +.*no such key: nothing/);
+  });
+
+  test('policies that no audit evaluates are listed, and are no failure', async () => {
+    const deletions = {
+      apiGroups: [''],
+      apiVersions: ['v1'],
+      resources: ['configmaps'],
+      operations: ['DELETE'],
+    };
+    await only({
+      teams,
+      broken: { more: { rules: [deletions] } },
+      slow: { more: { ...rule('configmaps'), backgroundAudit: false } },
+    });
+    const told = {
+      'clusterwide-broken': 'it is not about objects that are created',
+      'clusterwide-slow': 'backgroundAudit is false',
+    };
+    const json = await run('--disable-store', '-o');
+    assert.deepEqual([json.code, (JSON.parse(json.stdout) as Told).skipped], [0, told]);
+    const { stdout } = await run('--disable-store');
+    assert.deepEqual(
+      stdout.trimEnd().split('\n').slice(1),
+      Object.entries(told).map(([policy, why]) => `skipped: ${policy}: ${why}`),
+    );
   });
 
   test('explain: what each policy says of an object, or why it is not about it', async () => {

@@ -30,13 +30,14 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     );
     return 2;
   }
-  const { summary, reports, problems, unfinished } = done;
+  const { summary, reports, problems, skipped, unfinished } = done;
   const format = options.outputScan === true ? 'json' : (options.output ?? 'table');
   if (format === 'table') stdout.write(table(done, wantsColour(stdout)));
   else {
     const told = {
       summary,
       problems: Object.fromEntries(problems),
+      skipped: Object.fromEntries(skipped),
       unfinished: Object.fromEntries(unfinished),
       reports,
     };
@@ -164,7 +165,7 @@ function progressLine(): { readonly tell: (text: string) => void; readonly end: 
 
 const styles = { fail: 'red', error: 'red', warn: 'yellow' } as const;
 
-function table({ reports, summary }: AuditOnce, colour: boolean): string {
+function table({ reports, summary, skipped }: AuditOnce, colour: boolean): string {
   const rows = reports.flatMap((report): Row[] =>
     report.results
       .filter(({ result }) => result !== 'pass')
@@ -181,10 +182,11 @@ function table({ reports, summary }: AuditOnce, colour: boolean): string {
   const said =
     `${objects} objects, ${failing} failing, ${errored} with errors: ${evaluations} evaluations and ${writes} reports written ` +
     `in ${seconds} s.`;
-  if (rows.length === 0) return `${paint('green', said, colour)}\n`;
+  const foot = [...skipped].map(([policy, why]) => `skipped: ${printable(`${policy}: ${why}`)}\n`).join('');
+  if (rows.length === 0) return `${paint('green', said, colour)}\n${foot}`;
   const width = process.stdout.columns || 120;
   const head = ['OBJECT', 'POLICY', 'RESULT', 'MESSAGE'];
-  return `${renderTable(rows, { head, widthColumns: width, colour })}\n\n${said}\n`;
+  return `${renderTable(rows, { head, widthColumns: width, colour })}\n\n${said}\n${foot}`;
 }
 
 function subjectOf({ kind = '', name = '', namespace }: Partial<Scope> = {}): string {

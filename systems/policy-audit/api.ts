@@ -13,11 +13,11 @@ import { defineResource, type ObjectOf, resourceType } from '../../shared/kube/c
 import { optional } from '../../shared/kube/crd/schema.ts';
 import type { Condition } from '../../shared/kube/conditions.ts';
 import type { KubeKind, KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { policyColumns } from './policy-columns.ts';
 import {
   clusterGroupSpec,
   clusterPolicySpec,
   groupSpec,
-  policyColumns,
   policySpec,
   policyStatus,
   type PolicyStatusName,

@@ -4,7 +4,9 @@ import { namespaces } from '../../shared/kube/object.ts';
 import { kubewardenTypes } from './api.ts';
 import { checkNamespace, checkServed } from './audit-needs.ts';
 import { giveUpIn, untilApiIsLost } from './one-audit.ts';
-import type { Runtimes } from './policies/open-policy.ts';
+import { reasons } from './explain.ts';
+import { coversCreation } from './policies/match.ts';
+import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { MemoryReports } from './reports/memory-store.ts';
 import { type AuditReport, ourReports, reportTypes } from './reports/report.ts';
@@ -29,6 +31,8 @@ export interface AuditOnce {
   readonly reports: readonly AuditReport[];
   /** Why policies could not be evaluated. */
   readonly problems: ReadonlyMap<string, string>;
+  /** Policies that no audit evaluates, by ID, and why. */
+  readonly skipped: ReadonlyMap<string, string>;
   /** Why namespaces ('' for cluster-scoped objects) could not be audited, or their reports not written. */
   readonly unfinished: ReadonlyMap<string, string>;
 }
@@ -71,6 +75,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   try {
     const summary = await passed.promise;
     const problems = new Map(policies.problems);
+    const skipped = skippedOf(policies.audited);
     const reports =
       memory === undefined ? await listed(options) : memory.list(reportTypes[reportKind], reportsBy);
     const isAsked = ({ metadata: { namespace = '' } }: AuditReport): boolean =>
@@ -78,13 +83,23 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
         ? options.cluster !== false
         : options.ignoredNamespaces?.has(namespace) !== true &&
           (options.onlyNamespaces?.has(namespace) ?? true);
-    return { summary, problems, unfinished, reports: reports.filter(isAsked).toSorted(byScope) };
+    return { summary, problems, skipped, unfinished, reports: reports.filter(isAsked).toSorted(byScope) };
   } finally {
     clearInterval(timer);
     context.signal.removeEventListener('abort', onAbort);
     stop.abort();
     await running.catch(() => undefined);
   }
+}
+
+function skippedOf(policies: readonly OpenPolicy[]): Map<string, string> {
+  const skipped = new Map<string, string>();
+  for (const { policy } of policies) {
+    const isCreation = policy.constraints.every(({ rules }) => rules.some(coversCreation));
+    if (policy.backgroundAudit && isCreation) continue;
+    skipped.set(policy.id, policy.backgroundAudit ? reasons.operation : reasons.background);
+  }
+  return skipped;
 }
 
 async function listed({ context, reportKind }: AuditOnceOptions): Promise<AuditReport[]> {

@@ -24,7 +24,8 @@ import { defaultOptions, type PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
-import { keepLastPass } from './status/last-pass.ts';
+import { keepSummaries } from './status/last-pass.ts';
+import type { PassSummary } from './scanner/audit-pass.ts';
 import { Scanner } from './scanner/scanner.ts';
 
 /** Runs until the signal aborts. */
@@ -75,11 +76,6 @@ async function work(
     parallelPolicies: 5,
     pageSize: 100,
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
-    onPass: (summary) => {
-      keepLastPass(client, summary, signal).catch((err: unknown) => {
-        if (!signal.aborted) logger.warn({ err }, 'cannot save the summary of the last pass');
-      });
-    },
   });
   metrics.policies = () => policies.audited.length;
   metrics.pass = () => scanner.lastPass;
@@ -111,7 +107,15 @@ async function work(
       image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
     });
   };
-  await Promise.all([policies.run(), admitting(), serving(), scanner.run()]);
+  const summary = (): PassSummary | undefined =>
+    scanner.lastPass && { ...scanner.lastPass, ...scanner.states.counts() };
+  await Promise.all([
+    policies.run(),
+    admitting(),
+    serving(),
+    scanner.run(),
+    keepSummaries({ client, logger, summary }, signal),
+  ]);
 }
 
 function modulesOf(options: PolicyAuditOptions, temporary: DisposableStack, logger: Logger): ModulesByTerms {

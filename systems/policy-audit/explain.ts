@@ -39,7 +39,7 @@ export interface Explained {
   readonly problems: ReadonlyMap<string, string>;
 }
 
-const reasons: Readonly<Record<Irrelevance, string>> = {
+export const reasons: Readonly<Record<Irrelevance, string>> = {
   background: 'backgroundAudit is false',
   excluded: 'it excludes this kind',
   namespace: 'it is in another namespace',

@@ -4,7 +4,6 @@
  * also rejected without the webhook.
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
-import { ageColumn, type PrinterColumn } from '../../shared/kube/crd/resource.ts';
 import {
   anyObject,
   boolean,
@@ -26,7 +25,7 @@ const MAX_NAMES = 128;
 const MAX_NAME = 253;
 
 const names = (description: string) =>
-  list(string({ minLength: 1, maxLength: MAX_NAME }), { description, maxItems: MAX_NAMES });
+  list(string({ minLength: 1, maxLength: MAX_NAME }), { description, minItems: 1, maxItems: MAX_NAMES });
 
 /** Groups alone may be '', which is the core group. */
 const groupNames = list(string({ maxLength: MAX_NAME }), {
@@ -65,7 +64,7 @@ const namespacedRule = object(ruleFields, {
       { reason: 'FieldValueForbidden' },
     ),
     rule(
-      "!(has(self.apiGroups) && ('wgpolicyk8s.io' in self.apiGroups || 'openreports.io' in self.apiGroups) && self.resources.exists(one, one == '*' || one == '*/*' || one == 'policyreports' || one == 'reports' || one.startsWith('policyreports/') || one.startsWith('reports/')))",
+      "!(has(self.apiGroups) && self.apiGroups.exists(one, one in ['*', 'wgpolicyk8s.io', 'openreports.io']) && self.resources.exists(one, one == '*' || one == '*/*' || one == 'policyreports' || one == 'reports' || one.startsWith('policyreports/') || one.startsWith('reports/')))",
       'reports cannot be targeted by AdmissionPolicy and AdmissionPolicyGroup',
       { reason: 'FieldValueForbidden' },
     ),
@@ -73,7 +72,13 @@ const namespacedRule = object(ruleFields, {
 });
 
 const matchCondition = object({
-  name: string({ description: 'Unique in the policy.', minLength: 1, maxLength: 316 }),
+  name: string({
+    description: 'Unique in the policy.',
+    minLength: 1,
+    maxLength: 316,
+    // A qualified name: webhooks take no other.
+    pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
+  }),
   expression: string({
     description: 'CEL over object, oldObject, request, authorizer and namespaceObject: bool.',
     minLength: 1,
@@ -213,6 +218,13 @@ const memberNames = rule(
   { fieldPath: '.policies' },
 );
 
+/** Members run one after the other. */
+const membersFit = rule(
+  'self.policies.map(name, has(self.policies[name].timeoutEvalSeconds) ? self.policies[name].timeoutEvalSeconds : 0).sum() <= self.timeoutSeconds',
+  "the sum of all members' timeoutEvalSeconds cannot be greater than timeoutSeconds",
+  { fieldPath: '.policies' },
+);
+
 const rulesOf = <S extends typeof clusterRule>(one: S) =>
   list(one, {
     description: 'The requests that the policy evaluates: any that one of these rules matches.',
@@ -245,11 +257,11 @@ export const clusterGroupSpec = object(
       membersOptions,
     ),
   },
-  { rules: [...transitions, validating, memberNames] },
+  { rules: [...transitions, validating, memberNames, membersFit] },
 );
 export const groupSpec = object(
   { ...group, rules: rulesOf(namespacedRule), policies: mapOf(object(member), membersOptions) },
-  { rules: [...transitions, validating, memberNames] },
+  { rules: [...transitions, validating, memberNames, membersFit] },
 );
 
 export const policyStatuses = ['unscheduled', 'scheduled', 'pending', 'active'] as const;
@@ -265,42 +277,3 @@ export const policyStatus = object({
   ),
   conditions: optional(conditionList()),
 });
-
-const annotation = (name: string, key: string): PrinterColumn => ({
-  name,
-  type: 'string',
-  jsonPath: `.metadata.annotations['io\\.kubewarden\\.policy\\.${key}']`,
-  priority: 1,
-});
-
-export const policyColumns: readonly PrinterColumn[] = [
-  {
-    name: 'Policy Server',
-    type: 'string',
-    jsonPath: '.spec.policyServer',
-    description: 'Bound to Policy Server',
-  },
-  {
-    name: 'Mutating',
-    type: 'boolean',
-    jsonPath: '.spec.mutating',
-    description: 'Whether the policy is mutating',
-  },
-  {
-    name: 'BackgroundAudit',
-    type: 'boolean',
-    jsonPath: '.spec.backgroundAudit',
-    description: 'Whether the policy is used in audit checks',
-  },
-  { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Policy deployment mode' },
-  {
-    name: 'Observed mode',
-    type: 'string',
-    jsonPath: '.status.mode',
-    description: 'Policy deployment mode observed on the assigned Policy Server',
-  },
-  { name: 'Status', type: 'string', jsonPath: '.status.policyStatus', description: 'Status of the policy' },
-  ageColumn,
-  annotation('Severity', 'severity'),
-  annotation('Category', 'category'),
-];

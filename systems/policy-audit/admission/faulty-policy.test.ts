@@ -66,6 +66,21 @@ const cases: readonly Case[] = [
     causes: [/^spec\.matchConditions Too many: 65: must have at most 64 items/],
   },
   {
+    title: 'a match condition whose name webhooks do not take',
+    type: cluster,
+    spec: { ...single, matchConditions: [{ name: 'not qualified', expression: 'true' }] },
+    causes: [/^spec\.matchConditions\[0\]\.name .*should match/],
+  },
+  {
+    title: 'a rule about no version and no resource',
+    type: cluster,
+    spec: { ...single, rules: [{ ...rules[0], apiVersions: [], resources: [] }] },
+    causes: [
+      /^spec\.rules\[0\]\.apiVersions .*should have at least 1 items/,
+      /^spec\.rules\[0\]\.resources .*should have at least 1 items/,
+    ],
+  },
+  {
     title: 'expressions of a CEL policy that do not compile, all of them',
     type: cluster,
     spec: {
@@ -137,11 +152,33 @@ const cases: readonly Case[] = [
     spec: { ...single, timeoutSeconds: 5, timeoutEvalSeconds: 6 },
     causes: [/^spec\.timeoutEvalSeconds .*timeoutEvalSeconds cannot be greater than timeoutSeconds/],
   },
+  ...[7, 3].map((seconds) => ({
+    title: `a group whose members may take ${seconds} s and 3 s, in a request of 5 s`,
+    type: groups,
+    spec: {
+      ...group,
+      timeoutSeconds: 5,
+      policies: {
+        a: { module: 'cel-policy', settings: cel('true'), timeoutEvalSeconds: seconds },
+        b: { module: 'cel-policy', settings: cel('true'), timeoutEvalSeconds: 3 },
+      },
+    },
+    causes: [/^spec\.policies .*the sum of all members' timeoutEvalSeconds/],
+  })),
+  {
+    title: 'a policy of a namespace for the reports of all groups',
+    type: admissionPolicyType,
+    spec: { ...single, rules: [{ ...rules[0], apiGroups: ['*'], resources: ['policyreports'] }] },
+    causes: [/^spec\.rules\[0\].*reports cannot be targeted/],
+  },
   {
     title: 'a policy of a namespace for everything',
     type: admissionPolicyType,
     spec: { ...single, rules: [{ ...rules[0], apiGroups: ['*'], resources: ['*'] }] },
-    causes: [/^spec\.rules\[0\].*apiGroups and resources cannot both use wildcards/],
+    causes: [
+      /^spec\.rules\[0\].*apiGroups and resources cannot both use wildcards/,
+      /^spec\.rules\[0\].*reports cannot be targeted/,
+    ],
   },
   {
     title: 'a selector with an operator that there is not',

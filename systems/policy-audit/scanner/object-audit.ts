@@ -153,7 +153,8 @@ export class ObjectAudit {
     }
     const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
     const digest = digestOf(report);
-    const reportVersion = await this.#write(report, digest, known, signal);
+    // Whoever asks for a fresh one sees when it was made.
+    const reportVersion = await this.#write(report, isForced ? undefined : digest, known, signal);
     if (reportVersion !== undefined)
       states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
     return 'audited';
@@ -275,17 +276,19 @@ export class ObjectAudit {
     };
   }
 
+  /** @param digest of what need not be written where it is there; undefined: it is written. */
   async #write(
     report: AuditReport,
-    digest: string,
+    digest: string | undefined,
     known: ObjectState | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { store } = this.#options;
     const { namespace = '', name: uid = '' } = report.metadata;
-    if (known?.digest === digest && !known.isForged) return known.reportVersion;
+    if (digest !== undefined && known?.digest === digest && !known.isForged) return known.reportVersion;
     const cached = store.facts(namespace, uid);
-    if (cached?.digest === digest && known?.digest === undefined) return cached.version;
+    if (digest !== undefined && cached?.digest === digest && known?.digest === undefined)
+      return cached.version;
     const written = known === undefined || known.reportVersion === '' ? undefined : known.reportVersion;
     const version = known?.isForged === true ? cached?.version : (written ?? cached?.version);
     return store.write(report, version, signal);

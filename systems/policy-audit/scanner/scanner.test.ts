@@ -144,14 +144,21 @@ suite('a scanner', () => {
     await cluster.setPolicy('two', {});
     const { scanner } = await cluster.startScanner();
     await until(async () => (await cluster.reports()).length === 2);
-    await until(() => scanner.evaluations === 4);
+    await until(() => scanner.evaluations === 4 && scanner.store.writes === 2);
+    const evaluatedAt = async (): Promise<string[]> =>
+      (await cluster.reports()).flatMap(({ results }) =>
+        results.map(({ timestamp }) => JSON.stringify(timestamp)),
+      );
+    const before = await evaluatedAt();
     const body = { metadata: { annotations: { [auditAnnotation]: 'now' } } };
     await cluster.client.patch(
       { ...configMaps, plural: 'namespaces', namespaced: false },
       { name: 'shop' },
       { type: 'merge', body },
     );
-    await until(() => scanner.evaluations === 8);
+    await until(() => scanner.evaluations === 8 && scanner.store.writes === 4);
+    const after = await evaluatedAt();
+    assert.deepEqual([after.length, after.filter((one) => before.includes(one))], [4, []]);
     await cluster.client.patch(clusterAdmissionPolicyType, { name: 'one' }, { type: 'merge', body });
     await until(() => scanner.evaluations === 10);
     assert.equal((await cluster.reports()).length, 2);

@@ -2,18 +2,53 @@
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 
 const name = 'rampart-policy-audit';
 export const passLabel = 'rampart.dev/policy-audit-pass';
 const key = 'summary.json';
 
-/** @throws {KubeError} */
-export async function keepLastPass(
-  client: KubeClient,
-  summary: PassSummary,
+/** As long as counts change, they are kept so often. */
+const KEEP_MS = 2000;
+const RETRY_MS = 30_000;
+
+export interface KeptSummaries {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  /** Until the first pass has ended: undefined. */
+  readonly summary: () => PassSummary | undefined;
+  readonly clock?: Clock;
+}
+
+/**
+ * Keeps what the last pass came to, with the counts of objects as they are now: what has changed since was audited, too. Nothing is
+ * written where nothing changes. Runs until the signal aborts.
+ */
+export async function keepSummaries(
+  { client, logger, summary, clock = systemClock }: KeptSummaries,
   signal: AbortSignal,
 ): Promise<void> {
+  let kept = '';
+  while (!signal.aborted) {
+    const now = summary();
+    const text = JSON.stringify(now);
+    let waitMs = KEEP_MS;
+    try {
+      if (now !== undefined && text !== kept) {
+        await keep(client, now, signal);
+        kept = text;
+      }
+    } catch (err) {
+      if (!signal.aborted) logger.warn({ err }, 'cannot save the summary of the last pass');
+      waitMs = RETRY_MS;
+    }
+    await sleep(clock, waitMs, signal).catch(() => undefined);
+  }
+}
+
+async function keep(client: KubeClient, summary: PassSummary, signal: AbortSignal): Promise<void> {
   const object: ConfigMap = {
     metadata: {
       name,

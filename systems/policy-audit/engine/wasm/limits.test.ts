@@ -114,6 +114,86 @@ test('while one request makes a policy spin, others are answered in its second t
   await gone;
 });
 
+test('an evaluation takes the thread that is free first, not the one that is started for it', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const asked = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<Uint8Array>();
+  const hostCalls = {
+    call: () => {
+      asked.resolve();
+      return answered.promise;
+    },
+  };
+  const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
+  await using asking = await openPolicy('lookup', 'wapc', settings, { pool: two, hostCalls });
+  await using other = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  const first = asking.evaluate(good);
+  await asked.promise;
+  const order: string[] = [];
+  const second = other.evaluate(good).then(() => void order.push('second'));
+  answered.resolve(new TextEncoder().encode('{}'));
+  await first;
+  await Promise.all([second, other.evaluate(good).then(() => void order.push('third'))]);
+  assert.deepEqual(order, ['second', 'third']);
+});
+
+test('policies that were ended leave a thread to others', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
+  const order: string[] = [];
+  const late = (name: string, answer: Promise<Uint8Array>): Promise<Evaluator> => {
+    const call = (): Promise<Uint8Array> => {
+      order.push(name);
+      return answer;
+    };
+    return openPolicy('lookup', 'wapc', settings, { pool: two, hostCalls: { call } });
+  };
+  const never = new Promise<never>(() => {});
+  const answered = Promise.withResolvers<Uint8Array>();
+  const [one, another] = [await late('one', never), await late('another', never)];
+  await using both = await late('both', answered.promise);
+  await using other = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  await Promise.allSettled([one, another].map((policy) => policy.evaluate(good, { deadlineMs: 100 })));
+  // Two threads are there again.
+  const long = { deadlineMs: 600_000 };
+  const again = Promise.all([both.evaluate(good, long), both.evaluate(good, long)]);
+  await until(() => order.filter((name) => name === 'both').length === 2);
+  answered.resolve(new TextEncoder().encode('{}'));
+  await again;
+  order.length = 0;
+  const lost = Promise.allSettled([one, another].map((policy) => policy.evaluate(good, long)));
+  await other.evaluate(good);
+  order.push('other');
+  await until(() => order.length === 3);
+  assert.deepEqual(order, ['one', 'other', 'another']);
+  await Promise.all([one, another].map((policy) => policy[Symbol.asyncDispose]()));
+  await lost;
+});
+
+test('a policy that was ended has its turn, also where others always have something to do', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const spinning = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  await assert.rejects(spinning.evaluate(doing('spin'), { deadlineMs: 100 }));
+  const others = await Promise.all(
+    ['wapc', 'wasi', 'opa'].map((one) => openPolicy('unruly', one as WasmRuntime, {}, { pool: two })),
+  );
+  const stop = new AbortController();
+  const busy = others.flatMap((other) =>
+    Array.from({ length: 8 }, async () => {
+      while (!stop.signal.aborted) await other.evaluate(good, { deadlineMs: 600_000 });
+    }),
+  );
+  // Long after its turn, and before it would have one by chance.
+  const patience = AbortSignal.timeout(8000);
+  try {
+    assert.deepEqual(await spinning.evaluate(good, { signal: patience }), { allowed: true });
+  } finally {
+    stop.abort();
+    await Promise.all(busy);
+  }
+  await Promise.all([spinning, ...others].map((policy) => policy[Symbol.asyncDispose]()));
+});
+
 test('a policy that waits for its host is ended too', async () => {
   const hostCalls = { call: () => new Promise<never>(() => {}) };
   const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };

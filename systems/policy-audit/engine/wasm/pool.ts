@@ -12,6 +12,8 @@ import { type AskHost, PolicyThread } from './thread.ts';
 const mostThreads = 8;
 /** An evaluation that takes longer than this holds others up. */
 const slowMs = 50;
+/** One that was ended lets others go first for so long: they must not keep it waiting for ever. */
+const suspectWaitsMs = 1000;
 const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 
 export interface PolicyPoolOptions {
@@ -32,6 +34,7 @@ interface Waiting {
   readonly ask: AskHost;
   readonly options: RunOptions;
   readonly resolve: (outcome: Outcome) => void;
+  readonly sinceMs: number;
 }
 
 interface PolicyState {
@@ -43,6 +46,8 @@ interface PolicyState {
 
 interface Slot {
   readonly thread: PolicyThread;
+  /** A request is not assigned to a thread that is starting: another may be free sooner. */
+  isReady: boolean;
   /** What runs in it. */
   policy: PolicyState | undefined;
   /** Since when. */
@@ -100,7 +105,8 @@ export class PolicyPool implements AsyncDisposable {
     const state = this.#policies.get(id);
     if (state === undefined) throw new EvaluationError('aborted', 'the policy is closed');
     return new Promise((resolve) => {
-      const waiting: Waiting = { policy: state, job: { ...job, policy: id }, ask, options, resolve };
+      const sinceMs = performance.now();
+      const waiting: Waiting = { policy: state, job: { ...job, policy: id }, ask, options, resolve, sinceMs };
       state.waiting.push(waiting);
       this.#turns.add(state);
       options.signal?.addEventListener('abort', () => this.#abort(waiting), { once: true });
@@ -117,51 +123,74 @@ export class PolicyPool implements AsyncDisposable {
 
   #go(): void {
     for (;;) {
-      const next = this.#nextTurn();
-      if (next === undefined) return;
-      const slot = this.#freeSlot();
-      if (slot === undefined) {
-        this.#lookSoon();
-        return;
-      }
-      // After those that are waiting, too.
-      this.#turns.delete(next);
-      const waiting = next.waiting.shift();
-      if (next.waiting.length > 0) this.#turns.add(next);
-      if (waiting !== undefined) void this.#runIn(slot, waiting);
+      const free = [...this.#slots].filter(isFree);
+      const [slot] = free;
+      const next = this.#nextTurn(free.length);
+      if (slot === undefined || next === undefined) break;
+      this.#begin(slot, next);
     }
+    const due = [...this.#turns].filter((state) => this.#mayHaveThread(state));
+    if (due.length === 0) return;
+    this.#startFor(due);
+    this.#lookSoon();
   }
 
-  /** No policy gets more threads than the pool's regular number, so that none can take them all. */
-  #nextTurn(): PolicyState | undefined {
+  #begin(slot: Slot, next: PolicyState): void {
+    // After those that are waiting, too.
+    this.#turns.delete(next);
+    const waiting = next.waiting.shift();
+    if (next.waiting.length > 0) this.#turns.add(next);
+    if (waiting !== undefined) void this.#runIn(slot, waiting);
+  }
+
+  /** The last free thread is reserved for policies that return on their own. */
+  #nextTurn(free: number): PolicyState | undefined {
     for (const state of this.#turns) {
-      if (state.waiting.length === 0) {
+      const [first] = state.waiting;
+      if (first === undefined) {
         this.#turns.delete(state);
         continue;
       }
-      const own = [...this.#slots].filter((slot) => slot.policy === state).length;
-      if (own < (state.isSuspect ? 1 : this.#size)) return state;
+      const isPatient = state.isSuspect && performance.now() - first.sinceMs < suspectWaitsMs;
+      if (free > (isPatient ? 1 : 0) && this.#mayHaveThread(state)) return state;
     }
     return undefined;
   }
 
-  #freeSlot(): Slot | undefined {
-    for (const slot of this.#slots) if (slot.policy === undefined) return slot;
-    const heldUp = [...this.#slots].filter(isHeldUp).length;
-    return this.#slots.size < Math.min(mostThreads, this.#size + heldUp) ? this.#started() : undefined;
+  /** No policy has more threads than the pool is meant to have, so that none can have them all. */
+  #mayHaveThread(state: PolicyState): boolean {
+    let own = 0;
+    for (const { policy } of this.#slots) if (policy === state) own++;
+    return own < (state.isSuspect ? 1 : this.#size);
   }
 
-  #started(): Slot {
+  #startFor(due: readonly PolicyState[]): void {
+    const slots = [...this.#slots];
+    const spare = due.some(({ isSuspect }) => isSuspect) ? 1 : 0;
+    const most = Math.min(mostThreads, this.#size + slots.filter(isHeldUp).length + spare);
+    const usable = slots.filter((slot) => isFree(slot) || !slot.isReady).length;
+    const wanted = due.reduce((sum, { waiting }) => sum + waiting.length, spare) - usable;
+    for (let more = Math.min(most - slots.length, wanted); more > 0; more--) this.#start();
+  }
+
+  #start(): void {
     const slot: Slot = {
       thread: new PolicyThread(() => {
         this.#slots.delete(slot);
+        // Why it could not start is told to somebody; else it would be tried for ever.
+        const next = slot.isReady ? undefined : this.#nextTurn(Infinity);
+        if (next !== undefined) this.#begin(slot, next);
         if (this.#turns.size > 0) this.#go();
       }),
+      isReady: false,
       policy: undefined,
       sinceMs: performance.now(),
     };
     this.#slots.add(slot);
-    return slot;
+    void slot.thread.ready.then(() => {
+      slot.isReady = true;
+      this.#go();
+    });
   }
 
   /** All threads are busy: whether one of them has been for too long. */
@@ -175,9 +204,6 @@ export class PolicyPool implements AsyncDisposable {
 
   async #runIn(slot: Slot, { policy, job, ask, options, resolve }: Waiting): Promise<void> {
     slot.policy = policy;
-    slot.sinceMs = performance.now();
-    // The start of a thread is not the policy's fault.
-    await slot.thread.ready;
     slot.sinceMs = performance.now();
     const { deadlineMs } = options;
     const timer = setTimeout(() => {
@@ -199,7 +225,7 @@ export class PolicyPool implements AsyncDisposable {
     if (this.#rest !== undefined) return;
     this.#rest = setTimeout(() => {
       this.#rest = undefined;
-      const unused = [...this.#slots].filter((slot) => slot.policy === undefined);
+      const unused = [...this.#slots].filter(isFree);
       for (const slot of unused) {
         if (performance.now() - slot.sinceMs >= this.#idleMs) void slot.thread.end(closed);
       }
@@ -214,6 +240,10 @@ export class PolicyPool implements AsyncDisposable {
     await Promise.all([...this.#policies.keys()].map((id) => this.remove(id)));
     await Promise.all([...this.#slots].map(({ thread }) => thread.end(closed)));
   }
+}
+
+function isFree({ policy, isReady }: Slot): boolean {
+  return policy === undefined && isReady;
 }
 
 function isHeldUp({ policy, sinceMs }: Slot): boolean {
