@@ -1,4 +1,5 @@
 /** The ports of a rule, read. */
+import { exactList } from './exact-list.ts';
 import type { PortObject } from './objects.ts';
 import type { Refuse } from './parsed-selector.ts';
 import type { PortRange, Protocol } from './rules.ts';
@@ -30,7 +31,7 @@ export function parsePorts(ports: readonly PortObject[], path: string, refuse: R
     if ('name' in parsed) names.push(parsed);
     else ranges.push(parsed);
   }
-  return { ports: joined(ranges), names };
+  return { ports: exactList(joined(ranges)), names: exactList(names) };
 }
 
 function parsePort(

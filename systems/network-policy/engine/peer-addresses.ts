@@ -10,6 +10,8 @@ import type { Address, AddressSet, ByFamily, Family, Peers, PeersChange, PodKey 
 /** From this many changes on it is cheaper to sort all again. */
 const MANY = 64;
 
+const none: readonly IpAddress[] = [];
+
 export class PeerAddresses {
   readonly #intervals: ParsedPeers['blocks'];
   readonly #blocks: ByFamily<AddressSet>;
@@ -30,16 +32,14 @@ export class PeerAddresses {
    * @returns whether the addresses are others now
    */
   set(pod: PodFacts, selected: boolean): boolean {
-    const before = this.#members.get(pod.key) ?? [];
+    const before = this.#members.get(pod.key) ?? none;
     // What is in a block is there whatever becomes of the pod.
-    const after = selected ? this.#outsideOfBlocks(pod.addresses) : [];
+    const after = selected ? this.#outsideOfBlocks(pod.addresses) : none;
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
-    for (const changes of [this.#value && this.#pending, this.#untold]) {
-      for (const address of before) changes?.went(address.text, address);
-      for (const address of after) changes?.came(address.text, address);
-    }
+    if (this.#value !== undefined) note(this.#pending, before, after);
+    if (this.#untold !== undefined) note(this.#untold, before, after);
     return true;
   }
 
@@ -54,8 +54,8 @@ export class PeerAddresses {
     const { gone, come } = this.#pending.take();
     let pods: Record<Family, readonly Address[]>;
     if (this.#value === undefined || !few) {
-      pods = textsOf([...this.#members.values()].flat());
-      pods = { 4: pods[4].toSorted(), 6: pods[6].toSorted() };
+      const { 4: four, 6: six } = textsOf([...this.#members.values()].flat());
+      pods = { 4: four.toSorted(), 6: six.toSorted() };
     } else {
       pods = { ...this.#value.pods };
       for (const { family, text } of gone)
@@ -84,10 +84,19 @@ export class PeerAddresses {
   }
 }
 
-function textsOf(addresses: readonly IpAddress[]): ByFamily<readonly Address[]> {
-  const of = (wanted: Family): Address[] =>
-    addresses.filter(({ family }) => family === wanted).map(({ text }) => text);
-  return { 4: of(4), 6: of(6) };
+function note(
+  changes: NetChanges<IpAddress>,
+  before: readonly IpAddress[],
+  after: readonly IpAddress[],
+): void {
+  for (const address of before) changes.went(address.text, address);
+  for (const address of after) changes.came(address.text, address);
+}
+
+function textsOf(addresses: readonly IpAddress[]): ByFamily<Address[]> {
+  const texts: ByFamily<Address[]> = { 4: [], 6: [] };
+  for (const { family, text } of addresses) texts[family].push(text);
+  return texts;
 }
 
 /** Where it is, or belongs. */

@@ -8,6 +8,7 @@
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { type IpAddress, parseAddress } from './addresses.ts';
 import { equal } from './equal.ts';
+import { exactList } from './exact-list.ts';
 import { objectKey, type PodObject } from './objects.ts';
 import { protocolOf } from './parsed-ports.ts';
 import type { Address, PodKey, Protocol } from './rules.ts';
@@ -102,7 +103,7 @@ export class PodTable {
     const others = (this.#claimants.get(address) ?? []).filter((one) => one !== key);
     const claimants = held ? [...others, key] : others;
     if (claimants.length === 0) this.#claimants.delete(address);
-    else this.#claimants.set(address, claimants);
+    else this.#claimants.set(address, exactList(claimants));
   }
 
   #refresh(key: PodKey): PodChange[] {
@@ -177,12 +178,14 @@ function addressesOf({ status }: PodObject): IpAddress[] {
   return [...byText.values()].toSorted((a, b) => a.family - b.family || (a.value < b.value ? -1 : 1));
 }
 
-function portsOf({ spec }: PodObject): PodPort[] {
+function portsOf({ spec }: PodObject): readonly PodPort[] {
   const sidecars = (spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
-  return [...(spec?.containers ?? []), ...sidecars].flatMap(({ ports }) =>
-    (ports ?? []).flatMap(({ name, protocol: written, containerPort: port }) => {
+  const ports: PodPort[] = [];
+  for (const container of [...(spec?.containers ?? []), ...sidecars]) {
+    for (const { name, protocol: written, containerPort: port } of container.ports ?? []) {
       const protocol = protocolOf(written);
-      return (name ?? '') === '' || protocol === undefined ? [] : [{ name: name ?? '', protocol, port }];
-    }),
-  );
+      if ((name ?? '') !== '' && protocol !== undefined) ports.push({ name: name ?? '', protocol, port });
+    }
+  }
+  return exactList(ports);
 }

@@ -36,6 +36,8 @@ const hooks: Readonly<Record<string, number>> = { input: 1, forward: 2, output: 
 
 export class Encoder {
   readonly #batch: NftablesBatch;
+  /** Of elements, by their text: a pod is in the sets of many peers. */
+  readonly #keys = new Map<string, Buffer>();
   #sets = 0;
 
   constructor(batch: NftablesBatch) {
@@ -146,7 +148,8 @@ export class Encoder {
       batch.message(isNew ? 'newElements' : 'deleteElements', () => {
         batch.text(2, set.name);
         batch.nest(3, () => {
-          for (const key of keys.slice(from, from + elementsPerMessage)) this.#element(isNew, set, key);
+          const end = Math.min(from + elementsPerMessage, keys.length);
+          for (let at = from; at < end; at++) this.#element(isNew, set, keys[at] as string);
         });
       });
     }
@@ -155,7 +158,9 @@ export class Encoder {
   #element(isNew: boolean, { type, kind, interval, elements }: ElementSet, key: string): void {
     const batch = this.#batch;
     if (!interval) {
-      const bytes = elementKey(type, key);
+      // Addresses of the two families, and keys of one or more fields, have no text in common.
+      let bytes = this.#keys.get(key);
+      if (bytes === undefined) this.#keys.set(key, (bytes = elementKey(type, key)));
       if (!isNew || kind !== 'map') return batch.keyItem(bytes);
       return batch.item(() => {
         batch.value(1, bytes);
