@@ -79,7 +79,8 @@ function isPortName(name: string): boolean {
   return name.length <= 15 && /^(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name);
 }
 
-function joined(ranges: readonly PortRange[]): PortRange[] {
+function joined(ranges: readonly PortRange[]): readonly PortRange[] {
+  if (ranges.length < 2) return ranges;
   const sorted = ranges.toSorted(
     (a, b) => a.protocol.localeCompare(b.protocol, 'en') || a.first - b.first || a.last - b.last,
   );

@@ -144,26 +144,35 @@ export class Encoder {
 
   #elements(isNew: boolean, set: ElementSet, keys: readonly string[]): void {
     const batch = this.#batch;
+    // Tens of thousands: without a function for each.
+    const isPlain = !set.interval && !(isNew && set.kind === 'map');
     for (let from = 0; from < keys.length; from += elementsPerMessage) {
       batch.message(isNew ? 'newElements' : 'deleteElements', () => {
         batch.text(2, set.name);
         batch.nest(3, () => {
           const end = Math.min(from + elementsPerMessage, keys.length);
-          for (let at = from; at < end; at++) this.#element(isNew, set, keys[at] as string);
+          for (let at = from; at < end; at++) {
+            const key = keys[at] as string;
+            if (isPlain) batch.keyItem(this.#key(set.type, key));
+            else this.#element(set, key);
+          }
         });
       });
     }
   }
 
-  #element(isNew: boolean, { type, kind, interval, elements }: ElementSet, key: string): void {
+  #key(type: string, key: string): Buffer {
+    // Addresses of the two families, and keys of one or more fields, have no text in common.
+    let bytes = this.#keys.get(key);
+    if (bytes === undefined) this.#keys.set(key, (bytes = elementKey(type, key)));
+    return bytes;
+  }
+
+  #element({ type, interval, elements }: ElementSet, key: string): void {
     const batch = this.#batch;
     if (!interval) {
-      // Addresses of the two families, and keys of one or more fields, have no text in common.
-      let bytes = this.#keys.get(key);
-      if (bytes === undefined) this.#keys.set(key, (bytes = elementKey(type, key)));
-      if (!isNew || kind !== 'map') return batch.keyItem(bytes);
       return batch.item(() => {
-        batch.value(1, bytes);
+        batch.value(1, this.#key(type, key));
         batch.verdictValue(2, ...verdictOf(elements.get(key) ?? ''));
       });
     }
