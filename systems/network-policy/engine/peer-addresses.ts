@@ -80,7 +80,9 @@ export class PeerAddresses {
   #outsideOfBlocks(addresses: readonly IpAddress[]): readonly IpAddress[] {
     const blocks = this.#intervals;
     if (blocks[4].length === 0 && blocks[6].length === 0) return addresses;
-    return addresses.filter(({ family, value }) => !covers(blocks[family], value));
+    const isCovered = ({ family, value }: IpAddress): boolean => covers(blocks[family], value);
+    // Mostly none is: the list of the pod is held then, and no other one.
+    return addresses.some(isCovered) ? addresses.filter((address) => !isCovered(address)) : addresses;
   }
 }
 
