@@ -13,7 +13,7 @@ import { errorCodes, RampartError } from '../shared/observe/errors.ts';
 import type { Health } from '../shared/observe/health.ts';
 import type { Logger } from '../shared/observe/log.ts';
 import type { Metrics } from '../shared/observe/metrics.ts';
-import { NodeRuntime } from './agent/node-runtime.ts';
+import type { NodeRuntime } from './agent/node-runtime.ts';
 import type { GuardChoice } from './guard-options.ts';
 
 /**
@@ -63,12 +63,13 @@ export function guardProcess(options: GuardProcessOptions): GuardProcess {
 }
 
 /** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */
-export function openRuntime(
+export async function openRuntime(
   guards: readonly Guard[],
   { socketPath, logger, health }: { socketPath: string | undefined; logger: Logger; health: Health },
-): NodeRuntime | undefined {
+): Promise<NodeRuntime | undefined> {
   if (guards.every(({ containers }) => containers === undefined)) return undefined;
-  const runtime = new NodeRuntime({ socketPath, logger });
+  const module = await import('./agent/node-runtime.ts');
+  const runtime = new module.NodeRuntime({ socketPath, logger });
   if (guards.some(({ containers }) => containers === 'needed')) {
     health.ready('container-runtime', () => runtime.problem);
   }

@@ -60,7 +60,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const { signal } = stop;
   const identity = `${nodeName}_${randomUUID()}`;
   const states = new GuardStates();
-  const containers = openRuntime(guards, { socketPath: options.criSocket, logger, health });
+  const containers = await openRuntime(guards, { socketPath: options.criSocket, logger, health });
   const process = guardProcess({
     ...{ client, logger, health, identity },
     metrics: observed.metrics,

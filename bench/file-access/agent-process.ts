@@ -38,7 +38,7 @@ export class AgentProcess implements AsyncDisposable {
   #said = '';
 
   constructor({ server, lab }: Scene, { mode, built = false, environment = {} }: AgentOptions) {
-    const command = built ? installed(this.#directory) : join(top, 'bin/rampart');
+    const command = agentCommand(built, this.#directory);
     const spool = join(this.#directory, 'spool');
     this.#child = spawn(
       command,
@@ -89,8 +89,9 @@ export class AgentProcess implements AsyncDisposable {
   }
 }
 
-/** bin/rampart where there are no sources: it runs `dist/` then. */
-function installed(directory: string): string {
+/** bin/rampart; built: in `directory`, where there are no sources, so that it runs `dist/`. */
+export function agentCommand(built: boolean, directory: string): string {
+  if (!built) return join(top, 'bin/rampart');
   mkdirSync(join(directory, 'bin'));
   copyFileSync(join(top, 'bin/rampart'), join(directory, 'bin/rampart'));
   for (const name of ['dist', 'node_modules', 'package.json']) {

@@ -10,7 +10,7 @@ import type { Cutter, CutterOptions } from './node/established/cutter.ts';
 import type { BridgeOptions } from './node/bridge.ts';
 import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
 import { Enforcement } from './node/enforcement.ts';
-import { followObjects } from './node/followed-objects.ts';
+import { type FollowedObjects, followObjects } from './node/followed-objects.ts';
 import { nodeFacts } from './status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
 import { Refusals } from './node/refusals.ts';
@@ -31,6 +31,9 @@ const RETRY = { baseMs: 100, maxMs: 10_000 };
 export const networkPolicyNode: NodePart = async (context, values) => {
   const { networkPolicyDefault, podCidr, networkPolicyBackend, networkPolicyEstablished } =
     values as unknown as NetworkPolicyOptions;
+  // First: the API answers while the kernel is tried.
+  const followed = follow(context, podCidr);
+  using _objects = followed.objects;
   const { openBackend } = await import('./node/backend.ts');
   const { logger, signal } = context;
   const opened = await openBackend(
@@ -41,14 +44,25 @@ export const networkPolicyNode: NodePart = async (context, values) => {
   );
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
-  await runNetworkPolicyNode(context, {
+  const options = {
     dataplane,
-    podCidrs: podCidr,
     refusesUnknown: networkPolicyDefault === 'deny',
     backend: opened.name,
     cutsEstablished: networkPolicyEstablished === 'cut',
-  });
+  };
+  await runNetworkPolicyNode(context, options, followed);
 };
+
+/** An engine, and what feeds it. */
+interface Followed {
+  readonly engine: PolicyEngine;
+  readonly objects: FollowedObjects;
+}
+
+function follow(context: NodeContext, podCidrs: readonly string[] = []): Followed {
+  const engine = new PolicyEngine(context.nodeName);
+  return { engine, objects: followObjects(context, engine, podCidrs) };
+}
 
 export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
@@ -77,13 +91,14 @@ export interface NetworkPolicyNodeOptions {
 export async function runNetworkPolicyNode(
   context: NodeContext,
   options: NetworkPolicyNodeOptions,
+  followed: Followed = follow(context, options.podCidrs),
 ): Promise<void> {
-  const { nodeName, signal, logger, metrics, health } = context;
+  const { signal, logger, metrics, health } = context;
   const { dataplane, backend = 'nftables', inNetwork } = options;
   const counts = new NodeCounts();
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
-  const engine = new PolicyEngine(nodeName);
-  using objects = followObjects(context, engine, options.podCidrs ?? []);
+  const { engine } = followed;
+  using objects = followed.objects;
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
   const recorder = context.recorder();

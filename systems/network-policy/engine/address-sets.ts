@@ -3,7 +3,8 @@ import { addressText, type Interval } from './addresses.ts';
 import type { AddressRange, Family } from './rules.ts';
 
 /** Sorts, and merges what overlaps or touches. */
-export function union(intervals: readonly Interval[]): Interval[] {
+export function union(intervals: readonly Interval[]): readonly Interval[] {
+  if (intervals.length < 2) return intervals;
   const joined: Interval[] = [];
   for (const next of intervals.toSorted(byLow)) {
     const last = joined.at(-1);

@@ -31,16 +31,20 @@ const mappedPrefix = 0xffffn;
 export function parseAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return { family: 4, value: addressValue(text), text };
   if (!isIPv6(text) || text.includes('%')) return undefined;
-  const value = addressValue(text);
-  const [family, own] =
-    value >> 32n === mappedPrefix ? [4 as const, value & 0xffffffffn] : [6 as const, value];
-  return { family, value: own, text: addressText(family, own) };
+  const groups = addressGroups(text);
+  const value = valueOfGroups(groups);
+  if (value >> 32n !== mappedPrefix) return { family: 6, value, text: textOfGroups(groups) };
+  const own = value & 0xffffffffn;
+  return { family: 4, value: own, text: addressText(4, own) };
 }
 
 /** The number of a valid address. */
 export function addressValue(text: Address): bigint {
   if (!text.includes(':')) return BigInt(ipv4Value(text));
-  const groups = addressGroups(text);
+  return valueOfGroups(addressGroups(text));
+}
+
+function valueOfGroups(groups: readonly number[]): bigint {
   const word = (at: number): bigint => BigInt((groups[at] as number) * 65_536 + (groups[at + 1] as number));
   return (word(0) << 96n) | (word(2) << 64n) | (word(4) << 32n) | word(6);
 }
@@ -104,21 +108,31 @@ export function addressText(family: Family, value: bigint): Address {
     const number = Number(value);
     return `${number >>> 24}.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`;
   }
-  const groups: string[] = [];
+  const groups: number[] = [];
   for (const shift of wordShifts) {
     const word = Number(BigInt.asUintN(32, value >> shift));
-    groups.push((word >>> 16).toString(16), (word & 0xffff).toString(16));
+    groups.push(word >>> 16, word & 0xffff);
   }
-  const zeros = longestZeros(groups);
-  if (zeros.length < 2) return groups.join(':');
-  return `${groups.slice(0, zeros.at).join(':')}::${groups.slice(zeros.at + zeros.length).join(':')}`;
+  return textOfGroups(groups);
 }
 
-function longestZeros(groups: readonly string[]): { readonly at: number; readonly length: number } {
+function textOfGroups(groups: readonly number[]): Address {
+  const zeros = longestZeros(groups);
+  if (zeros.length < 2) return groupsText(groups, 0, 8);
+  return `${groupsText(groups, 0, zeros.at)}::${groupsText(groups, zeros.at + zeros.length, 8)}`;
+}
+
+function groupsText(groups: readonly number[], from: number, to: number): string {
+  let text = '';
+  for (let at = from; at < to; at++) text += (at > from ? ':' : '') + (groups[at] as number).toString(16);
+  return text;
+}
+
+function longestZeros(groups: readonly number[]): { readonly at: number; readonly length: number } {
   let best = { at: 0, length: 0 };
   for (let at = 0; at < groups.length; at++) {
     let length = 0;
-    while (groups[at + length] === '0') length++;
+    while (groups[at + length] === 0) length++;
     if (length > best.length) best = { at, length };
   }
   return best;

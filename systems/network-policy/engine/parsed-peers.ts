@@ -2,6 +2,7 @@
 import { type LabelSelector, labelSelectorText } from '../../../shared/kube/selectors.ts';
 import { rangesOf, union, without } from './address-sets.ts';
 import { type Block, type Interval, parseBlock } from './addresses.ts';
+import { exactList } from './exact-list.ts';
 import type { BlockObject, PeerObject } from './objects.ts';
 import { parseSelector, type Refuse } from './parsed-selector.ts';
 import type { ByFamily, Family, PeersKey } from './rules.ts';
@@ -43,8 +44,8 @@ export function parsePeers(
       if (scope !== undefined) scopes.push(scope);
     } else refuse(at, `Neither a selector nor an ipBlock is given: ${consequence}.`);
   }
-  const joined = { 4: union(blocks[4]), 6: union(blocks[6]) };
-  return { key: keyOf(scopes, joined), scopes, blocks: joined };
+  const joined = { 4: exactList(union(blocks[4])), 6: exactList(union(blocks[6])) };
+  return { key: keyOf(scopes, joined), scopes: exactList(scopes), blocks: joined };
 }
 
 /** All of them are malformed. */

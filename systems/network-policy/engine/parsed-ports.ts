@@ -1,4 +1,5 @@
 /** The parsed ports of a rule. */
+import { exactList } from './exact-list.ts';
 import type { PortObject } from './objects.ts';
 import type { Refuse } from './parsed-selector.ts';
 import type { PortRange, Protocol } from './rules.ts';
@@ -30,7 +31,7 @@ export function parsePorts(ports: readonly PortObject[], path: string, refuse: R
     if ('name' in parsed) names.push(parsed);
     else ranges.push(parsed);
   }
-  return { ports: joined(ranges), names };
+  return { ports: exactList(joined(ranges)), names: exactList(names) };
 }
 
 function parsePort(
@@ -78,7 +79,8 @@ function isPortName(name: string): boolean {
   return name.length <= 15 && /^(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name);
 }
 
-function joined(ranges: readonly PortRange[]): PortRange[] {
+function joined(ranges: readonly PortRange[]): readonly PortRange[] {
+  if (ranges.length < 2) return ranges;
   const sorted = ranges.toSorted(
     (a, b) => a.protocol.localeCompare(b.protocol, 'en') || a.first - b.first || a.last - b.last,
   );

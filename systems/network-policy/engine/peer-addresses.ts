@@ -10,6 +10,8 @@ import type { Address, AddressSet, ByFamily, Family, Peers, PeersChange, PodKey 
 /** From this many changes on, it is cheaper to sort everything again. */
 const MANY = 64;
 
+const none: readonly IpAddress[] = [];
+
 export class PeerAddresses {
   readonly #intervals: ParsedPeers['blocks'];
   readonly #blocks: ByFamily<AddressSet>;
@@ -30,16 +32,14 @@ export class PeerAddresses {
    * @returns whether the addresses have changed
    */
   set(pod: PodFacts, selected: boolean): boolean {
-    const before = this.#members.get(pod.key) ?? [];
+    const before = this.#members.get(pod.key) ?? none;
     // An address in a block stays, whatever happens to the pod.
-    const after = selected ? this.#outsideOfBlocks(pod.addresses) : [];
+    const after = selected ? this.#outsideOfBlocks(pod.addresses) : none;
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
-    for (const changes of [this.#value && this.#pending, this.#untold]) {
-      for (const address of before) changes?.went(address.text, address);
-      for (const address of after) changes?.came(address.text, address);
-    }
+    if (this.#value !== undefined) note(this.#pending, before, after);
+    if (this.#untold !== undefined) note(this.#untold, before, after);
     return true;
   }
 
@@ -54,8 +54,8 @@ export class PeerAddresses {
     const { gone, come } = this.#pending.take();
     let pods: Record<Family, readonly Address[]>;
     if (this.#value === undefined || !few) {
-      pods = textsOf([...this.#members.values()].flat());
-      pods = { 4: pods[4].toSorted(), 6: pods[6].toSorted() };
+      const { 4: four, 6: six } = textsOf([...this.#members.values()].flat());
+      pods = { 4: four.toSorted(), 6: six.toSorted() };
     } else {
       pods = { ...this.#value.pods };
       for (const { family, text } of gone)
@@ -80,14 +80,25 @@ export class PeerAddresses {
   #outsideOfBlocks(addresses: readonly IpAddress[]): readonly IpAddress[] {
     const blocks = this.#intervals;
     if (blocks[4].length === 0 && blocks[6].length === 0) return addresses;
-    return addresses.filter(({ family, value }) => !covers(blocks[family], value));
+    const isCovered = ({ family, value }: IpAddress): boolean => covers(blocks[family], value);
+    // Mostly none is: the list of the pod is held then, and no other one.
+    return addresses.some(isCovered) ? addresses.filter((address) => !isCovered(address)) : addresses;
   }
 }
 
-function textsOf(addresses: readonly IpAddress[]): ByFamily<readonly Address[]> {
-  const of = (wanted: Family): Address[] =>
-    addresses.filter(({ family }) => family === wanted).map(({ text }) => text);
-  return { 4: of(4), 6: of(6) };
+function note(
+  changes: NetChanges<IpAddress>,
+  before: readonly IpAddress[],
+  after: readonly IpAddress[],
+): void {
+  for (const address of before) changes.went(address.text, address);
+  for (const address of after) changes.came(address.text, address);
+}
+
+function textsOf(addresses: readonly IpAddress[]): ByFamily<Address[]> {
+  const texts: ByFamily<Address[]> = { 4: [], 6: [] };
+  for (const { family, text } of addresses) texts[family].push(text);
+  return texts;
 }
 
 /** The index where it is, or belongs. */

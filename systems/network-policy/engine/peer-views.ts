@@ -147,7 +147,7 @@ export class PeerViews {
     for (const [namespace, selector] of anchoredBy(entry)) this.#index.add(entry, namespace, selector);
     const byLabels = scopesOf(entry).some(({ namespaces }) => typeof namespaces !== 'string');
     if (byLabels) this.#byNamespaceLabels.add(entry);
-    for (const pod of this.#candidates(entry)) entry.view.set(pod, this.#selects(entry, pod));
+    this.#fill(entry);
     this.#changed(entry);
     return entry;
   }
@@ -192,19 +192,26 @@ export class PeerViews {
     return labels !== undefined && labelsMatch(namespaces, labels);
   }
 
-  *#candidates(entry: Entry): Iterable<PodFacts> {
+  #fill(entry: Entry): void {
     if (entry.asksEveryPod) {
-      yield* this.#pods.all();
+      for (const pod of this.#pods.all()) entry.view.set(pod, this.#selects(entry, pod));
       return;
     }
-    for (const { namespaces } of scopesOf(entry)) {
-      if (typeof namespaces === 'string') yield* this.#pods.inNamespace(namespaces);
-      else {
-        for (const [namespace, labels] of this.#namespaces) {
-          if (labelsMatch(namespaces, labels)) yield* this.#pods.inNamespace(namespace);
+    // What is not selected is nothing to a view that is still empty.
+    for (const scope of scopesOf(entry)) {
+      for (const namespace of this.#namespacesOf(scope)) {
+        for (const pod of this.#pods.inNamespace(namespace)) {
+          if (labelsMatch(scope.pods, pod.labels)) entry.view.set(pod, true);
         }
       }
     }
+  }
+
+  #namespacesOf({ namespaces }: PodScope): Iterable<string> {
+    if (typeof namespaces === 'string') return [namespaces];
+    return [...this.#namespaces]
+      .filter(([, labels]) => labelsMatch(namespaces, labels))
+      .map(([namespace]) => namespace);
   }
 }
 

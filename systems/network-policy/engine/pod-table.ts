@@ -8,6 +8,7 @@
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { type IpAddress, parseAddress } from './addresses.ts';
 import { equal } from './equal.ts';
+import { exactList } from './exact-list.ts';
 import { objectKey, type PodObject } from './objects.ts';
 import { protocolOf } from './parsed-ports.ts';
 import type { Address, PodKey, Protocol } from './rules.ts';
@@ -87,22 +88,29 @@ export class PodTable {
     if (claim === undefined) this.#claims.delete(key);
     else this.#claims.set(key, claim);
     const [old, now] = [before?.facts.addresses ?? [], claim?.facts.addresses ?? []];
-    const touched = new Set([key]);
+    const touched = [key];
     if (!equal(old, now) || !equal(before?.age, claim?.age)) {
       for (const { text } of old) this.#claim(text, key, false);
       for (const { text } of now) this.#claim(text, key, true);
       for (const { text } of [...old, ...now]) {
-        for (const claimant of this.#claimants.get(text) ?? []) touched.add(claimant);
+        for (const claimant of this.#claimants.get(text) ?? []) {
+          if (!touched.includes(claimant)) touched.push(claimant);
+        }
       }
     }
-    return [...touched].flatMap((one) => this.#refresh(one));
+    return touched.flatMap((one) => this.#refresh(one));
   }
 
   #claim(address: Address, key: PodKey, held: boolean): void {
-    const others = (this.#claimants.get(address) ?? []).filter((one) => one !== key);
+    const known = this.#claimants.get(address);
+    if (known === undefined) {
+      if (held) this.#claimants.set(address, [key]);
+      return;
+    }
+    const others = known.filter((one) => one !== key);
     const claimants = held ? [...others, key] : others;
     if (claimants.length === 0) this.#claimants.delete(address);
-    else this.#claimants.set(address, claimants);
+    else this.#claimants.set(address, exactList(claimants));
   }
 
   #refresh(key: PodKey): PodChange[] {
@@ -126,14 +134,15 @@ export class PodTable {
   #ownFacts(key: PodKey): PodFacts | undefined {
     const facts = this.#claims.get(key)?.facts;
     if (facts === undefined) return undefined;
+    if (facts.addresses.every(({ text }) => this.#owner(text) === key)) return facts;
     const addresses = facts.addresses.filter(({ text }) => this.#owner(text) === key);
-    if (addresses.length === facts.addresses.length) return facts;
     return addresses.length === 0 ? undefined : { ...facts, addresses };
   }
 
   #owner(address: Address): PodKey | undefined {
-    const [first, ...others] = this.#claimants.get(address) ?? [];
-    return others.reduce((owner, other) => (this.#isNewer(other, owner) ? other : owner), first);
+    const claimants = this.#claimants.get(address);
+    if (claimants === undefined || claimants.length === 1) return claimants?.[0];
+    return claimants.reduce((owner, other) => (this.#isNewer(other, owner) ? other : owner));
   }
 
   #isNewer(one: PodKey, other: PodKey | undefined): boolean {
@@ -168,21 +177,25 @@ function claimOf(pod: PodObject, nodeName: string): Claim | undefined {
 
 /** `podIP` should be the first of `podIPs`; if it is not, both count. */
 function addressesOf({ status }: PodObject): IpAddress[] {
-  const texts = [status?.podIP, ...(status?.podIPs ?? []).map(({ ip }) => ip)];
-  const byText = new Map<Address, IpAddress>();
-  for (const text of texts) {
-    const address = parseAddress(text ?? '');
-    if (address !== undefined) byText.set(address.text, address);
-  }
-  return [...byText.values()].toSorted((a, b) => a.family - b.family || (a.value < b.value ? -1 : 1));
+  const found: IpAddress[] = [];
+  const add = (written: string | null | undefined): void => {
+    const address = parseAddress(written ?? '');
+    if (address !== undefined && !found.some(({ text }) => text === address.text)) found.push(address);
+  };
+  const podIP = status?.podIP;
+  add(podIP);
+  for (const { ip } of status?.podIPs ?? []) if (ip !== podIP) add(ip);
+  return found.toSorted((a, b) => a.family - b.family || (a.value < b.value ? -1 : 1));
 }
 
-function portsOf({ spec }: PodObject): PodPort[] {
+function portsOf({ spec }: PodObject): readonly PodPort[] {
   const sidecars = (spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
-  return [...(spec?.containers ?? []), ...sidecars].flatMap(({ ports }) =>
-    (ports ?? []).flatMap(({ name, protocol: written, containerPort: port }) => {
+  const ports: PodPort[] = [];
+  for (const container of [...(spec?.containers ?? []), ...sidecars]) {
+    for (const { name, protocol: written, containerPort: port } of container.ports ?? []) {
       const protocol = protocolOf(written);
-      return (name ?? '') === '' || protocol === undefined ? [] : [{ name: name ?? '', protocol, port }];
-    }),
-  );
+      if ((name ?? '') !== '' && protocol !== undefined) ports.push({ name: name ?? '', protocol, port });
+    }
+  }
+  return exactList(ports);
 }

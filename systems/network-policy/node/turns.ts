@@ -18,6 +18,9 @@ export class Turns {
   #fullAtMs = -Infinity;
   #verifiedAtMs = clock.monotonicMs();
   #programmedAtMs = this.#verifiedAtMs;
+  #isWatching = false;
+  /** Somebody else has changed what is ours, or may have. */
+  #isDisturbed = false;
 
   constructor(enforcement: Enforcement, dataplane: Pick<Dataplane, 'disturbed'>, signal: AbortSignal) {
     this.#enforcement = enforcement;
@@ -36,9 +39,11 @@ export class Turns {
     this.#changed = Promise.withResolvers();
     const nowMs = clock.monotonicMs();
     const isFull = nowMs - this.#fullAtMs >= FULL_SYNC_MS;
+    const isDisturbed = this.#isDisturbed;
+    this.#isDisturbed = false;
     const fullAtMs = isFull ? nowMs : this.#fullAtMs;
     this.#fullAtMs = -Infinity;
-    if (isFull || nowMs - this.#verifiedAtMs >= VERIFY_MS) {
+    if (isFull || isDisturbed || nowMs - this.#verifiedAtMs >= VERIFY_MS) {
       await (isFull ? this.#enforcement.programAll() : this.#enforcement.repair());
       await this.#enforcement.readCounters();
       this.#verifiedAtMs = nowMs;
@@ -49,18 +54,34 @@ export class Turns {
 
   /** Resolves when there is something to do, or with the signal. */
   async next(): Promise<void> {
-    const pause = new AbortController();
-    const paused = AbortSignal.any([this.#signal, pause.signal]);
-    const dueMs = Math.max(0, this.#verifiedAtMs + VERIFY_MS - clock.monotonicMs());
-    const due = sleep(clock, dueMs, paused).catch(() => undefined);
-    const { isProgrammed } = this.#enforcement;
-    const disturbed = isProgrammed ? this.#dataplane.disturbed(paused) : Promise.resolve(false);
-    await Promise.race([due, this.#changed.promise, ...(isProgrammed ? [disturbed] : [])]);
-    pause.abort();
-    if (await disturbed) this.#verifiedAtMs = -Infinity;
+    if (this.#enforcement.isProgrammed) this.#watch();
+    const dueMs = this.#verifiedAtMs + VERIFY_MS - clock.monotonicMs();
+    const cancel = clock.schedule(dueMs, () => this.wake());
+    try {
+      await this.#changed.promise;
+    } finally {
+      cancel();
+    }
     const settleMs = Math.max(0, this.#programmedAtMs + SETTLE_MS - clock.monotonicMs());
     // At least what is in the same chunk of a watch response.
     if (settleMs === 0) await turn();
     else await sleep(clock, settleMs, this.#signal).catch(() => undefined);
+  }
+
+  /** It goes on over many turns: to end it and begin it anew takes as long as the engine does for a change. */
+  #watch(): void {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    void this.#dataplane
+      .disturbed(this.#signal)
+      .then(
+        (isDisturbed) => {
+          if (!isDisturbed) return;
+          this.#isDisturbed = true;
+          this.wake();
+        },
+        (error: unknown) => this.#changed.reject(error),
+      )
+      .finally(() => (this.#isWatching = false));
   }
 }

@@ -36,6 +36,8 @@ const hooks: Readonly<Record<string, number>> = { input: 1, forward: 2, output: 
 
 export class Encoder {
   readonly #batch: NftablesBatch;
+  /** Of elements, by their text: a pod is in the sets of many peers. */
+  readonly #keys = new Map<string, Buffer>();
   #sets = 0;
 
   constructor(batch: NftablesBatch) {
@@ -142,23 +144,35 @@ export class Encoder {
 
   #elements(isNew: boolean, set: ElementSet, keys: readonly string[]): void {
     const batch = this.#batch;
+    // Tens of thousands: without a function for each.
+    const isPlain = !set.interval && !(isNew && set.kind === 'map');
     for (let from = 0; from < keys.length; from += elementsPerMessage) {
       batch.message(isNew ? 'newElements' : 'deleteElements', () => {
         batch.text(2, set.name);
         batch.nest(3, () => {
-          for (const key of keys.slice(from, from + elementsPerMessage)) this.#element(isNew, set, key);
+          const end = Math.min(from + elementsPerMessage, keys.length);
+          for (let at = from; at < end; at++) {
+            const key = keys[at] as string;
+            if (isPlain) batch.keyItem(this.#key(set.type, key));
+            else this.#element(set, key);
+          }
         });
       });
     }
   }
 
-  #element(isNew: boolean, { type, kind, interval, elements }: ElementSet, key: string): void {
+  #key(type: string, key: string): Buffer {
+    // Addresses of the two families, and keys of one or more fields, have no text in common.
+    let bytes = this.#keys.get(key);
+    if (bytes === undefined) this.#keys.set(key, (bytes = elementKey(type, key)));
+    return bytes;
+  }
+
+  #element({ type, interval, elements }: ElementSet, key: string): void {
     const batch = this.#batch;
     if (!interval) {
-      const bytes = elementKey(type, key);
-      if (!isNew || kind !== 'map') return batch.keyItem(bytes);
       return batch.item(() => {
-        batch.value(1, bytes);
+        batch.value(1, this.#key(type, key));
         batch.verdictValue(2, ...verdictOf(elements.get(key) ?? ''));
       });
     }

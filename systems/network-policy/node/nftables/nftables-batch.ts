@@ -72,7 +72,10 @@ export class RefusedBatch extends SystemCallError {
  */
 export class NftablesBatch {
   readonly #table: string;
-  #bytes: Buffer = Buffer.allocUnsafe(16 * 1024);
+  /** Zero from {@link #at} on: padding, and the upper bytes of small lengths, need not be written. */
+  #bytes: Buffer = Buffer.alloc(16 * 1024);
+  /** Names, most of which are there many times. */
+  readonly #texts = new Map<string, Buffer>();
   #at = 0;
   #lastMessageAt = 0;
   #count = 0;
@@ -111,7 +114,9 @@ export class NftablesBatch {
   }
 
   text(type: number, value: string): void {
-    this.data(type, Buffer.from(`${value}\0`));
+    let bytes = this.#texts.get(value);
+    if (bytes === undefined) this.#texts.set(value, (bytes = Buffer.from(`${value}\0`)));
+    this.data(type, bytes);
   }
 
   data(type: number, value: Uint8Array): void {
@@ -137,22 +142,19 @@ export class NftablesBatch {
 
   /** As `item` with `value`, of a key and nothing else: there are tens of thousands of these. */
   keyItem(key: Uint8Array): void {
-    let at = this.#at;
+    const at = this.#at;
     const sizeBytes = (key.length + 3) & ~3;
     this.#reserve(12 + sizeBytes);
     const bytes = this.#bytes;
-    for (const [length, type] of [
-      [12 + sizeBytes, LIST_ELEM],
-      [8 + sizeBytes, ELEM_KEY],
-    ] as const) {
-      bytes[at++] = length;
-      bytes[at++] = 0;
-      bytes[at++] = type;
-      bytes[at++] = NESTED >> 8;
-    }
-    bytes[at] = 4 + key.length;
-    bytes[at + 2] = DATA_VALUE;
-    bytes.set(key, at + 4);
+    bytes[at] = 12 + sizeBytes;
+    bytes[at + 2] = LIST_ELEM;
+    bytes[at + 3] = NESTED >> 8;
+    bytes[at + 4] = 8 + sizeBytes;
+    bytes[at + 6] = ELEM_KEY;
+    bytes[at + 7] = NESTED >> 8;
+    bytes[at + 8] = 4 + key.length;
+    bytes[at + 10] = DATA_VALUE;
+    bytes.set(key, at + 12);
   }
 
   value(type: number, value: Uint8Array): void {
@@ -344,11 +346,10 @@ export class NftablesBatch {
   #reserve(sizeBytes: number): void {
     const end = this.#at + sizeBytes;
     if (end > this.#bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.max(end, 2 * this.#bytes.length));
+      const larger = Buffer.alloc(Math.max(end, 2 * this.#bytes.length));
       this.#bytes.copy(larger, 0, 0, this.#at);
       this.#bytes = larger;
     }
-    this.#bytes.fill(0, this.#at, end);
     this.#at = end;
   }
 }

@@ -91,5 +91,7 @@ function set(name: string, family: Family, elements: readonly string[], interval
 }
 
 function elementsOf(addresses: readonly Address[]): Map<string, string> {
-  return new Map(addresses.map((address) => [address, '']));
+  const elements = new Map<string, string>();
+  for (const address of addresses) elements.set(address, '');
+  return elements;
 }
