@@ -51,7 +51,7 @@ export function describeFailure(error: unknown): Failure {
   if (isBrokenPipe(error)) return { text: '', exitCode: 0 };
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {
-    text: `rampart: this is a fault in Rampart; please report it with these lines:\n${stack}\n`,
+    text: `rampart: this is a bug in Rampart; please report it with these lines:\n${stack}\n`,
     exitCode: otherExitCode,
   };
 }

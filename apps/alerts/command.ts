@@ -46,7 +46,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
     )
     .option(
       '--since <time>',
-      'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+      'only alerts since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
     )
     .option(
       '--tail <number>',

@@ -475,7 +475,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       [['-o', 'xml'], /Allowed choices are table, json, yaml/],
       [['--parallel-namespaces', '0'], /It must be a number of at least 1/],
       [['shop'], /too many arguments/],
-      [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both asked for and left out/],
+      [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both selected and ignored/],
       [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
       [
@@ -504,7 +504,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       const [connection] = await asked;
       waiting.signal('SIGINT');
       const { code, stderr } = await waiting.ended;
-      assert.deepEqual([code, stderr], [2, 'rampart: stopped before all was audited\n']);
+      assert.deepEqual([code, stderr], [2, 'rampart: stopped before the audit was complete\n']);
       connection.destroy();
     } finally {
       server.close();

@@ -43,7 +43,7 @@ const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green' } as c
 function table({ kind, namespace, name, policies, problems }: Explained): string {
   const { stdout } = process;
   const subject = `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;
-  const lines = [...problems].map(([policy, why]) => printable(`${policy} cannot be asked: ${why}`));
+  const lines = [...problems].map(([policy, why]) => printable(`${policy} cannot be evaluated: ${why}`));
   const nowMs = Date.now();
   const rows = policies.map(({ policy, why, result, from, evaluatedMs = 0, message = '' }): Row => {
     if (result === undefined) return { cells: [policy, 'no', '', printable(why ?? '')] };
@@ -56,7 +56,7 @@ function table({ kind, namespace, name, policies, problems }: Explained): string
   const width = stdout.columns || 120;
   const shown =
     rows.length === 0
-      ? 'no policy can be asked'
+      ? 'no policy can be evaluated'
       : renderTable(rows, { head, widthColumns: width, colour: wantsColour(stdout) });
   return `${[printable(subject), ...lines, shown].join('\n')}\n`;
 }

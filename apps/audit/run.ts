@@ -25,7 +25,9 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   } catch (error) {
     // Also an API that is away: a script has to tell it from what is clean.
     const isStopped = stop.signal.aborted && error === stop.signal.reason;
-    stderr.write(isStopped ? 'rampart: stopped before all was audited\n' : describeFailure(error).text);
+    stderr.write(
+      isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,
+    );
     return 2;
   }
   const { summary, reports, problems, unfinished } = done;
@@ -42,7 +44,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   }
   for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
   for (const kind of summary.unread) {
-    stderr.write(`rampart: ${printable(kind)} could not be listed, and were not audited\n`);
+    stderr.write(`rampart: ${printable(kind)} could not be listed and were not audited\n`);
   }
   for (const [namespace, why] of unfinished) {
     const where = namespace === '' ? 'cluster-scoped objects' : `namespace ${namespace}`;
@@ -87,7 +89,7 @@ async function audit(options: AuditOptions, stop: AbortController): Promise<Audi
         cluster: cluster === true,
       }),
       onProgress: ({ left, objects, evaluations }) =>
-        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces left`),
+        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces remaining`),
     });
   } finally {
     progress.end();
@@ -99,14 +101,14 @@ function checkOptions(options: AuditOptions): void {
   const { namespace, kubewardenNamespace, ignoreNamespaces, clientCert, clientKey } = options;
   if (namespace !== undefined && [...ignoreNamespaces, kubewardenNamespace].includes(namespace)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `the namespace ${namespace} is both asked for and left out`,
-      next: 'Leave it out of --ignore-namespaces and --kubewarden-namespace',
+      what: `the namespace ${namespace} is both selected and ignored`,
+      next: 'Remove it from --ignore-namespaces and --kubewarden-namespace',
     });
   }
   if ((clientCert === undefined) !== (clientKey === undefined)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
-      why: 'a certificate is shown with its key',
+      why: 'a client certificate requires its key',
       next: 'Give both --client-cert and --client-key',
     });
   }

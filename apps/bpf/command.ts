@@ -58,11 +58,11 @@ function verifyCommand(): Command {
   return new Command('verify')
     .argument(
       '<image-or-file>',
-      'an image with bytecode, or an object file: a path that begins with / or ends in .o',
+      'an image with bytecode, or an object file: a path that starts with / or ends in .o',
     )
     .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads each program and unloads it again; attaches nothing. Shows what the verifier says. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
+      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
     .option('--insecure', 'accept any certificate of the registry, or plain HTTP')
@@ -101,9 +101,11 @@ export function bpfCommand(): Command {
   const stats = inspecting(new Command('stats'))
     .summary('show how often programs run, and for how long')
     .description(
-      'Measures for a while. The kernel counts runs only on request; members of chains always count theirs.',
+      'Measures for the given time. The kernel counts runs only on request; members of chains are always counted.',
     )
-    .addOption(new Option('-t, --time <seconds>', 'how long').argParser(seconds).default(1000, '1'))
+    .addOption(
+      new Option('-t, --time <seconds>', 'how long to measure').argParser(seconds).default(1000, '1'),
+    )
     .action(async (options: StatsOptions) => {
       const { runStats } = await import('./run.ts');
       await runStats(options);

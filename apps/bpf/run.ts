@@ -20,7 +20,7 @@ function place({ bpffs, bpfState }: BpfOptions): ReadOptions {
   return readingPlace({ bpffs, stateDirectory: bpfState });
 }
 
-const nothing = 'No eBPF programs of Rampart are in this kernel.\n';
+const nothing = 'No eBPF programs of Rampart are loaded in this kernel.\n';
 
 export function runList(options: BpfOptions): void {
   const programs = readPrograms(place(options));
@@ -33,7 +33,7 @@ export function runList(options: BpfOptions): void {
     return;
   }
   print(
-    ['ID', 'TYPE', 'FUNCTION', 'ATTACHED TO', 'ASKED FOR BY', 'BYTECODE'],
+    ['ID', 'TYPE', 'FUNCTION', 'ATTACHED TO', 'REQUESTED BY', 'BYTECODE'],
     programs.map(({ programId, type, functionName, attachPoint, owner, digest }) => ({
       cells: [String(programId), type, functionName, attachPoint, owner, shortDigest(digest)].map(printable),
     })),
@@ -68,7 +68,7 @@ function chainText({
         ...[proceedOn.join(' ') || '-', String(runs)],
       ].map(printable),
     })),
-    { head: ['PRIORITY', 'ASKED FOR BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...tableOptions() },
+    { head: ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...tableOptions() },
   );
   return [`${name}${where}, ${hook}, program ${programId}`, table, ...notes.map(printable)].join('\n');
 }
@@ -108,7 +108,7 @@ export async function runStats(options: StatsOptions): Promise<void> {
   }
   const perSecond = (runs: bigint): string => String(Math.round((Number(runs) * 1000) / options.time));
   print(
-    ['ID', 'TYPE', 'ATTACHED TO', 'ASKED FOR BY', 'RUNS/S', 'NS/RUN'],
+    ['ID', 'TYPE', 'ATTACHED TO', 'REQUESTED BY', 'RUNS/S', 'NS/RUN'],
     [
       ...measured.map(({ programId, type, attachPoint, owner, runs, nsPerRun }) => ({
         cells: [
@@ -144,7 +144,7 @@ export function runDump(program: string, map: string, options: BpfOptions): void
     ['KEY', 'VALUE'],
     dumped.entries.map(({ key, value }) => ({ cells: [text(key), text(value)] })),
   );
-  if (dumped.truncated) process.stderr.write('rampart: there are more entries than were read\n');
+  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than are shown\n');
 }
 
 /** @throws {RampartError} `IN_USE` while an agent holds them. */
@@ -156,7 +156,7 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
   );
   const removed = await host.remove();
   if (options.output === 'json') printJson({ removed });
-  else if (removed.length === 0) process.stdout.write('There was nothing to take away.\n');
+  else if (removed.length === 0) process.stdout.write('Nothing to remove.\n');
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
 }
 

@@ -38,7 +38,7 @@ export class Tee<T> {
           this.#changed();
           yield batch;
         } else if (this.#state === 'ended') return;
-        else if (this.#state === 'cut') throw new Error('the scan was given up');
+        else if (this.#state === 'cut') throw new Error('the scan was aborted');
         else await this.#change();
       }
     } finally {

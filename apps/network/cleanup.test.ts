@@ -44,7 +44,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
       [
         0,
         ['nftables', 'iptables', 'connections that were cut']
-          .map((part) => `${part}: nothing was there\n`)
+          .map((part) => `${part}: nothing to remove\n`)
           .join(''),
       ],
     );

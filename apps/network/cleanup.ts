@@ -20,7 +20,7 @@ export async function runCleanup(): Promise<0 | 1> {
     } else if (error !== undefined) {
       failed = true;
       process.stderr.write(describeFailure(error).text);
-    } else if (removed.length === 0) process.stdout.write(`${backend}: nothing was there\n`);
+    } else if (removed.length === 0) process.stdout.write(`${backend}: nothing to remove\n`);
     else process.stdout.write(`${backend}: removed\n${removed.map((line) => `  ${line}\n`).join('')}`);
   }
   return failed ? 1 : 0;

@@ -52,12 +52,12 @@ function explainCommand(): Command {
     .addHelpText(
       'after',
       '\nWith --kernel the rules of Rampart, of nftables and of iptables with its sets, are read in the network namespace of this command and\n' +
-        'followed one by one for a first packet; an end that is a pod of another node is not looked at.\n' +
+        'followed one by one for a first packet; an end that is a pod on another node is skipped.\n' +
         '\nExamples:\n' +
         '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
         '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
         '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
-        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no answer of the API, or a kernel that says otherwise,\n' +
+        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no response from the API, or a kernel that says otherwise,\n' +
         'knows neither end, or cannot be read.\n',
     )
     .action(async (options: ExplainOptions) => {
@@ -83,7 +83,7 @@ function dropsCommand(guards: readonly Guard[]): Command {
     .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, [])
     .option(
       '--since <time>',
-      'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+      'only packets since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
     )
     .addOption(
       new Option(

@@ -82,7 +82,7 @@ export function render(
       lines.push(...indented(`Chains: ${checked.chains.join(', ')}`));
   }
   if (problems.length > 0) {
-    lines.push('', 'What of these policies cannot be expressed, and allows nothing:');
+    lines.push('', 'Parts of these policies that cannot be expressed and allow nothing:');
     for (const { policy, field, message } of problems)
       lines.push(...indented(`${policy} ${field}: ${message}`));
   }

@@ -69,7 +69,7 @@ const rows: readonly Row[] = [
     'CLIENT_CA_FILE',
     [],
   ],
-  ['--sources-path <file>', 'insecure hosts, and certificate authorities of hosts', 'SOURCES_PATH'],
+  ['--sources-path <file>', 'insecure hosts, and certificate authorities per host', 'SOURCES_PATH'],
   ['--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'],
   [sigstoreTrustConfig.flags, sigstoreTrustConfig.description, 'SIGSTORE_TRUST_CONFIG_PATH'],
   [

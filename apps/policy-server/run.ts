@@ -86,9 +86,9 @@ function refuseUnsupported({ daemon, logFmt }: PolicyServerCommandOptions): void
   const refuse = (what: string, next: string): never => {
     throw new RampartError(errorCodes.INPUT, { what, next });
   };
-  if (daemon === true) refuse('--daemon is not offered', 'Run it as a service of systemd, or in a pod.');
+  if (daemon === true) refuse('--daemon is not supported', 'Run it as a systemd service or in a pod');
   if (logFmt === 'otlp')
-    refuse('--log-fmt otlp is not offered', 'Use json, and collect the lines of stderr.');
+    refuse('--log-fmt otlp is not supported', 'Use json, and collect the lines from stderr');
 }
 
 function addressOf(host: string, text: string, option: string): Address {
@@ -117,7 +117,7 @@ function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCom
   const seconds = Number(policyTimeout);
   if (seconds > 0 && seconds <= 300) return seconds * 1000;
   throw new RampartError(errorCodes.INPUT, {
-    what: `--policy-timeout ${policyTimeout} is not a time`,
+    what: `--policy-timeout ${policyTimeout} is not a valid time limit`,
     next: 'Give a number of seconds up to 300',
   });
 }
@@ -126,7 +126,7 @@ function workersOf(text: string | undefined, logger: Logger): number | undefined
   if (text === undefined) return undefined;
   const workers = Number(text);
   if (!Number.isInteger(workers) || workers < 1) {
-    throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is no number of threads` });
+    throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is not a number of threads` });
   }
   if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: the maximum is ${MOST_WORKERS} threads`);
   return Math.min(workers, MOST_WORKERS);

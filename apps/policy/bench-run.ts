@@ -12,14 +12,16 @@ import { openMeans, settingsOf } from './means.ts';
 export async function runPolicyBench(name: string, options: BenchOptions): Promise<number> {
   const seconds = Number(options.seconds);
   if (!(seconds > 0 && seconds <= 600)) {
-    throw new RampartError(errorCodes.INPUT, { what: `--seconds ${options.seconds} is no time up to 600 s` });
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--seconds ${options.seconds} is not a time of up to 600 s`,
+    });
   }
   const policies = readPolicies(name, settingsOf(options.settings));
   const { subjects, problems } = readSubjects(options.resource);
   const [problem] = problems;
   if (problem !== undefined) throw new RampartError(errorCodes.INPUT, { what: problem });
   if (subjects.length === 0)
-    throw new RampartError(errorCodes.INPUT, { what: 'there are no objects to ask about' });
+    throw new RampartError(errorCodes.INPUT, { what: 'there are no objects to evaluate' });
   await using means = await openMeans(options);
   const requests = subjects.map(({ request }) => request);
   const rows: { cells: string[] }[] = [];
@@ -45,6 +47,8 @@ export async function runPolicyBench(name: string, options: BenchOptions): Promi
   }
   const head = ['POLICY', 'RUNTIME', 'OPENED', 'FIRST', 'PER SECOND', 'P50', 'P99', 'ERRORS'];
   const table = renderTable(rows, { head, widthColumns: process.stdout.columns ?? 100, colour: false });
-  process.stdout.write(`${table.trimEnd()}\nOne request at a time, on this machine as it is.\n`);
+  process.stdout.write(
+    `${table.trimEnd()}\nOne request at a time, under the current load of this machine.\n`,
+  );
   return failed === 0 ? 0 : 1;
 }

@@ -58,7 +58,7 @@ export function policyCommand(): Command {
 
 function withModules(command: Command): Command {
   return command
-    .option('--sources-path <file>', 'insecure hosts, and certificate authorities of hosts (sources.yml)')
+    .option('--sources-path <file>', 'insecure hosts, and certificate authorities per host (sources.yml)')
     .option('--verification-path <file>', 'signatures that modules must have (verification.yml)')
     .option(sigstoreTrustConfig.flags, sigstoreTrustConfig.description)
     .option('--docker-config-json-path <file>', "registry credentials, in the format of Docker's config.json")

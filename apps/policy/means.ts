@@ -57,7 +57,9 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
     modules,
     hostCalls: (_, program) =>
       program === undefined
-        ? { call: () => Promise.reject(new Error('there is no cluster to ask: name one with --kubeconfig')) }
+        ? {
+            call: () => Promise.reject(new Error('there is no cluster to query: name one with --kubeconfig')),
+          }
         : host.hostCalls(program.module, program),
     pullSecret,
     signal,
@@ -76,7 +78,7 @@ export function settingsOf(text: string | undefined): Record<string, unknown> | 
       : readYaml(text);
   if (value === null || value === undefined) return {};
   if (typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new RampartError(errorCodes.INPUT, { what: `the settings in ${text} are no mapping` });
+  throw new RampartError(errorCodes.INPUT, { what: `the settings in ${text} are not a mapping` });
 }
 
 function defaultCache(): string {

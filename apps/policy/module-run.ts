@@ -71,8 +71,7 @@ export async function runPolicyPull(name: string, options: PullOptions): Promise
       });
     }
   }
-  if (stale !== undefined)
-    process.stderr.write(`rampart: this is what was fetched before: ${printable(stale)}\n`);
+  if (stale !== undefined) process.stderr.write(`rampart: using the cached module: ${printable(stale)}\n`);
   process.stdout.write(
     `${digest}  ${printable(name)}${manifestDigest === undefined ? '' : `@${manifestDigest}`}\n`,
   );

@@ -79,7 +79,7 @@ export class MachinePods implements Disposable {
 
   #podOf(containers: readonly NodeContainer[], runtime: string): MachinePod {
     const [first] = containers;
-    if (first === undefined) throw new TypeError('a pod without containers');
+    if (first === undefined) throw new TypeError('pod without containers');
     const { pod } = first;
     return {
       sandboxId: pod.id,

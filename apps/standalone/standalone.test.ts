@@ -150,7 +150,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
       ['get', 'kivedata', '-n', 'kivebpf-system', '-o', 'name'],
       ({ stdout }) => stdout !== '',
     );
-    await one.untilSaid(/guarding this machine by/);
+    await one.untilSaid(/guarding this machine with sensor mode/);
     // Until the loader has it: what is read before is not alerted.
     for (let tries = 0; one.alerts().length === 0 && tries < 100; tries++) {
       await lab.exec(container, ['cat', '/etc/shadow']);

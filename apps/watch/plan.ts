@@ -31,7 +31,7 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: 'cannot watch files',
-      why: 'loading eBPF programs needs root',
+      why: 'loading eBPF programs requires root',
       next: 'Run it as root, e.g. with sudo',
     });
   }
@@ -79,7 +79,7 @@ function checkParent(root: Fd, path: string): void {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot create ${path}`,
-      why: `its directory ${parent} can't be opened: ${error instanceof Error ? error.message : String(error)}`,
+      why: `its directory ${parent} cannot be opened: ${error instanceof Error ? error.message : String(error)}`,
       next: 'Create the directory first',
     });
   }

@@ -173,6 +173,6 @@ suite('rampart watch --create', { skip: sensorSkip }, () => {
     symlinkSync(files.at('target'), files.at('dangling'));
     await using watching = await Watching.start('--create', files.at('dangling'));
     assert.ok(!existsSync(files.at('target')));
-    assert.match(watching.stderr, /dangling is not there/);
+    assert.match(watching.stderr, /dangling does not exist/);
   });
 });

@@ -29,7 +29,7 @@ suite('client of the container runtime: failures', () => {
     using cri = openCri({ socketPath: `unix://${runtime.socketPath}` });
     const error = await failure(errorCodes.RUNTIME_UNREACHABLE, cri.version({ timeoutMs: 50 }));
     assert.ok(error.message.includes(runtime.socketPath), error.message);
-    assert.match(error.message, /Version failed: no answer within 50 ms\. /);
+    assert.match(error.message, /Version failed: no response within 50 ms\. /);
     assert.deepEqual(cri.stats(), { calls: { Version: 1 }, failures: { Version: 1 } });
   });
 

@@ -78,7 +78,7 @@ export class GrpcClient implements Disposable {
     signal?.addEventListener('abort', abort);
     if (signal?.aborted === true) abort();
     const expire = (): void => {
-      stream.destroy(new GrpcError(grpcStatus.DEADLINE_EXCEEDED, `no answer within ${timeoutMs} ms`));
+      stream.destroy(new GrpcError(grpcStatus.DEADLINE_EXCEEDED, `no response within ${timeoutMs} ms`));
     };
     const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
     try {

@@ -166,7 +166,7 @@ suite('client: connections that fail', () => {
       await using server = await rawServer(behaviour);
       await assert.rejects(
         server.client.get(nodes, { name: 'n' }, { timeoutMs: 100 }),
-        /cannot get nodes n: no answer within 100 ms/,
+        /cannot get nodes n: no response within 100 ms/,
       );
     }
   });

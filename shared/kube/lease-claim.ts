@@ -195,7 +195,7 @@ export class LeaseClaim {
   ): Promise<T> {
     using scope = new CallScope(this.#clock, signal);
     const what = `reach the lease ${this.#options.lock.description}`;
-    scope.limit(timeoutMs, () => unreachable(what, `no answer within ${timeoutMs} ms`));
+    scope.limit(timeoutMs, () => unreachable(what, `no response within ${timeoutMs} ms`));
     scope.signal.throwIfAborted();
     return await orAborted(call(scope.signal), scope.signal);
   }

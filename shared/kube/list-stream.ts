@@ -51,7 +51,7 @@ export async function streamList(
   using whole = new CallScope(connection.clock, signal);
   whole.limit(timeoutMs, () => unreachable(what, `not complete within ${timeoutMs} ms`));
   using scope = new CallScope(connection.clock, whole.signal);
-  scope.limit(openTimeoutMs, () => unreachable(what, `no answer within ${openTimeoutMs} ms`));
+  scope.limit(openTimeoutMs, () => unreachable(what, `no response within ${openTimeoutMs} ms`));
   const request = { what, method: 'GET', path, query, accept: 'application/json', idempotent: true } as const;
   const incoming = await connection.open(request, scope);
   try {

@@ -37,7 +37,7 @@ export async function* podLogLines(
   const what = `read the log of pod ${target.namespace}/${target.name}`;
   using scope = new CallScope(connection.clock, signal);
   const limit = (): void =>
-    scope.limit(timeoutMs, () => unreachable(what, `no answer within ${timeoutMs} ms`));
+    scope.limit(timeoutMs, () => unreachable(what, `no response within ${timeoutMs} ms`));
   limit();
   const incoming = await connection.open(
     {

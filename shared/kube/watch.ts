@@ -55,7 +55,7 @@ export async function* watchLines(
 ): AsyncGenerator<string, void> {
   const { signal, openTimeoutMs = OPEN_TIMEOUT_MS, idleTimeoutMs = IDLE_TIMEOUT_MS } = options;
   using scope = new CallScope(connection.clock, signal);
-  scope.limit(openTimeoutMs, () => unreachable(what, `no answer within ${openTimeoutMs} ms`));
+  scope.limit(openTimeoutMs, () => unreachable(what, `no response within ${openTimeoutMs} ms`));
   const incoming = await connection.open(
     { what, method: 'GET', path, query: watchQuery(options), accept: 'application/json', idempotent: true },
     scope,

@@ -42,7 +42,7 @@ const SETTLE_MS = 20;
  */
 export class PodMirror {
   readonly #options: PodMirrorOptions;
-  #state: MachineState = { unavailable: 'the container runtime was not asked yet' };
+  #state: MachineState = { unavailable: 'the container runtime has not been queried yet' };
   #namespaces: ReadonlySet<string> = new Set();
   #wake = Promise.withResolvers<void>();
   #told = new Map<string, string>();

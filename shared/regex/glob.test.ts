@@ -42,8 +42,8 @@ suite('globs', () => {
   test('what cannot be a glob is refused, as it was written', () => {
     for (const [glob, pattern] of [
       ['', /--path "" is invalid: it is empty/],
-      ['[a', /--path "\[a" is invalid: there is a \[ without its \]/],
-      ['{a', /without its }/],
+      ['[a', /--path "\[a" is invalid: there is a \[ without a matching \]/],
+      ['{a', /without a matching }/],
       ['a\\', /a \\ at its end/],
       ['/[b-a]', /is invalid/],
     ] as const) {

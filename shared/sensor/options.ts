@@ -50,7 +50,7 @@ export interface SensorOptions<W extends Watcher> {
 export interface SensorStats {
   /** Accesses to watched files that passed the filters. */
   readonly produced: number;
-  /** Accesses handed out. */
+  /** Accesses reported. */
   readonly received: number;
   /** Accesses the rate limit held back. */
   readonly folded: number;

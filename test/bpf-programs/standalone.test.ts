@@ -110,7 +110,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(chain.code, 0, chain.stderr);
     const [title, head, ...rows] = chain.stdout.split('\n').map((line) => line.replaceAll(/ +/g, ' '));
     assert.match(title ?? '', /^seen0, xdp, program \d+$/);
-    assert.equal(head, 'PRIORITY ASKED FOR BY FUNCTION ID PROCEEDS ON RUNS');
+    assert.equal(head, 'PRIORITY REQUESTED BY FUNCTION ID PROCEEDS ON RUNS');
     assert.match(rows[0] ?? '', /^10 XdpProgram\/first xdp_count \d+ pass 30$/);
     assert.match(rows[1] ?? '', /^50 XdpProgram\/second xdp_count \d+ pass dispatcher_return 30$/);
     const listed = JSON.parse(machine.bpf('list', '-o', 'json').stdout) as {
@@ -200,7 +200,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       );
     assert.deepEqual(machine.pinned(), []);
     assert.deepEqual(JSON.parse(machine.bpf('cleanup', '-o', 'json').stdout), { removed: [] });
-    assert.equal(machine.bpf('cleanup').stdout, 'There was nothing to take away.');
+    assert.equal(machine.bpf('cleanup').stdout, 'Nothing to remove.');
     assert.equal(machine.bpf('chain', 'seen0').code, 1);
     ip('link delete seen0');
   });
@@ -293,7 +293,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(known.status, 0, known.stderr);
     assert.equal(
       machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state).stdout,
-      'No eBPF programs of Rampart are in this kernel.',
+      'No eBPF programs of Rampart are loaded in this kernel.',
     );
   });
 });

@@ -33,7 +33,7 @@ export interface ChangeWatchStats {
   readonly directories: number;
   /** Directories that were to be watched and for which there was no watch left. */
   readonly unwatchedDirectories: number;
-  /** Watched directories whose changes have no author, for want of room. */
+  /** Watched directories beyond the capacity of the sensor; their changes have no author. */
   readonly directoriesWithoutAuthors: number;
   /** Events of inotify. */
   readonly events: number;

@@ -22,7 +22,7 @@ export type PathState =
   | { readonly kind: 'file'; readonly identity: FileIdentity; readonly type: FileType }
   /** `missing` is the first path on the way, links resolved, that does not exist. */
   | { readonly kind: 'absent'; readonly missing: string }
-  /** A directory, ELOOP, ENOTDIR, EACCES, a root that can't be opened, ... */
+  /** A directory, ELOOP, ENOTDIR, EACCES, a root that cannot be opened, ... */
   | { readonly kind: 'unusable'; readonly error: RampartError };
 
 /** Reads the identity of the file behind an O_PATH descriptor. */

@@ -127,7 +127,7 @@ function withDelivering(
       : {
           status: 'False',
           reason: 'CallbackFailing',
-          message: `Not delivered are ${all.slice(0, SHOWN_PROBLEMS).join('; ')}.${more}`,
+          message: `Not delivered: ${all.slice(0, SHOWN_PROBLEMS).join('; ')}.${more}`,
         }),
   });
 }

@@ -95,7 +95,7 @@ export interface DeliveryStats {
   /** Tries that failed and are made again. */
   readonly retried: number;
   readonly dropped: Readonly<Record<Drop, number>>;
-  /** Alerts that wait. */
+  /** Alerts in the queue. */
   readonly depth: number;
   /** Length of all files, with what is delivered and not yet removed. */
   readonly sizeBytes: number;

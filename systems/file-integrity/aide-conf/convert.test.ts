@@ -99,7 +99,7 @@ suite('what it misses', () => {
   }
   test('errors have the line and what to do', () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
-      ['\nverbose=x', /c:2:9: 'x' is no number from 0 to 255.*log_level/],
+      ['\nverbose=x', /c:2:9: 'x' is not a number from 0 to 255.*log_level/],
       ['ignore_list=p', /c:1:1: .*report_ignore_added_attrs/],
       ['/a p\nother', /c:2:1: unknown option 'other'/],
       ['@@x_include /a', /c:1:1: .*runs programs as root/],

@@ -358,7 +358,7 @@ test('no AIDE, one of another version, something else: an error that says what t
   const none = host.beside('none');
   for (const [program, why] of [
     [old, /it is AIDE 0\.16\.1/],
-    [other, /does not say that it is AIDE/],
+    [other, /does not identify itself as AIDE/],
     [failing, /--version failed/],
     [none, /--version failed/],
   ] as const) {
@@ -458,7 +458,7 @@ test('AIDE that does nothing any more is ended, and one that works says so', { s
   const script = (what: string): string =>
     host.script('aide', `case "$1" in --version) exec aide --version;; esac\n${what}`);
   const stuck = new AideProvider({ program: script('exec sleep 1000'), stuckMs: 400 });
-  await assert.rejects(stuck.init(job, patience()), failsWith(errorCodes.SYSTEM, /has done nothing for/));
+  await assert.rejects(stuck.init(job, patience()), failsWith(errorCodes.SYSTEM, /has made no progress for/));
   const enough = host.beside('enough');
   const busy = script(`until [ -e ${enough} ]; do :; done; exec aide "$@"`);
   const onProgress = ({ cpuMs = 0 }: ScanProgress): void => {

@@ -136,7 +136,7 @@ suite('annotations', () => {
     assert.deepEqual(status?.metadata.annotations, { ...requestAnnotation(other), kept: 'as it is' });
     await until('an event', async () =>
       (await cluster.notes('NodeIntegrityAccepted')).includes(
-        'alice accepted the changes of /etc/* on node n1: the update',
+        'alice accepted the changes to /etc/* on node n1: the update',
       ),
     );
   });

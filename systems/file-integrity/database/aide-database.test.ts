@@ -126,16 +126,16 @@ test('what is wrong in a database is told with its line', async () => {
     read(`${rows}/b 1 0\n@@end_db\n`),
     corrupt(/line 4: it has 3 fields, and @@db_spec has 4/),
   );
-  await assert.rejects(
-    read(`${rows}/b x 0 0\n@@end_db\n`),
-    corrupt(/line 4: its attr cannot be understood: "x"/),
-  );
+  await assert.rejects(read(`${rows}/b x 0 0\n@@end_db\n`), corrupt(/line 4: its attr is invalid: "x"/));
   await assert.rejects(read(`${rows}/b 1 ?? 0\n@@end_db\n`), corrupt(/line 4: its mtime/));
   await assert.rejects(read(`${rows}/b 1 0 abcd\n@@end_db\n`), corrupt(/line 4: its sha256/));
   await assert.rejects(read(`${rows}b 1 0 0\n@@end_db\n`), corrupt(/line 4: its name/));
   await assert.rejects(read(`${rows}@@begin_db\n`), corrupt(/line 4: there is a second @@begin_db/));
   await assert.rejects(read(`${rows}@@end_db\n/b 1 0 0\n`), corrupt(/line 5: there is data after @@end_db/));
-  await assert.rejects(read('@@begin_db\n@@db_spec attr\n'), corrupt(/line 2: @@db_spec has no name/));
+  await assert.rejects(
+    read('@@begin_db\n@@db_spec attr\n'),
+    corrupt(/line 2: @@db_spec does not contain name/),
+  );
   await assert.rejects(
     read('@@begin_db\n@@db_spec name name\n'),
     corrupt(/line 2: @@db_spec has name twice/),
