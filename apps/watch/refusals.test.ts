@@ -56,7 +56,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
     ['a loop of links', ['DIR/loop'], /cannot watch \S+\/loop: .*ELOOP/],
     ['a path that is too long', [`/${'x'.repeat(5000)}`], /ENAMETOOLONG/],
     ['an unknown access', ['--access', 'read,reed', 'DIR/file'], /"reed" is not an access.*read, write/],
-    ['no access', ['--access', ',', 'DIR/file'], /no access named/],
+    ['no access', ['--access', ',', 'DIR/file'], /no access is named/],
     ['an unknown mode', ['--mode', 'magic', 'DIR/file'], /'magic' is invalid.*fentry, kprobe/],
     ['an unknown format', ['--format', 'xml', 'DIR/file'], /'xml' is invalid.*json, pretty/],
     ['an unknown option', ['--bogus', 'DIR/file'], /unknown option '--bogus'/],

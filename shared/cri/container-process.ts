@@ -29,6 +29,6 @@ export async function findProcess(
   throw new RampartError(errorCodes.CONFLICT, {
     what: `container runtime at ${cri.socketPath}: process ${pid} does not belong to container ${id}`,
     why: 'it is in the cgroup of another container',
-    next: "Retrying; if this persists, the runtime is in another pid namespace: use the host's (hostPID)",
+    next: 'Retrying; if this persists, the runtime is in another PID namespace: use that of the host (hostPID)',
   });
 }

@@ -68,7 +68,7 @@ export function registerGuardMetrics(
   metrics?.gauge(
     {
       name: 'rampart_guard_running',
-      help: '1 if the part of a guard runs, 0 if it waits or cannot run here; the log and rampart status say why.',
+      help: '1 if the part of a guard runs, 0 if it is waiting or cannot run here; the log and rampart status show why.',
       labelNames: ['guard', 'part'],
     },
     () =>

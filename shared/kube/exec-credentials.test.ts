@@ -123,7 +123,7 @@ users:
       [`echo '{"kind":"ExecCredential","apiVersion":"hunter2"}'`, /not an ExecCredential of client.auth/],
       [answer({}), /neither a token nor a client certificate/],
       [answer({ clientKeyData: 'hunter2' }), /only one of/],
-      [answer({ token: 'hunter2 ' }), /characters in it that no token has/],
+      [answer({ token: 'hunter2 ' }), /token contains invalid characters/],
       [answer({ token: 'hunter2', expirationTimestamp: 'soon' }), /not a date/],
       ['kill -9 $$', /ended by SIGKILL/],
       ['head -c 2000000 /dev/zero', /over 1048576 bytes/],

@@ -57,15 +57,15 @@ export async function streamList(
   try {
     const type = incoming.headers['content-type'] ?? 'no content type';
     if (!/^application\/json\b/.test(type)) {
-      throw unreachable(what, `the answer is ${type} where application/json was expected`);
+      throw unreachable(what, `the response is ${type}; expected application/json`);
     }
     const decoder = new ListDecoder(maxItemBytes);
     const chunks = (incoming as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
     for (;;) {
-      scope.limit(idleTimeoutMs, () => unreachable(what, `not a byte for ${idleTimeoutMs} ms`));
+      scope.limit(idleTimeoutMs, () => unreachable(what, `no data for ${idleTimeoutMs} ms`));
       const next = await chunks.next().catch((error: unknown) => {
         scope.signal.throwIfAborted();
-        throw unreachable(what, `the answer broke off: ${(error as Error).message}`, error);
+        throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
       });
       scope.unlimit();
       if (next.done) break;
@@ -89,5 +89,5 @@ export async function streamList(
 function metadataOf(fields: ReadonlyMap<string, unknown>, what: string): KubeList['metadata'] {
   const metadata = fields.get('metadata');
   if (typeof metadata === 'object' && metadata !== null) return metadata;
-  throw unreachable(what, 'the answer is no list: it has no metadata');
+  throw unreachable(what, 'the response is not a list: it has no metadata');
 }

@@ -66,7 +66,7 @@ export async function* podLogLines(
   } catch (error) {
     if (scope.signal.aborted) throw scope.signal.reason;
     if (error instanceof RampartError) throw error;
-    throw unreachable(what, `the answer broke off: ${(error as Error).message}`, error);
+    throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
     incoming.destroy();
   }

@@ -147,7 +147,7 @@ suite('watch', () => {
     const { names, error } = await collect(both.client.watch(nodes, {}, { idleTimeoutMs: 50 }));
     assert.deepEqual(names, ['ADDED a']);
     assert.ok(isUnreachable(error));
-    assert.match(String(error), /watch nodes: not a byte for 50 ms/);
+    assert.match(String(error), /watch nodes: no data for 50 ms/);
   });
 
   test('how long the reader takes does not count as silence', async () => {

@@ -65,7 +65,7 @@ export async function* watchLines(
   try {
     for (;;) {
       // Only while waiting for bytes: how long the reader of the lines takes is its own affair.
-      scope.limit(idleTimeoutMs, () => unreachable(what, `not a byte for ${idleTimeoutMs} ms`));
+      scope.limit(idleTimeoutMs, () => unreachable(what, `no data for ${idleTimeoutMs} ms`));
       const next = await chunks.next();
       scope.unlimit();
       if (next.done) break;
@@ -74,11 +74,11 @@ export async function* watchLines(
         scope.signal.throwIfAborted();
       }
     }
-    if (decoder.pendingBytes > 0) throw unreachable(what, 'the answer ended in the middle of an event');
+    if (decoder.pendingBytes > 0) throw unreachable(what, 'the response ended in the middle of an event');
   } catch (error) {
     if (scope.signal.aborted) throw scope.signal.reason;
     if (error instanceof RampartError) throw error;
-    throw unreachable(what, `the answer broke off: ${(error as Error).message}`, error);
+    throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
     incoming.destroy();
   }
@@ -117,7 +117,7 @@ export function parseEvent<T extends KubeObject>(line: string, what: string): Wa
     case 'ERROR':
       throw errorFromStatus(what, isStatus(object) ? object : {});
     default:
-      throw unreachable(what, 'an event has no type that is known');
+      throw unreachable(what, 'an event has an unknown type');
   }
 }
 

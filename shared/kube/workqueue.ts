@@ -25,7 +25,7 @@ export interface AddOptions {
 export interface QueueStats {
   /** Keys that wait for a worker, by level. */
   readonly depth: readonly number[];
-  /** Keys that wait for their time. */
+  /** Keys scheduled for later. */
   readonly delayed: number;
   /** Keys that a worker has. */
   readonly processing: number;

@@ -116,7 +116,7 @@ class Follower {
       return round.problems.length === 0;
     } catch (error) {
       signal.throwIfAborted();
-      const line = `manifests: ${error instanceof Error ? error.message : String(error)}; trying again`;
+      const line = `manifests: ${error instanceof Error ? error.message : String(error)}; retrying`;
       if (!this.#told.has(line)) say(line);
       this.#told.add(line);
       return undefined;

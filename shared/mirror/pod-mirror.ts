@@ -28,7 +28,7 @@ export interface PodMirrorOptions {
 
 /** Why a pod that others created stays Pending. */
 export const notRun =
-  'nothing runs this pod, it stays Pending: pods of this machine come from its container runtime. Start it there (crictl, the kubelet)';
+  'nothing runs this pod, so it stays Pending: pods on this machine come from its container runtime. Start it there (crictl, the kubelet)';
 
 /** A state that is seen to hold again so often, whatever others did meanwhile. */
 const RESYNC_MS = 30_000;

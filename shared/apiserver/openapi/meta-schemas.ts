@@ -52,7 +52,7 @@ export const metaSchemas: ReadonlyMap<string, JsonObject> = new Map<string, Json
     deleteOptionsName,
     {
       type: 'object',
-      description: 'How to delete.',
+      description: 'Options for deletion.',
       properties: {
         ...type,
         dryRun: { type: 'array', items: text },
@@ -68,7 +68,7 @@ export const metaSchemas: ReadonlyMap<string, JsonObject> = new Map<string, Json
     statusName,
     {
       type: 'object',
-      description: 'What became of a request.',
+      description: 'The outcome of a request.',
       properties: {
         ...type,
         metadata: { allOf: [{ $ref: `#/components/schemas/${metaName}.ListMeta` }] },

@@ -16,7 +16,7 @@ export function checkWrite(write: Write): void {
     throw inputError(write, 'its resource, namespace or name is malformed');
   }
   if (write.verb === 'delete') return;
-  if (!whole(write.before) || !whole(write.after)) throw inputError(write, 'its text is no JSON');
+  if (!whole(write.before) || !whole(write.after)) throw inputError(write, 'its text is not JSON');
 }
 
 function inputError(write: Write, why: string): RampartError {

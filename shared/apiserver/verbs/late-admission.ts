@@ -90,7 +90,7 @@ export class LateAdmission implements Admission {
       await Promise.race([promise, timeout.promise]);
       cancel();
       if (this.#awaited.get(name)?.promise === promise) {
-        throw apiErrors.unavailable(`${name} has not started yet, so nothing is admitted; try again`);
+        throw apiErrors.unavailable(`${name} has not started yet, so no request is admitted; try again`);
       }
     }
   }

@@ -121,7 +121,7 @@ export function cannotTrack({ path, root }: TrackedPath, code: ErrorCode, why: s
 const advice: ReadonlyMap<number, string> = new Map([
   [
     constants.errno.ELOOP,
-    'Links that lead to each other are not followed, nor those of procfs to what a process has (/proc/PID/root)',
+    'Circular links are not followed, nor are the links of procfs to the files of a process (/proc/PID/root)',
   ],
   [constants.errno.EISDIR, 'Name a file in it'],
 ]);

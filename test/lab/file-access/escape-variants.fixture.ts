@@ -56,13 +56,13 @@ export const ordinary: Readonly<Record<string, Variant>> = {
   'a chain that is too long': {
     plant: 'ln -s /tmp a0; for i in $(seq 60); do ln -s a$((i-1)) a$i; done',
     path: '$D/a60/$N',
-    ends: { why: /Links that lead to each other/ },
+    ends: { why: /Circular links are not followed/ },
   },
-  'a link to itself': { plant: 'ln -s x x', path: '$D/x', ends: { why: /Links that lead to each other/ } },
+  'a link to itself': { plant: 'ln -s x x', path: '$D/x', ends: { why: /Circular links are not followed/ } },
   'a loop of links as parent': {
     plant: 'ln -s b a; ln -s a b',
     path: '$D/a/$N',
-    ends: { why: /Links that lead to each other/ },
+    ends: { why: /Circular links are not followed/ },
   },
   'the root of process 1': {
     plant: '',
