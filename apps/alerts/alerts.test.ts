@@ -149,7 +149,7 @@ suite('rampart alerts, from a socket', () => {
       1,
       /no such socket\. Is `rampart agent` or `rampart standalone` running/,
     ],
-    ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /no such socket/],
+    ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /the socket does not exist/],
     ['a bad time', ['--since', 'now'], 2, /"now" is not a time/],
     ['a bad glob', ['--path', '[x'], 2, /--path "\[x" is invalid/],
     ['a bad number', ['--tail', '-1'], 2, /must be an integer/],

@@ -135,7 +135,7 @@ suite('rampart integrity accept', () => {
     const { code, stdout, stderr } = await running.ended;
     assert.equal(code, 1);
     assert.match(stdout, /\/etc\/x\?\[2J/);
-    assert.match(stderr, /the request stands/);
+    assert.match(stderr, /will still carry out the request/);
   });
 
   test('errors: nothing is asked', async () => {
@@ -148,7 +148,10 @@ suite('rampart integrity accept', () => {
     await Promise.all([
       refused(accept('none'), /there is no FileIntegrity none.*kubectl get fileintegrities/),
       refused(accept('four', '-n', 'other'), /there is no FileIntegrity four in namespace other/),
-      refused(accept('five'), /several FileIntegrities five: in the namespaces .*Give the namespace/),
+      refused(
+        accept('five'),
+        /several FileIntegrities are named five: they are in the namespaces .*Give the namespace/,
+      ),
     ]);
     await Promise.all([
       refused(accept('five', '-n', 'other'), /no findings .*no node has reported yet/),
@@ -160,7 +163,7 @@ suite('rampart integrity accept', () => {
         accept('four', '--path', '/usr/**'),
         /--path "\/usr\/\*\*" matches no finding .*: there are \/etc\/passwd/,
       ),
-      refused(accept('four', '--path', '[a'), /without its \]/),
+      refused(accept('four', '--path', '[a'), /has no matching \]/),
       refused(accept('four', '--path', ''), /--path is empty/),
     ]);
     await Promise.all([

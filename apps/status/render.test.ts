@@ -106,8 +106,9 @@ NODE  AGENT      ALERTED BY                KERNEL    CONTAINERS  FILES
 n1    not ready  nobody? itself, 47 s ago  6e310000  1           1
 n2    not seen   nobody                    6e320000  1           1
 
-Operator: none appears to be running: operator-1 has not renewed its lease for 3
-    min. Guards on nodes keep working; conditions and clean-up are not updated.
+Operator: none appears to be running: operator-1 has not renewed its lease
+    for 3 min. Guards on nodes keep working; conditions and clean-up are not
+    updated.
 KiveData: 2
 Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 `,

@@ -112,7 +112,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
       t.skip('this checkout is not readable for other users');
       return;
     }
-    isRefusal(refused(['--create', files.file, files.absent], nobody), /needs root.*sudo/);
+    isRefusal(refused(['--create', files.file, files.absent], nobody), /requires root.*sudo/);
     assert.deepEqual(files.list().includes('absent'), false);
   });
 

@@ -32,7 +32,7 @@ export async function openLogFile(path: string): Promise<FileHandle> {
   }
 }
 
-const ELSEWHERE = 'its path leads outside the log directory';
+const ELSEWHERE = 'its path leads elsewhere';
 
 async function opened(path: string): Promise<FileHandle> {
   try {

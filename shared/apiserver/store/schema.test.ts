@@ -86,7 +86,7 @@ suite('what cannot be opened', () => {
     ]) {
       assert.throws(
         () => openStore({ path: ':memory:', ...options }),
-        refusal(errorCodes.INPUT, /whole number/),
+        refusal(errorCodes.INPUT, /an integer above 0/),
       );
     }
     assert.throws(

@@ -34,7 +34,7 @@ suite('annotations', () => {
     assert.equal((await requests(cluster, 'node-2')).length, 1);
     assert.deepEqual(await requests(cluster, 'node-1'), []);
     await until('the unknown one is told', async () =>
-      (await cluster.notes('FileIntegrityStatus')).some((note) => note.endsWith('is not for: other')),
+      (await cluster.notes('FileIntegrityStatus')).some((note) => note.endsWith('does not select: other')),
     );
     await cluster.report('example', 'node-10', succeeded, { doneRequests: [asked.id] });
     assert.deepEqual(await requests(cluster, 'node-10'), []);

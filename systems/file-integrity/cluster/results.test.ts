@@ -133,7 +133,9 @@ suite('results', () => {
     // Nor is the other one asked for a new baseline.
     await cluster.annotate('a-b', { [names.reinit]: 'c' });
     await until('it is told', async () =>
-      (await cluster.notes('FileIntegrityStatus')).some((note) => note.startsWith('node c cannot be asked')),
+      (await cluster.notes('FileIntegrityStatus')).some((note) =>
+        note.startsWith('cannot request a new baseline of node c'),
+      ),
     );
     assert.deepEqual(requestsOf((await cluster.status('a', 'b-c'))?.metadata.annotations), []);
     await cluster.client.delete(nodes, { name: long });
