@@ -1,4 +1,4 @@
-/** How a failed command tells its user: the lines on stderr and the exit code. */
+/** How a failed command informs its user: the lines on stderr and the exit code. */
 import { type Command, CommanderError } from 'commander';
 
 import { errorCodes, RampartError, type ErrorCode } from '../shared/observe/errors.ts';

@@ -1,4 +1,4 @@
-/** `rampart alerts`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart alerts`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';

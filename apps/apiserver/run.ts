@@ -1,4 +1,4 @@
-/** `rampart apiserver` at work: wires the server to the command line. */
+/** Runs `rampart apiserver`: wires the server to the command line. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 

@@ -1,4 +1,4 @@
-/** `rampart audit`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { append } from '../options.ts';

@@ -1,4 +1,4 @@
-/** `rampart audit explain` at work. */
+/** Runs `rampart audit explain`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { agoText } from '../../shared/observe/ago.ts';
 import { printable } from '../../shared/observe/printable.ts';

@@ -1,4 +1,4 @@
-/** What commands about policies run in: caches, a client, and what runs policies. */
+/** The environment of commands about policies: caches, a client, and what runs policies. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/** `rampart audit` at work. */
+/** Runs `rampart audit`. */
 import { readFileSync } from 'node:fs';
 
 import { stringify } from 'yaml';

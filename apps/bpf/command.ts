@@ -1,4 +1,4 @@
-/** `rampart bpf`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart bpf`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';

@@ -1,4 +1,4 @@
-/** How the commands of `rampart bpf` print. */
+/** Printing for the commands of `rampart bpf`. */
 import { renderTable, type Row, type TableOptions, wantsColour } from '../../shared/observe/table.ts';
 
 const defaultWidthColumns = 100;

@@ -1,4 +1,4 @@
-/** Which nodes `rampart integrity accept` asks, and to accept what: read from the API, decided here. */
+/** Which findings `rampart integrity accept` asks which nodes to accept: read from the API, decided here. */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';

@@ -1,4 +1,4 @@
-/** `rampart integrity accept` at work. */
+/** Runs `rampart integrity accept`. */
 import { randomBytes } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 

@@ -1,4 +1,4 @@
-/** `rampart integrity check` at work. */
+/** Runs `rampart integrity check`. */
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 

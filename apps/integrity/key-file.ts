@@ -1,4 +1,4 @@
-/** The key that baselines of this machine are signed with. */
+/** The key that signs the baselines of this machine. */
 import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';

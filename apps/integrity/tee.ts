@@ -1,4 +1,4 @@
-/** One scan for two readers: who compares it, and who writes it down. */
+/** One scan for two readers: the comparison, and the writer of the baseline. */
 import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 
 /** Batches that the second reader may be behind. */

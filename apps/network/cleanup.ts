@@ -1,4 +1,4 @@
-/** `rampart network cleanup` at work. */
+/** Runs `rampart network cleanup`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { cleanNode } from '../../systems/network-policy/cleanup.ts';
 import { describeFailure } from '../failure.ts';

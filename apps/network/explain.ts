@@ -1,4 +1,4 @@
-/** `rampart network explain` at work. */
+/** Runs `rampart network explain`. */
 import { KubeClient } from '../../shared/kube/client.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';

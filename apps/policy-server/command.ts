@@ -1,5 +1,5 @@
 /**
- * `rampart policy-server`: the options, and nothing else; the work is loaded when it is asked for. The flags and the environment are
+ * `rampart policy-server`: options only; the implementation is loaded on demand. The flags and the environment are
  * those of Kubewarden's policy-server, so that it can be swapped in.
  */
 import { Command, Option } from 'commander';

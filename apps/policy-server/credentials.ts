@@ -1,4 +1,4 @@
-/** Credentials for registries, as Docker keeps them. */
+/** Credentials for registries, in Docker's format. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 

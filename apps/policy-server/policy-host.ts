@@ -1,4 +1,4 @@
-/** What policies of a policy server may ask of the world: the cluster, registries, names. */
+/** What policies of a policy server may query: the cluster, registries, DNS names. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { CredentialsSource } from '../../shared/oci/registry.ts';

@@ -1,4 +1,4 @@
-/** `rampart policy-server` at work: wires the server to the command line. */
+/** Runs `rampart policy-server`: wires the server to the command line. */
 import type { Address } from '../../shared/observe/address.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';

@@ -1,4 +1,4 @@
-/** `rampart policy bench` at work. */
+/** Runs `rampart policy bench`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { renderTable } from '../../shared/observe/table.ts';

@@ -1,4 +1,4 @@
-/** `rampart policy`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart policy`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';

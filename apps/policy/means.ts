@@ -1,4 +1,4 @@
-/** What the subcommands of `rampart policy` work with: modules, settings, a cluster where one is named. */
+/** What the subcommands of `rampart policy` use: modules, settings, and a cluster if one is named. */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** `rampart policy run` at work. */
+/** Runs `rampart policy run`. */
 import manifest from '../../package.json' with { type: 'json' };
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { wantsColour } from '../../shared/observe/table.ts';

@@ -1,4 +1,4 @@
-/** `rampart policy test` at work. */
+/** Runs `rampart policy test`. */
 import { printable } from '../../shared/observe/printable.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { paint, wantsColour } from '../../shared/observe/table.ts';

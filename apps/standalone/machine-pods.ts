@@ -1,4 +1,4 @@
-/** What the container runtime tells, as the mirror reads it. */
+/** The state of the container runtime, in the form that the mirror reads. */
 import type { Cri } from '../../shared/cri/cri.ts';
 import type { NodeContainer } from '../../shared/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from '../../shared/mirror/machine-pod.ts';

@@ -1,4 +1,4 @@
-/** `rampart standalone` at work: the API, the operator and the agent in one process. */
+/** Runs `rampart standalone`: the API, the operator and the agent in one process. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

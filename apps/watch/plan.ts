@@ -1,4 +1,4 @@
-/** What `rampart watch` was asked to do, checked before anything is opened, created or attached. */
+/** What `rampart watch` is to do, checked before anything is opened, created or attached. */
 import { openSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 

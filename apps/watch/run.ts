@@ -1,4 +1,4 @@
-/** `rampart watch` at work: wires the file watch to the output. */
+/** Runs `rampart watch`: wires the file watch to the output. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 

@@ -1,4 +1,4 @@
-/** Finds the process of a container, surely. */
+/** Finds the process of a container, and verifies that it is the right one. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { CallOptions } from './connection.ts';
 import type { Cri } from './cri.ts';

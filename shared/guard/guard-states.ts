@@ -1,4 +1,4 @@
-/** How the guards of a process are. */
+/** The states of the guards of a process. */
 import type { AgentGuardState, GuardFacts } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 

@@ -1,4 +1,4 @@
-/** What the API answers when it says no. */
+/** Error responses of the API. */
 import type { V1Status, V1StatusDetails } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

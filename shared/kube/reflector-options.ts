@@ -1,4 +1,4 @@
-/** What a reflector is told. */
+/** The options of a reflector. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type BackoffOptions, checkBackoff } from '../time/backoff.ts';

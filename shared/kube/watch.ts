@@ -1,4 +1,4 @@
-/** A watch: one answer that goes on, one event per line. */
+/** A watch: one continuous response, one event per line. */
 import { RampartError } from '../observe/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { errorFromStatus, isStatus, unreachable } from './client-errors.ts';

@@ -1,5 +1,5 @@
 /**
- * Makes the API hold what the manifests say: applies what has changed, and deletes what is in no file any more.
+ * Brings the API in line with the manifests: applies what has changed, and deletes what is no longer in any file.
  */
 import type { KubeClient } from '../kube/client.ts';
 import { isNotFound, isUnreachable, KubeError } from '../kube/client-errors.ts';

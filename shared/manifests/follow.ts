@@ -1,4 +1,4 @@
-/** Keeps what is applied as the files are, while they are edited. */
+/** Keeps the applied objects in line with the files while they are edited. */
 import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';

@@ -1,4 +1,4 @@
-/** Keeps the pods of this machine in the embedded API as they are. */
+/** Keeps the pods of this machine up to date in the embedded API. */
 import { hasCode, type VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
 import type { Registry } from '../apiserver/resources/registry.ts';
 import type { Resource } from '../apiserver/resources/resource.ts';

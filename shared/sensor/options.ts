@@ -1,4 +1,4 @@
-/** What the sensor is asked, and what it counts. */
+/** The options and counters of the sensor. */
 import { existsSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

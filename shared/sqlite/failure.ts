@@ -1,4 +1,4 @@
-/** What is wrong with a disk or a database, as SQLite tells it, in the codes of the catalogue. */
+/** Failures of a disk or a database, from SQLite's codes to those of the catalogue. */
 import { type ErrorCode, errorCodes, RampartError } from '../observe/errors.ts';
 
 /** What SQLite says about a failure, in a form that passes between threads. */

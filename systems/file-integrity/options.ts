@@ -1,4 +1,4 @@
-/** What a user may say of this guard on the command line. */
+/** The command-line options of this guard. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
 import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';

@@ -1,4 +1,4 @@
-/** What is counted of the requests, for Prometheus. */
+/** Metrics of the requests, for Prometheus. */
 import type { Metrics, Reading } from '../../observe/metrics.ts';
 
 /** Seconds; those of apiserver_request_duration_seconds that tell something on one machine. */

@@ -1,4 +1,4 @@
-/** Schemas that every document needs, for where no served kind brings them. */
+/** Schemas that every document needs, in case no served kind provides them. */
 import type { JsonObject } from '../schema/json.ts';
 import {
   deleteOptionsName,

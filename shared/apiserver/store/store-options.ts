@@ -1,4 +1,4 @@
-/** What a store is asked for. */
+/** The options of a store. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 export interface StoreOptions {

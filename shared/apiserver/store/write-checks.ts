@@ -1,4 +1,4 @@
-/** What a write must be before it is taken, and what its outcome means to who asked for it. */
+/** What a write must satisfy before it is accepted, and what its outcome means to the caller. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { storageError } from '../../sqlite/failure.ts';
 import { AlreadyExistsError, ConflictError, NotFoundError } from './errors.ts';

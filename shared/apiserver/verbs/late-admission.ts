@@ -1,4 +1,4 @@
-/** Admissions that come and go while the server runs: those of parts that start after it. */
+/** Admission checks that come and go while the server runs: those of parts that start later. */
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { JsonObject } from '../schema/json.ts';

@@ -1,4 +1,4 @@
-/** What the change watch is asked, and what it counts. */
+/** The options and counters of the change watch. */
 import type { ByteString, Change, ChangeLoss } from './change.ts';
 import type { ChangeSensorMode, ChangeSensorStats } from './change-sensor.ts';
 

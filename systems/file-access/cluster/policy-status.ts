@@ -1,4 +1,4 @@
-/** What the status of a policy says: each agent tells about its node, the operator puts it together. */
+/** The status of a policy: each agent reports on its node, the operator combines the reports. */
 import { apiTime } from '../../../shared/kube/api-time.ts';
 import {
   type Condition,

@@ -1,4 +1,4 @@
-/** What a delivery can be told, and what it tells. */
+/** The options of a delivery, and what it reports. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type BackoffOptions, checkBackoff } from '../../../shared/time/backoff.ts';

@@ -1,4 +1,4 @@
-/** What an agent says of this guard when it is asked how it is. */
+/** The health of this guard in an agent. */
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';

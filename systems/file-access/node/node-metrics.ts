@@ -1,4 +1,4 @@
-/** What the guard counts on a node, and its metrics. */
+/** The guard's counters on a node, and its metrics. */
 import type { HistogramReading, Metrics } from '../../../shared/observe/metrics.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
 

@@ -1,4 +1,4 @@
-/** From what the API has to what is guarded and why something is not. No I/O, no clock. */
+/** Derives from the objects of the API what is guarded, and why something is not. No I/O, no clock. */
 import { holderName, holderOf, type HolderReport } from '../../../shared/guard/lease-holder.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { KivePolicy } from '../api.ts';

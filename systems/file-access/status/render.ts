@@ -1,4 +1,4 @@
-/** File access in the report for people. */
+/** File access in the report as text. */
 import { holderName } from '../../../shared/guard/lease-holder.ts';
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';

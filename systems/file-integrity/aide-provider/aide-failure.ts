@@ -1,4 +1,4 @@
-/** AIDE's failures as errors of ours. */
+/** AIDE's failures as RampartErrors. */
 import { errorCodes, RampartError, type ErrorCode } from '../../../shared/observe/errors.ts';
 import { printable } from '../report/printable.ts';
 

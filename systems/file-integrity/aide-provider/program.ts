@@ -1,4 +1,4 @@
-/** The `aide` of this machine: where it is, and whether it is one that we know. */
+/** The `aide` of this machine: where it is, and whether its version is supported. */
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** What a result makes of a FileIntegrityNodeStatus, and what is told of it. No I/O. */
+/** How a result changes a FileIntegrityNodeStatus, and its events. No I/O. */
 import { apiTime } from '../../../shared/kube/api-time.ts';
 import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
 import type { Finding } from '../finding.ts';

@@ -1,4 +1,4 @@
-/** The key of a job: asked for until it is there, and now and then after that, since it may be replaced. */
+/** The key of a job: queried until it exists, and periodically after that, since it may be replaced. */
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 
 import { Backoff } from '../../../shared/time/backoff.ts';

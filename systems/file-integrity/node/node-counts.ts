@@ -1,4 +1,4 @@
-/** What the guard counts on a node, and its metrics. */
+/** The guard's counters on a node, and its metrics. */
 import type { Metrics } from '../../../shared/observe/metrics.ts';
 import type { ScanProgress } from '../provider.ts';
 

@@ -1,4 +1,4 @@
-/** What an agent says of this guard when it is asked how it is. */
+/** The health of this guard in an agent. */
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { NodeCounts } from './node-counts.ts';

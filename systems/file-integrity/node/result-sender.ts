@@ -1,5 +1,5 @@
 /**
- * Brings results of one job to the API: the newest one, again and again until the API has it, also after a restart.
+ * Writes results of one job to the API: the newest one, retried until it is accepted, also after a restart.
  */
 import { readFile, unlink } from 'node:fs/promises';
 import { Backoff } from '../../../shared/time/backoff.ts';

@@ -1,4 +1,4 @@
-/** The threads of a scanner: started when they are needed, ended after a while of nothing to do. */
+/** The threads of a scanner: started when they are needed, ended when idle for a while. */
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';

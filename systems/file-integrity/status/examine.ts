@@ -1,4 +1,4 @@
-/** From what the API has of file integrity to what is known of which node. No I/O, no clock. */
+/** Derives from the objects of the API what is known about each node. No I/O, no clock. */
 import type { NodeView } from '../../../shared/guard/status-section.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { FileIntegrityStatus, ReportedFinding } from '../api.ts';

@@ -1,4 +1,4 @@
-/** File integrity in the report for people. */
+/** File integrity in the report as text. */
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
