@@ -86,7 +86,7 @@ suite('client: errors', () => {
     });
     await assert.rejects(
       both.client.get(nodes, { name: 'a' }),
-      /is text\/html where application\/json was expected/,
+      /is text\/html; expected application\/json/,
     );
     await assert.rejects(both.client.get(nodes, { name: 'b' }), /the response is not JSON/);
   });

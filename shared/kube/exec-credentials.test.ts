@@ -142,10 +142,10 @@ users:
     await assert.rejects(absent.current(signal), /ENOENT\. Get it from the shop/);
     using directory = temporaryDirectory();
     const endless = credentials(plugin(directory.path, 'exec sleep 60'), { timeoutMs: 50 });
-    await assert.rejects(endless.current(signal), /it has 50 ms/);
+    await assert.rejects(endless.current(signal), /time limit: 50 ms/);
     // Its child outlives it and keeps stdout open.
     const left = credentials(plugin(directory.path, 'sleep 2 & wait'), { timeoutMs: 50 });
-    await assert.rejects(left.current(signal), /it has 50 ms/);
+    await assert.rejects(left.current(signal), /time limit: 50 ms/);
   });
 
   test('an abort does not wait for it, and the next call gets its answer', async () => {
