@@ -391,7 +391,7 @@ suite('mirrored objects are read-only', () => {
       machine.tell();
       const args = ['--kubeconfig', machine.server.kubeconfig ?? '', '--namespace=default'];
       const { stderr } = await promisify(execFile)('kubectl', [...args, 'run', 'mine', '--image=busybox']);
-      assert.match(stderr, /Warning: nothing runs this pod, it stays Pending/);
+      assert.match(stderr, /Warning: nothing runs this pod, so it stays Pending/);
     },
   );
 });
