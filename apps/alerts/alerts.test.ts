@@ -147,7 +147,7 @@ suite('rampart alerts, from a socket', () => {
       'nobody there',
       ['--socket', '/no/such.sock'],
       1,
-      /no such socket\. Is `rampart agent` or `rampart standalone` running/,
+      /the socket does not exist\. Is `rampart agent` or `rampart standalone` running/,
     ],
     ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /the socket does not exist/],
     ['a bad time', ['--since', 'now'], 2, /"now" is not a time/],

@@ -161,7 +161,7 @@ suite('rampart integrity accept', () => {
     await Promise.all([
       refused(
         accept('four', '--path', '/usr/**'),
-        /--path "\/usr\/\*\*" matches no finding .*: there are \/etc\/passwd/,
+        /--path "\/usr\/\*\*" matches no finding .*: the findings are \/etc\/passwd/,
       ),
       refused(accept('four', '--path', '[a'), /has no matching \]/),
       refused(accept('four', '--path', ''), /--path is empty/),
