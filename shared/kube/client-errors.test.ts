@@ -84,10 +84,7 @@ suite('client: errors', () => {
       response.writeHead(200, { 'content-type': url.endsWith('a') ? 'text/html' : 'application/json' });
       response.end('<html>');
     });
-    await assert.rejects(
-      both.client.get(nodes, { name: 'a' }),
-      /is text\/html; expected application\/json/,
-    );
+    await assert.rejects(both.client.get(nodes, { name: 'a' }), /is text\/html; expected application\/json/);
     await assert.rejects(both.client.get(nodes, { name: 'b' }), /the response is not JSON/);
   });
 
