@@ -413,7 +413,7 @@ suite('rampart audit', () => {
     assert.equal(code, 2, stdout);
     const erase = '\r\u001b[K';
     const lines = stdout.split(erase);
-    assert.match(lines.at(-2) ?? '', /^\d objects, \d evaluations, \d namespaces left$/);
+    assert.match(lines.at(-2) ?? '', /^\d objects, \d evaluations, \d namespaces remaining$/);
     assert.equal(lines.at(-1), '');
     const elsewhere = await run(...args.slice(1));
     assert.deepEqual([elsewhere.code, elsewhere.stderr], [2, '']);
