@@ -1,4 +1,4 @@
-/** How a failed command tells its user: the lines on stderr and the exit code. */
+/** How a failed command informs its user: the lines on stderr and the exit code. */
 import { type Command, CommanderError } from 'commander';
 
 import { errorCodes, RampartError, type ErrorCode } from '../shared/observe/errors.ts';
@@ -51,7 +51,7 @@ export function describeFailure(error: unknown): Failure {
   if (isBrokenPipe(error)) return { text: '', exitCode: 0 };
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {
-    text: `rampart: this is a fault in Rampart; please report it with these lines:\n${stack}\n`,
+    text: `rampart: this is a bug in Rampart; please report it with these lines:\n${stack}\n`,
     exitCode: otherExitCode,
   };
 }

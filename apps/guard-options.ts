@@ -20,7 +20,7 @@ const agentDirectory = '/var/lib/rampart';
 export function addGuardOptions(command: Command, name: GuardCommand, guards: readonly Guard[]): Command {
   const names = guards.map((guard) => guard.name).join(', ');
   command.addOption(
-    new Option('--guards <names>', `the guards to run, out of ${names}; repeatable`)
+    new Option('--guards <names>', `the guards to run, any of ${names}; repeatable`)
       .env('RAMPART_GUARDS')
       .argParser((text: string, before: readonly string[]) => [...before, ...listOf(text)])
       .default([], 'all'),

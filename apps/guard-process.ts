@@ -1,4 +1,4 @@
-/** What a process that runs guards has once: caches, health, metrics, and the lines that it tells. */
+/** What a process that runs guards has once: caches, health, metrics, and its messages. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 

@@ -1,4 +1,4 @@
-/** The guards that there are. All that the program does for guards follows from this list. */
+/** The list of guards. Everything that the program does for guards follows from it. */
 import type { Guard } from '../shared/guard/guard.ts';
 import { bpfPrograms } from '../systems/bpf-programs/guard.ts';
 import { fileAccess } from '../systems/file-access/guard.ts';

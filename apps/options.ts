@@ -1,4 +1,4 @@
-/** Options that several commands have: one text and one meaning for each. */
+/** Options that several commands share: one text and one meaning for each. */
 import { InvalidArgumentError, Option } from 'commander';
 
 /** Of options that may be given several times. */

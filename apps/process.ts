@@ -1,5 +1,5 @@
 /**
- * What the long-running commands have in common: how they are stopped, how they talk, what they show of themselves.
+ * What the long-running commands have in common: how they stop, report and expose metrics.
  */
 import type { Health } from '../shared/observe/health.ts';
 import type { Logger } from '../shared/observe/log.ts';

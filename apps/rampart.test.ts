@@ -173,7 +173,7 @@ suite('how a failure is told', () => {
 
   test('anything else is a fault, told with its stack', () => {
     const { text, exitCode } = describeFailure(new TypeError('x is undefined'));
-    assert.match(text, /^rampart: this is a fault in Rampart;.*\nTypeError: x is undefined\n\s+at /);
+    assert.match(text, /^rampart: this is a bug in Rampart;.*\nTypeError: x is undefined\n\s+at /);
     assert.equal(exitCode, 1);
     assert.equal(describeFailure('a string').exitCode, 1);
   });

@@ -165,7 +165,7 @@ describe('npm run demo', () => {
       );
       assert.match(stdout, /^ {3}"author":\{"binary":.*"\.\/tamper\.sh"/m);
       assert.match(stdout, /^ {2}f .* : \/hostroot\/etc\/passwd$/m);
-      assert.match(stdout, /^ {2}machine: taken \(2\); nothing differs from its baseline now$/m);
+      assert.match(stdout, /^ {2}machine: accepted \(2\); no differences from the baseline are left$/m);
       assert.ok(!stdout.includes('\u001b'), 'no colour in a pipe');
       assert.deepEqual({ left, labs }, { left: [], labs: 2 });
     },
@@ -278,7 +278,7 @@ describe('npm run demo', () => {
     const { stdout, stderr, exitCode, left } = await demo([], asNobody);
     assert.equal(
       stderr,
-      'rampart: cannot watch files: loading eBPF programs needs root. Run it as root, e.g. with sudo\n',
+      'rampart: cannot watch files: loading eBPF programs requires root. Run it as root, e.g. with sudo\n',
     );
     assert.equal(stdout, '');
     assert.equal(exitCode, 2);

@@ -25,7 +25,7 @@ suite('rampart agent and rampart operator', () => {
     [
       'a Secret for callbacks that is none',
       ['agent', '--node-name', 'n', '--callback-secret', 'http://a=b/c'],
-      /does not begin with an origin of https/,
+      /does not start with an https origin/,
     ],
     ['an operator without a cluster', ['operator'], /no Kubernetes API server is configured/],
     [

@@ -1,4 +1,4 @@
-/** The last alerts and those that come, for `rampart alerts` on this machine. */
+/** Recent and new alerts, for `rampart alerts` on this machine. */
 import { serveFeed } from '../../shared/observe/feed-server.ts';
 import { LineFeed } from '../../shared/observe/line-feed.ts';
 import { say } from '../process.ts';

@@ -1,4 +1,4 @@
-/** `rampart agent`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart agent`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import type { Guard, OptionValues } from '../../shared/guard/guard.ts';

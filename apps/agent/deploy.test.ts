@@ -163,7 +163,7 @@ suite('deploy/', () => {
       const told = async (): Promise<boolean> => {
         spawnSync('cat', [join(root, 'secret')]);
         const { items } = await client.list(events);
-        return items.some(({ note = '' }) => /default\/receiver may not be read by the agent/.test(note));
+        return items.some(({ note = '' }) => /not allowed to read the Secret default\/receiver/.test(note));
       };
       await until('an event about the right that is missing', told);
       assert.ok(cluster.refused.includes(withoutBinding));

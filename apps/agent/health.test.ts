@@ -103,10 +103,10 @@ suite('probes', () => {
     assert.deepEqual(await ask(operator, '/readyz'), {
       status: 503,
       lines: [
-        '[-] file-access: it has not begun yet',
-        '[-] file-integrity: it has not begun yet',
-        '[-] policy-audit: it has not begun yet',
-        '[-] bpf-programs: it has not begun yet',
+        '[-] file-access: it has not started yet',
+        '[-] file-integrity: it has not started yet',
+        '[-] policy-audit: it has not started yet',
+        '[-] bpf-programs: it has not started yet',
         'not ready',
       ],
     });
@@ -146,10 +146,10 @@ suite('probes', () => {
     assert.deepEqual(
       lines.filter((line) => !line.includes('container-runtime')),
       [
-        '[-] file-access-node: cannot get /apis/kivebpf.san7o.github.io/v1: no answer from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
-        '[-] file-integrity-node: cannot get /apis/fileintegrity.openshift.io/v1alpha1: no answer from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
+        '[-] file-access-node: cannot get /apis/kivebpf.san7o.github.io/v1: no response from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
+        '[-] file-integrity-node: cannot get /apis/fileintegrity.openshift.io/v1alpha1: no response from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
         '[+] network-policy-node',
-        '[-] bpf-programs-node: cannot get /apis/bpfman.io/v1alpha1: no answer from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
+        '[-] bpf-programs-node: cannot get /apis/bpfman.io/v1alpha1: no response from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
         '[-] network-policy-node-networkpolicies: not listed yet',
         '[-] network-policy-node-pods: not listed yet',
         '[-] network-policy-node-namespaces: not listed yet',

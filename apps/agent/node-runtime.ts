@@ -42,7 +42,7 @@ export class NodeRuntime implements ContainerSource {
   #watch: ContainerWatch | undefined;
   #source: ContainerSource | undefined;
   #runtime = { name: '', version: '' };
-  #unavailable: string | undefined = 'the container runtime was not asked yet';
+  #unavailable: string | undefined = 'the container runtime has not been queried yet';
 
   constructor(options: NodeRuntimeOptions) {
     this.#options = options;
@@ -69,7 +69,7 @@ export class NodeRuntime implements ContainerSource {
   get state(): RuntimeState {
     const [cri, watch] = [this.#cri, this.#watch];
     if (this.#unavailable !== undefined || cri === undefined || watch === undefined) {
-      return { unavailable: this.#unavailable ?? 'the container runtime was not asked yet' };
+      return { unavailable: this.#unavailable ?? 'the container runtime has not been queried yet' };
     }
     return { containers: watch.containers.values(), cri, ...this.#runtime };
   }

@@ -1,4 +1,4 @@
-/** What an agent counts beside what its guards do; the same in `rampart standalone`. */
+/** Metrics of an agent besides those of its guards; the same in `rampart standalone`. */
 import type { Metrics } from '../../shared/observe/metrics.ts';
 
 /** Read at a scrape. */

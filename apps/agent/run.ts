@@ -1,4 +1,4 @@
-/** `rampart agent` at work. */
+/** Runs `rampart agent`. */
 import { randomUUID } from 'node:crypto';
 
 import manifest from '../../package.json' with { type: 'json' };

@@ -110,7 +110,7 @@ suite('rampart alerts, from a socket', () => {
     }
     alerts.read(true);
     const told = (): number =>
-      [...alerts.stderr.matchAll(/(\d+) alerts? w\w+ dropped for this reader/g)].reduce(
+      [...alerts.stderr.matchAll(/(\d+) alerts? w\w+ dropped because this reader/g)].reduce(
         (sum, [, number]) => sum + Number(number),
         0,
       );
@@ -147,9 +147,9 @@ suite('rampart alerts, from a socket', () => {
       'nobody there',
       ['--socket', '/no/such.sock'],
       1,
-      /no such socket\. Is `rampart agent` or `rampart standalone` running/,
+      /the socket does not exist\. Is `rampart agent` or `rampart standalone` running/,
     ],
-    ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /no such socket/],
+    ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /the socket does not exist/],
     ['a bad time', ['--since', 'now'], 2, /"now" is not a time/],
     ['a bad glob', ['--path', '[x'], 2, /--path "\[x" is invalid/],
     ['a bad number', ['--tail', '-1'], 2, /must be an integer/],
@@ -208,7 +208,7 @@ suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip 
         ({ stdout }) => stdout === '1 1',
       );
       // Until the loader has both: what is read before is not alerted.
-      await one.untilSaid(/guarding this machine by/);
+      await one.untilSaid(/guarding this machine with sensor mode/);
       const before = all.lines.length;
       for (let tries = 0; all.lines.length < before + 1 && tries < 200; tries++) {
         await lab.exec(container, ['cat', '/etc/shadow']);
@@ -226,7 +226,7 @@ suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip 
     await one.stop('SIGKILL');
     for (const alerts of [all, passwd]) await alerts.untilSaid(/the agent stopped; waiting/);
     await start();
-    for (const alerts of [all, passwd]) await alerts.untilSaid(/an agent is there again after [\d.]+ s/);
+    for (const alerts of [all, passwd]) await alerts.untilSaid(/an agent is running again after [\d.]+ s/);
     await watched();
     await all.until(() => all.lines.some((line) => !before.has(line)));
     // None twice.

@@ -155,7 +155,7 @@ suite('rampart alerts of a cluster', () => {
       alerts.lines,
       expected.map(({ text }) => text.slice(text.indexOf(' ') + 1, -1)),
     );
-    assert.match(alerts.stderr, /the log of a on on-a ended \(.*broke off.*\); retrying/);
+    assert.match(alerts.stderr, /the log of a on on-a ended \(.*was interrupted.*\); retrying/);
     assert.match(alerts.stderr, /the log of a on on-a continues/);
     assert.equal(await alerts.end('SIGINT'), 0);
   });

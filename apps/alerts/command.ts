@@ -1,4 +1,4 @@
-/** `rampart alerts`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart alerts`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';
@@ -41,7 +41,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
     )
     .option(
       '--since <time>',
-      'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+      'only alerts since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
     )
     .option(
       '--tail <number>',

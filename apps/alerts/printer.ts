@@ -1,4 +1,4 @@
-/** Lines of guards to stdout: those that fit, the last of what there was, then each that comes. */
+/** Prints lines of guards to stdout: the matching ones, first the most recent past ones, then each new one. */
 import type { LineKind } from '../../shared/guard/line-kind.ts';
 import type { LineWriter } from '../../shared/observe/lines.ts';
 import type { AlertFilter } from './filter.ts';

@@ -1,4 +1,4 @@
-/** `rampart alerts` at work. */
+/** Runs `rampart alerts`. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import type { RampartError } from '../../shared/observe/errors.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';

@@ -56,15 +56,15 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
 function comeBack(isOther: boolean, awayMs: number): string {
   const seconds = `${(awayMs / 1000).toFixed(1)} s`;
   return isOther
-    ? `an agent is there again after ${seconds}; accesses of that time, and the last ones before it, may be missing here`
-    : `the agent is there again after ${seconds}`;
+    ? `an agent is running again after ${seconds}; alerts from that time, and the last ones before it, may be missing`
+    : `the agent is reachable again after ${seconds}`;
 }
 
 function missed(lines: number, isLive: boolean): string {
   const alerts = lines === 1 ? '1 alert was' : `${lines} alerts were`;
   return isLive
-    ? `${alerts} dropped for this reader, which was too slow; counted before the filters`
-    : `${alerts} not kept until this reader came back; counted before the filters`;
+    ? `${alerts} dropped because this reader was too slow (counted before filtering)`
+    : `${alerts} discarded before this reader reconnected (counted before filtering)`;
 }
 
 function notRunning(path: string, error: RampartError): RampartError {

@@ -81,7 +81,7 @@ export async function findOrigin(
       });
     }
     throw new RampartError(errorCodes.INPUT, {
-      what: 'there are no alerts here',
+      what: 'no source of alerts found',
       why: `no agent listens on ${sockets.join(' or ')}, and ${cause instanceof Error ? cause.message : String(cause)}`,
       next: 'Use --data with the directory of rampart standalone, --socket, or --kubeconfig',
       cause,

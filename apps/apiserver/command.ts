@@ -1,4 +1,4 @@
-/** `rampart apiserver`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart apiserver`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
 import { append, metricsOption } from '../options.ts';

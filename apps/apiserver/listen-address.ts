@@ -1,4 +1,4 @@
-/** Where an API is to be served, as it is written on a command line. */
+/** The address to serve an API on, as written on a command line. */
 import { type Address, parseAddress } from '../../shared/observe/address.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 

@@ -139,7 +139,7 @@ export class RestartedServer implements AsyncDisposable {
       try {
         return await this.#current.ready;
       } catch (error) {
-        // For as long as nobody listens there, the port may be the near end of a connection of any other process.
+        // For as long as nothing listens there, the port may be the near end of a connection of any other process.
         if (attempt === 60 || !String(error).includes('EADDRINUSE')) throw error;
         await delay(500);
       }

@@ -1,4 +1,4 @@
-/** `rampart apiserver` at work: wires the server to the command line. */
+/** Runs `rampart apiserver`: wires the server to the command line. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 
@@ -29,8 +29,8 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   }
   if (options.data === undefined && options.memory === undefined) {
     throw new RampartError(errorCodes.INPUT, {
-      what: 'cannot tell where to keep the objects',
-      next: 'Give a directory with --data DIR, or --memory to keep nothing',
+      what: 'no storage is selected',
+      next: 'Give a directory with --data DIR, or use --memory to keep objects in memory only',
     });
   }
   const listen: ListenAddress =

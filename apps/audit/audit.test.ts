@@ -466,7 +466,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
     assert.deepEqual([away.code, away.stdout], [2, '']);
     assert.match(
       away.stderr,
-      /^rampart: cannot list \S+: no answer from 127\.0\.0\.1:1: nothing listens there .*\n$/,
+      /^rampart: cannot list \S+: no response from 127\.0\.0\.1:1: nothing listens there .*\n$/,
     );
     const nowhere = await audit('/nowhere/kubeconfig');
     assert.deepEqual(

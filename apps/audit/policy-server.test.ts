@@ -81,7 +81,7 @@ suite('rampart audit with --policy-server-url', () => {
       assert.deepEqual([code, stdout], [2, '']);
       assert.match(
         stderr,
-        /^rampart: the policy server at https:\/\/127\.0\.0\.1:\d+\/ could not be queried: its certificate is of an authority that is not trusted here; [^\n]*\n$/,
+        /^rampart: the policy server at https:\/\/127\.0\.0\.1:\d+\/ could not be queried: its certificate is from an authority that is not trusted here; [^\n]*\n$/,
       );
     }
   });

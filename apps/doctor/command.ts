@@ -1,4 +1,4 @@
-/** `rampart doctor`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart doctor`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
 export interface DoctorOptions {

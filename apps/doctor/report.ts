@@ -1,4 +1,4 @@
-/** What `rampart doctor` says, as text for people and as one object for programs. */
+/** The output of `rampart doctor`, as text and as one JSON object. */
 import {
   ebpfCapabilities,
   type EbpfCapability,

@@ -1,4 +1,4 @@
-/** Which nodes `rampart integrity accept` asks, and to accept what: read from the API, decided here. */
+/** Which findings `rampart integrity accept` asks which nodes to accept: read from the API, decided here. */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
@@ -52,8 +52,8 @@ export async function findIntegrity(
   if (first !== undefined && elsewhere.size === 1) return { namespace: first[0], name, groups: first[1] };
   if (elsewhere.size > 1) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `there are several FileIntegrities ${name}`,
-      why: `in the namespaces ${[...elsewhere.keys()].toSorted().join(', ')}`,
+      what: `several FileIntegrities are named ${name}`,
+      why: `they are in the namespaces ${[...elsewhere.keys()].toSorted().join(', ')}`,
       next: 'Give the namespace with -n',
     });
   }
@@ -137,7 +137,7 @@ export function planAccept(
   const unknown = nodes.filter((node) => !known.has(node));
   if (unknown.length > 0) {
     throw new RampartError(errorCodes.NOT_FOUND, {
-      what: `no findings are known ${of} on ${unknown.join(', ')}`,
+      what: `no findings ${of} are known on ${unknown.join(', ')}`,
       next: known.size === 0 ? 'No node has reported yet' : `Known nodes: ${some([...known])}`,
     });
   }
@@ -150,7 +150,7 @@ export function planAccept(
       what: `there are no findings ${of}${nodes.length === 0 ? '' : ` on ${nodes.join(', ')}`}`,
       why:
         asked.length === 0
-          ? 'no node has told anything yet'
+          ? 'no node has reported yet'
           : some(asked.map(({ status }) => conditionOf(status))),
       next: 'There is nothing to accept',
     });
@@ -168,7 +168,7 @@ export function planAccept(
   );
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: `--path ${JSON.stringify(glob ?? '')} matches no finding ${of}`,
-    why: `there are ${some([...paths])}`,
+    why: `the findings are ${some([...paths])}`,
     next: '* does not match /, ** does; a pattern without / matches file names',
   });
 }

@@ -80,9 +80,9 @@ suite('rampart integrity accept', () => {
       /^NODE +CHANGE +PATH +ATTRIBUTES\nn1 +changed +\/etc\/passwd +sha512\nn2 +changed +\/etc\/passwd/,
     );
     assert.doesNotMatch(stdout, /new\.so/);
-    assert.match(stdout, /^n1: taken \(1\); 1 finding is left$/m);
-    assert.match(stdout, /^n2: taken \(1\); nothing differs from its baseline now$/m);
-    assert.match(stderr, /asked n1, n2 as /);
+    assert.match(stdout, /^n1: accepted \(1\); 1 finding is left$/m);
+    assert.match(stdout, /^n2: accepted \(1\); no differences from the baseline are left$/m);
+    assert.match(stderr, /requested acceptance on n1, n2 as /);
     // In an event, with who and why; and without -n the only one of this name is meant.
     await until('the event', async () =>
       (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),
@@ -116,9 +116,9 @@ suite('rampart integrity accept', () => {
     await cluster.report('two', 'n2', errored('the disk is full'), { doneRequests: [second.id] });
     const { code, stdout } = await running.ended;
     assert.equal(code, 1);
-    assert.match(stdout, /^n1: 0 of 1 taken; still different: \/etc\/passwd$/m);
+    assert.match(stdout, /^n1: 0 of 1 accepted; still different: \/etc\/passwd$/m);
     assert.match(stdout, /^n2: it has an error: the disk is full$/m);
-    assert.match(stdout, /^n3: not yet after 4 s; the request stands until its agent has done it$/m);
+    assert.match(stdout, /^n3: not accepted after 4 s; its agent will still carry out the request$/m);
     assert.equal((await asked('two', 'n3')).kind, 'accept');
   });
 
@@ -135,7 +135,7 @@ suite('rampart integrity accept', () => {
     const { code, stdout, stderr } = await running.ended;
     assert.equal(code, 1);
     assert.match(stdout, /\/etc\/x\?\[2J/);
-    assert.match(stderr, /the request stands/);
+    assert.match(stderr, /will still carry out the request/);
   });
 
   test('errors: nothing is asked', async () => {
@@ -148,19 +148,22 @@ suite('rampart integrity accept', () => {
     await Promise.all([
       refused(accept('none'), /there is no FileIntegrity none.*kubectl get fileintegrities/),
       refused(accept('four', '-n', 'other'), /there is no FileIntegrity four in namespace other/),
-      refused(accept('five'), /several FileIntegrities five: in the namespaces .*Give the namespace/),
+      refused(
+        accept('five'),
+        /several FileIntegrities are named five: they are in the namespaces .*Give the namespace/,
+      ),
     ]);
     await Promise.all([
-      refused(accept('five', '-n', 'other'), /no findings .*no node has told anything yet/),
+      refused(accept('five', '-n', 'other'), /no findings .*no node has reported yet/),
       refused(accept('four', '--node', 'n2'), /no findings .* on n2: n2 is Succeeded/),
-      refused(accept('four', '--node', 'n9'), /no findings are known .* on n9\. Known nodes: n1, n2/),
+      refused(accept('four', '--node', 'n9'), /no findings .* are known on n9\. Known nodes: n1, n2/),
     ]);
     await Promise.all([
       refused(
         accept('four', '--path', '/usr/**'),
-        /--path "\/usr\/\*\*" matches no finding .*: there are \/etc\/passwd/,
+        /--path "\/usr\/\*\*" matches no finding .*: the findings are \/etc\/passwd/,
       ),
-      refused(accept('four', '--path', '[a'), /without its \]/),
+      refused(accept('four', '--path', '[a'), /has no matching \]/),
       refused(accept('four', '--path', ''), /--path is empty/),
     ]);
     await Promise.all([

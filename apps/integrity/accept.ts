@@ -1,4 +1,4 @@
-/** `rampart integrity accept` at work. */
+/** Runs `rampart integrity accept`. */
 import { randomBytes } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 
@@ -45,13 +45,13 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
     asked = await ask(client, integrity, plans, { author, options, signal });
     const missed = plans.length - asked.length;
     if (asked.length === 0) return 2;
-    say(`asked ${asked.map(({ plan }) => plan.nodeName).join(', ')} as ${author}`);
+    say(`requested acceptance on ${asked.map(({ plan }) => plan.nodeName).join(', ')} as ${author}`);
     if (options.timeout === 0) return missed === 0 ? 0 : 1;
     const isDone = await wait(client, integrity, asked, options.timeout, signal);
     return isDone && missed === 0 ? 0 : 1;
   } catch (error) {
     if (signal.aborted && asked.length > 0) {
-      say('stopped waiting; the request stands, and the agents will carry it out');
+      say('stopped waiting; the agents will still carry out the request');
       return 1;
     }
     process.stderr.write(describeFailure(error).text);
@@ -71,7 +71,7 @@ function listOf(plans: readonly NodePlan[]): string {
       ...findings.slice(0, MOST_LISTED).map(({ path, change, attributes }) => ({
         cells: [nodeName, { text: change, style: styles[change] }, visible(path), attributes.join(', ')],
       })),
-      ...(counted > 0 ? [{ cells: [nodeName, '', `and ${counted} more, as far as they fit`] }] : []),
+      ...(counted > 0 ? [{ cells: [nodeName, '', `and ${counted} more, if they still match`] }] : []),
     ];
   });
   return renderTable(rows, {
@@ -147,7 +147,7 @@ async function wait(
   }
   for (const { plan } of waiting) {
     process.stdout.write(
-      `${plan.nodeName}: not yet after ${Math.round(timeoutMs / 1000)} s; the request stands until its agent has done it\n`,
+      `${plan.nodeName}: not accepted after ${Math.round(timeoutMs / 1000)} s; its agent will still carry out the request\n`,
     );
   }
   return false;
@@ -157,11 +157,11 @@ function outcomeOf(
   plan: NodePlan,
   status: FileIntegrityNodeStatus | undefined,
 ): { readonly text: string; readonly isTaken: boolean } {
-  if (status === undefined) return { text: 'its status is gone; the node may be, too', isTaken: false };
+  if (status === undefined) return { text: 'its status is gone; the node may be gone too', isTaken: false };
   const { lastResult, findings = [], omittedFindings = 0 } = status;
   if (lastResult?.condition === 'Errored')
     return {
-      text: `it has an error: ${visible(lastResult.errorMessage ?? 'it is not said which')}`,
+      text: `it has an error: ${visible(lastResult.errorMessage ?? 'no details')}`,
       isTaken: false,
     };
   const still = new Set(findings.map(({ path, change }) => `${change} ${path}`));
@@ -170,7 +170,7 @@ function outcomeOf(
   const rest = findings.length + omittedFindings;
   const others =
     rest === 0
-      ? 'nothing differs from its baseline now'
+      ? 'no differences from the baseline are left'
       : rest === 1
         ? '1 finding is left'
         : `${rest} findings are left`;
@@ -178,8 +178,8 @@ function outcomeOf(
   return {
     text:
       left.length === 0
-        ? `taken (${taken}${plan.omitted > 0 ? ' and what was only counted' : ''}); ${others}`
-        : `${taken} of ${plan.findings.length} taken; still different: ${first.join(', ')}${left.length > 3 ? ', ...' : ''}`,
+        ? `accepted (${taken}${plan.omitted > 0 ? ' and findings that were only counted' : ''}); ${others}`
+        : `${taken} of ${plan.findings.length} accepted; still different: ${first.join(', ')}${left.length > 3 ? ', ...' : ''}`,
     isTaken: left.length === 0,
   };
 }

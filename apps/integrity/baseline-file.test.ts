@@ -138,7 +138,7 @@ test('a baseline of another root is told before what differs', async () => {
     string[],
   ];
   assert.equal((await scene.check('--init', ...tree)).code, 0);
-  const warning = `warning: the baseline was created from the files below ${scene.tree}, not below ${scene.at('other')}`;
+  const warning = `warning: the baseline was created from the files under ${scene.tree}, not under ${scene.at('other')}`;
   const { code, stderr } = await scene.check(...other);
   assert.equal(code, 3);
   assert.ok(stderr.includes(warning), stderr);

@@ -84,10 +84,10 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   const { signal } = job;
   await using baseline = await openBaseline(job.db, job.key);
   if (baseline.header.configDigest !== job.configDigest && baseline.header.about['madeBy'] !== 'import')
-    say(`warning: the baseline was created with another configuration than the current ${job.configName}`);
+    say(`warning: the baseline was created with a configuration other than the current ${job.configName}`);
   const { root: madeOf = job.root } = baseline.header.about;
   if (madeOf !== job.root)
-    say(`warning: the baseline was created from the files below ${madeOf}, not below ${job.root}`);
+    say(`warning: the baseline was created from the files under ${madeOf}, not under ${job.root}`);
   using bar = new ProgressBar(process.stderr);
   const expected = bar.isShown ? expectedOf(baseline) : undefined;
   await using scanner = new Scanner(job.threads);
@@ -139,10 +139,10 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
   say(`${total} entries of ${path} imported as the baseline ${job.db}`);
   if (refused.length === 0) return;
   say(
-    `warning: its checksums ${refused.join(', ')} are not used, as FIPS 140-3 does not approve them` +
+    `warning: its checksums ${refused.join(', ')} are not used because FIPS 140-3 does not approve them` +
       (withoutChecksum === 0
         ? ''
-        : `; ${withoutChecksum} files have no other, so what is in them is not compared`),
+        : `; ${withoutChecksum} files have no other checksum, so their content is not compared`),
   );
 }
 

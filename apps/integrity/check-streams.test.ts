@@ -22,7 +22,7 @@ test('a report that cannot be written is no difference', async () => {
     stderr,
     /^rampart: cannot write the output: ENOSPC.*\. Write it elsewhere, or free some space$/m,
   );
-  assert.doesNotMatch(stderr, /fault in Rampart/);
+  assert.doesNotMatch(stderr, /bug in Rampart/);
   assert.equal(code, 18);
 });
 

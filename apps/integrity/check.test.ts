@@ -74,7 +74,7 @@ test('an update tells what differs and takes it; the one before stays beside it'
   const first = await scene.start('--init').ended;
   assert.equal(first.code, 0);
   assert.match(first.stdout, /AIDE successfully initialized database/);
-  assert.match(first.stderr, /made the key .*db\.key\. .*root of this machine can read it/);
+  assert.match(first.stderr, /created the key .*db\.key\. .*Root on this machine can read it/);
   assert.equal(fs.statSync(scene.at('db.key')).mode & 0o777, 0o600);
   const before = fs.readFileSync(scene.at('db'));
   scene.write('tree/a', 'other\n');
@@ -131,8 +131,8 @@ test('errors have the exit codes of AIDE, a next step, and no report', async () 
     [18, /it is empty/, ['--db', scene.at('empty'), ...key]],
     [18, /ends/, ['--db', scene.at('cut'), ...key]],
     [18, /cannot be used/, ['--db', scene.at('damaged'), ...key]],
-    [18, /no baseline of Rampart.*import an AIDE database/, ['--db', scene.at('aide'), ...key]],
-    [18, /is expected/, ['--key', scene.at('otherkey')]],
+    [18, /not a baseline of Rampart.*import an AIDE database/, ['--db', scene.at('aide'), ...key]],
+    [18, /; expected /, ['--key', scene.at('otherkey')]],
     [18, /was cut off|end_db|db_spec/, ['--import-aide', scene.at('aide')]],
     [14, /cannot write/, ['--init', '--db', '/proc/baseline', ...key]],
   ];
@@ -160,7 +160,7 @@ test('an Ed25519 key: the private one makes a baseline, the public one checks it
   assert.match(refused.stderr, /public key/);
   const made = await scene.check('--init', '--key', secret);
   assert.equal(made.code, 0);
-  assert.match(made.stderr, /others may read or write the key .*chmod 600/);
+  assert.match(made.stderr, /other users may read or write the key .*chmod 600/);
   assert.equal((await scene.check('--key', open)).code, 0);
   assert.ok(!fs.existsSync(scene.at('db.key')));
 });

@@ -1,4 +1,4 @@
-/** `rampart integrity check` at work. */
+/** Runs `rampart integrity check`. */
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
@@ -78,8 +78,7 @@ async function run(
     if (mode === 'update') readVerifyingKey(keyPath);
     if (makeKeyFile(keyPath)) {
       say(
-        `made the key ${keyPath}. It detects damage and changes of the baseline by others; root of this machine can ` +
-          'read it, and forge both. Against that keep key and baseline elsewhere: --key, --db',
+        `created the key ${keyPath}. It reveals damage to the baseline and changes by other users. Root on this machine can read it and forge the baseline; to prevent that, keep key and baseline elsewhere: --key, --db`,
       );
     }
   }
@@ -123,7 +122,7 @@ function levelOf(text: string): ReportOptions['level'] {
   const level = reportLevels.find((each) => each === text);
   if (level !== undefined) return level;
   throw new RampartError(errorCodes.INPUT, {
-    what: `there is no report level ${text}`,
+    what: `unknown report level ${text}`,
     next: reportLevels.join(', '),
   });
 }

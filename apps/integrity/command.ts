@@ -1,4 +1,4 @@
-/** `rampart integrity`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart integrity`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { failWith, usageExitCode } from '../failure.ts';

@@ -1,4 +1,4 @@
-/** The configuration of `rampart integrity check`: where it is, and what it may ask of the machine. */
+/** The configuration of `rampart integrity check`: where it is, and what it may do on the machine. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { constants, existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';

@@ -1,4 +1,4 @@
-/** AIDE's exit codes for failures of ours: who runs `aide --check` from cron reads these. */
+/** AIDE's exit codes for our failures: scripts that run `aide --check` from cron rely on them. */
 import { errorCodes, RampartError, type ErrorCode } from '../../shared/observe/errors.ts';
 
 /** aide(1), exit status. */

@@ -1,4 +1,4 @@
-/** The key that baselines of this machine are signed with. */
+/** The key that signs the baselines of this machine. */
 import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -82,7 +82,7 @@ function writeNew(path: string, text: string): void {
 export function keyWarning(path: string): string | undefined {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   if ((mode & 0o077) === 0) return undefined;
-  return `others may read or write the key ${path}, and who has it can forge a baseline: chmod 600 it`;
+  return `other users may read or write the key ${path}, and anyone who has it can forge a baseline; run: chmod 600 ${path}`;
 }
 
 function readKeyFile(path: string): Buffer {
@@ -94,8 +94,8 @@ function readKeyFile(path: string): Buffer {
       what: `cannot read the key ${path}`,
       why: missing ? 'it does not exist' : (error as Error).message,
       next: missing
-        ? 'Give the one that the baseline was signed with, with --key; --init makes both.'
-        : 'Without it nothing can be said of the baseline.',
+        ? 'Give the key that the baseline was signed with (--key), or create both with --init'
+        : 'The baseline cannot be verified without it',
       cause: error,
     });
   }

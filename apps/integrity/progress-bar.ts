@@ -1,4 +1,4 @@
-/** How far a scan is, on one line of a terminal that is gone when it is over. */
+/** The progress of a scan, on one line of a terminal that is cleared at the end. */
 import { paint, wantsColour } from '../../shared/observe/table.ts';
 import type { ScanProgress } from '../../systems/file-integrity/provider.ts';
 

@@ -1,4 +1,4 @@
-/** One scan for two readers: who compares it, and who writes it down. */
+/** One scan for two readers: the comparison, and the writer of the baseline. */
 import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 
 /** Batches that the second reader may be behind. */
@@ -38,7 +38,7 @@ export class Tee<T> {
           this.#changed();
           yield batch;
         } else if (this.#state === 'ended') return;
-        else if (this.#state === 'cut') throw new Error('the scan was given up');
+        else if (this.#state === 'cut') throw new Error('the scan was aborted');
         else await this.#change();
       }
     } finally {

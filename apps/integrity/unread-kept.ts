@@ -1,4 +1,4 @@
-/** What an update writes: the files as they are, and as they were where nobody could look. */
+/** What an update writes: the files as they are now, and the old entries of files that could not be read. */
 import { type Batch, BatchCursor, type Batches, unpack } from '../../systems/file-integrity/batches.ts';
 import { EntryBlock } from '../../systems/file-integrity/database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';

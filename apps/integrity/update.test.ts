@@ -56,7 +56,7 @@ test('who gives up does not hold up the other; a copy of half a scan is an error
   const rest = all(cut.copy());
   await cutMain.next();
   await cutMain.return();
-  await assert.rejects(rest, /given up/);
+  await assert.rejects(rest, /aborted/);
 
   const failing = new Tee<number>(
     (async function* () {
@@ -67,7 +67,7 @@ test('who gives up does not hold up the other; a copy of half a scan is an error
   const results = await Promise.allSettled([all(failing.main()), all(failing.copy())]);
   assert.deepEqual(
     results.map((one) => one.status === 'rejected' && String(one.reason)),
-    ['Error: the disk is gone', 'Error: the scan was given up'],
+    ['Error: the disk is gone', 'Error: the scan was aborted'],
   );
 });
 

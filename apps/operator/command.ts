@@ -1,4 +1,4 @@
-/** `rampart operator`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart operator`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
 import type { Guard, OptionValues } from '../../shared/guard/guard.ts';

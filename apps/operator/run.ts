@@ -1,4 +1,4 @@
-/** `rampart operator` at work. */
+/** Runs `rampart operator`. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 

@@ -1,4 +1,4 @@
-/** `rampart standalone`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart standalone`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard, OptionValues } from '../../shared/guard/guard.ts';

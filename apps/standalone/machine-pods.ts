@@ -1,4 +1,4 @@
-/** What the container runtime tells, as the mirror reads it. */
+/** The state of the container runtime, in the form that the mirror reads. */
 import type { Cri } from '../../shared/cri/cri.ts';
 import type { NodeContainer } from '../../shared/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from '../../shared/mirror/machine-pod.ts';
@@ -79,7 +79,7 @@ export class MachinePods implements Disposable {
 
   #podOf(containers: readonly NodeContainer[], runtime: string): MachinePod {
     const [first] = containers;
-    if (first === undefined) throw new TypeError('a pod without containers');
+    if (first === undefined) throw new TypeError('pod without containers');
     const { pod } = first;
     return {
       sandboxId: pod.id,

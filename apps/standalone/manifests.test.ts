@@ -182,7 +182,7 @@ suite('manifests that are followed', () => {
     assert.equal(await one.value('also'), 'x');
     const told = (): string[] => one.said.filter((line) => line.includes('bad.yaml'));
     assert.equal(told().length, 1);
-    assert.match(told()[0] ?? '', /bad\.yaml:\d+: document 2: no valid YAML/);
+    assert.match(told()[0] ?? '', /bad\.yaml:\d+: document 2: invalid YAML/);
     one.write('other.yaml', configMap('other'));
     await one.until(async () => (await one.value('other')) === 'x');
     assert.equal(told().length, 1, 'not told again while the file is the same');
@@ -222,13 +222,13 @@ suite('manifests that are followed', () => {
     );
     assert.ok(
       said.includes(
-        `${file('c.yaml')}:4: document 1, ConfigMap default/ok, metadata.name: it is in ${file('a.yaml')}:4`,
+        `${file('c.yaml')}:4: document 1, ConfigMap default/ok, metadata.name: it is already defined in ${file('a.yaml')}:4`,
       ),
       said,
     );
     assert.ok(
       said.includes(
-        `${file('d.yaml')}:3: document 1, CustomResourceDefinition reserved.test.dev, metadata.name: this kind comes with`,
+        `${file('d.yaml')}:3: document 1, CustomResourceDefinition reserved.test.dev, metadata.name: this object is part of Rampart`,
       ),
       said,
     );

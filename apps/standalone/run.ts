@@ -1,4 +1,4 @@
-/** `rampart standalone` at work: the API, the operator and the agent in one process. */
+/** Runs `rampart standalone`: the API, the operator and the agent in one process. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -112,17 +112,17 @@ async function run(
   const common = { guards, process: guarding, values: options, signal };
   await runParts(stop, logger, {
     'the container runtime': containers.run(signal),
-    'the mirror of the pods': mirror.run(signal),
-    'the following of manifests':
+    'the pod mirror': mirror.run(signal),
+    'the manifest watcher':
       roots.length === 0
         ? aborted(signal)
         : followManifests({ client, roots, reserved: installedResourceNames(guards), say, signal }),
     'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
-    'what the cluster needs': runClusterParts(
+    'the cluster-wide part of the guards': runClusterParts(
       { ...common, states: clusterStates },
       { reports: new ReportWriter({ client, logger }), admission },
     ),
-    'what guards the machine': runNodeParts(
+    'the node part of the guards': runNodeParts(
       { ...common, states },
       {
         ...{ nodeName, containers, hostRoot, say },
@@ -236,7 +236,7 @@ function checkOptions(options: StandaloneOptions): void {
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: 'cannot guard this machine',
-      why: 'loading eBPF programs and looking into containers needs root',
+      why: 'loading eBPF programs and inspecting containers requires root',
       next: 'Run it as root, e.g. with sudo; `rampart apiserver` needs no root',
     });
   }

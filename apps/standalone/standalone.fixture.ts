@@ -53,7 +53,7 @@ export class Standalone implements AsyncDisposable {
       this.stderr += text;
       this.#wake?.();
     });
-    await this.untilSaid(/rampart: guarding this machine by|rampart: serving https/);
+    await this.untilSaid(/rampart: guarding this machine with sensor mode|rampart: serving https/);
   }
 
   get pid(): number {

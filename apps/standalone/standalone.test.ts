@@ -63,12 +63,12 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     await one.untilSaid(
       /bad\.yaml:7: document 1, KivePolicy default\/third, spec\.traps\[0\]\.path: Invalid value/,
     );
-    await one.untilSaid(/bad\.yaml:\d+: document 2: no valid YAML/);
+    await one.untilSaid(/bad\.yaml:\d+: document 2: invalid YAML/);
     one.write('policies/bad.yaml', policy('third', '/absolute'));
     await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/edited third=/absolute');
     rmSync(one.at('policies/a.yaml'));
     await one.kubectlUntil(get, ({ stdout }) => stdout === 'third=/absolute');
-    assert.equal(one.stderr.match(/no valid YAML/g)?.length, 1);
+    assert.equal(one.stderr.match(/invalid YAML/g)?.length, 1);
     assert.equal(await one.stop(), 0);
     // What was deleted while nobody looked is gone with the next start.
     rmSync(one.at('policies/bad.yaml'));
@@ -150,7 +150,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
       ['get', 'kivedata', '-n', 'kivebpf-system', '-o', 'name'],
       ({ stdout }) => stdout !== '',
     );
-    await one.untilSaid(/guarding this machine by/);
+    await one.untilSaid(/guarding this machine with sensor mode/);
     // Until the loader has it: what is read before is not alerted.
     for (let tries = 0; one.alerts().length === 0 && tries < 100; tries++) {
       await lab.exec(container, ['cat', '/etc/shadow']);

@@ -1,4 +1,4 @@
-/** Asks a cluster what its guards do. */
+/** Queries a cluster for what its guards do. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { examine } from './examine.ts';

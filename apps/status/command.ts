@@ -1,4 +1,4 @@
-/** `rampart status`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart status`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';

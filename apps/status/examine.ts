@@ -1,5 +1,5 @@
 /**
- * The report: what the sections say, put together with what is known of agents and operators. No I/O, no clock.
+ * The report: the sections combined with what is known about agents and operators. No I/O, no clock.
  */
 import { type HolderReport, holderOf, type LeaseView } from '../../shared/guard/lease-holder.ts';
 import type { AgentView, NodeView } from '../../shared/guard/status-section.ts';

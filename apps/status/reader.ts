@@ -1,4 +1,4 @@
-/** Reads what sections of guards share, each once: nodes, locks, agents. */
+/** Reads what the sections of guards share, once each: nodes, locks, agents. */
 import { isAgentLease, readAgentLease } from '../../shared/guard/agent-lease-names.ts';
 import { type Guard, systemNamespace } from '../../shared/guard/guard.ts';
 import type { LeaseView } from '../../shared/guard/lease-holder.ts';

@@ -89,25 +89,26 @@ POLICY                  TRAPS  CONTAINERS  FILES  LAST ALERT  GUARDED
 kivebpf-system/secrets  1      2           2      12 s ago    no
     node n1: 1 file in 1 container, last alert 12 s ago
     node n2: 1 file in 1 container
-    node n1: Apparently no agent alerts on its kernel: the one of n1 has not
-    renewed the lease for 47 s.
-    node n2: No agent alerts on its kernel: the lease has no holder.
+    node n1: No agent appears to raise alerts for its kernel: the agent of n1
+    has not renewed the lease for 47 s.
+    node n2: No agent raises alerts for its kernel: the lease has no holder.
 kivebpf-system/tokens   2      1           1      -           no
     spec.traps[1].matchAny[0].ip: the address "300.1.1.1" is invalid: it is not
     an IP address. Write one address, as in the status of the pod; networks are
     not matched.
     node n1: /run/token in shop/a/web: /run does not exist\\x1b[2J
     node n2: 1 container matches there, but no agent has reported on it.
-    node n1: Apparently no agent alerts on its kernel: the one of n1 has not
-    renewed the lease for 47 s.
-    node n2: No agent alerts on its kernel: the lease has no holder.
+    node n1: No agent appears to raise alerts for its kernel: the agent of n1
+    has not renewed the lease for 47 s.
+    node n2: No agent raises alerts for its kernel: the lease has no holder.
 
 NODE  AGENT      ALERTED BY                KERNEL    CONTAINERS  FILES
 n1    not ready  nobody? itself, 47 s ago  6e310000  1           1
 n2    not seen   nobody                    6e320000  1           1
 
-Operator: apparently none: operator-1 has not renewed its lease for 3 min.
-    Guards on nodes keep working; conditions and clean-up are not updated.
+Operator: none appears to be running: operator-1 has not renewed its lease
+    for 3 min. Guards on nodes keep working; conditions and clean-up are not
+    updated.
 KiveData: 2
 Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 `,

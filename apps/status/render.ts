@@ -167,10 +167,10 @@ function operatorText(report: HolderReport): string {
     case 'held':
       return `${printable(holderName(report))}${renewed}`;
     case 'stale':
-      return `apparently none: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
+      return `none appears to be running: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
     case 'free':
       return `none. ${still}`;
     case 'unknown':
-      return 'not known';
+      return 'unknown';
   }
 }

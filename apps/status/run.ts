@@ -1,4 +1,4 @@
-/** `rampart status` at work. */
+/** Runs `rampart status`. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';

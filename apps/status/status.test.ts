@@ -157,7 +157,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     await one.stop('SIGKILL');
     const away = statusProcess(...data);
     assert.deepEqual({ code: away.code, stdout: away.stdout }, { code: 2, stdout: '' });
-    assert.match(away.stderr, /^rampart: cannot list kivepolicies: no answer from 127\.0\.0\.1:\d+: .*\n$/);
+    assert.match(away.stderr, /^rampart: cannot list kivepolicies: no response from 127\.0\.0\.1:\d+: .*\n$/);
   });
 
   test('of a cluster: a node without an agent, one that is guarded, one whose agent was killed', async () => {

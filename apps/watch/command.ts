@@ -1,4 +1,4 @@
-/** `rampart watch`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart watch`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { accessWords } from '../../shared/sensor/access.ts';

@@ -65,7 +65,7 @@ suite('rampart watch follows', { skip: sensorSkip }, () => {
     const file = directory.at('a/deep/file');
     await using watching = await Watching.start(file);
     run('mv', [directory.at('a'), directory.at('gone')]);
-    await watching.untilSaid(/\/a\/deep\/file is not there \(\S+\/a is missing\); waiting for it/);
+    await watching.untilSaid(/\/a\/deep\/file does not exist \(\S+\/a is missing\); waiting for it/);
     run('cat', [directory.at('gone/deep/file')]);
     run('mv', [directory.at('b'), directory.at('a')]);
     await untilFollowed(watching, file, t);
@@ -78,7 +78,7 @@ suite('rampart watch follows', { skip: sensorSkip }, () => {
     using directory = new TemporaryDirectory();
     const file = directory.at('later/deep/file');
     await using watching = await Watching.start(file);
-    assert.match(watching.stderr, /is not there \(\S+\/later is missing\); waiting for it/);
+    assert.match(watching.stderr, /does not exist \(\S+\/later is missing\); waiting for it/);
     mkdirSync(directory.at('later/deep'), { recursive: true });
     writeFileSync(file, '');
     await untilFollowed(watching, file, t);

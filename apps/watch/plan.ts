@@ -1,4 +1,4 @@
-/** What `rampart watch` was asked to do, checked before anything is opened, created or attached. */
+/** What `rampart watch` is to do, checked before anything is opened, created or attached. */
 import { openSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
@@ -31,7 +31,7 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: 'cannot watch files',
-      why: 'loading eBPF programs needs root',
+      why: 'loading eBPF programs requires root',
       next: 'Run it as root, e.g. with sudo',
     });
   }
@@ -79,7 +79,7 @@ function checkParent(root: Fd, path: string): void {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot create ${path}`,
-      why: `its directory ${parent} can't be opened: ${error instanceof Error ? error.message : String(error)}`,
+      why: `its directory ${parent} cannot be opened: ${error instanceof Error ? error.message : String(error)}`,
       next: 'Create the directory first',
     });
   }

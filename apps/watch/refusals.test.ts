@@ -56,7 +56,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
     ['a loop of links', ['DIR/loop'], /cannot watch \S+\/loop: .*ELOOP/],
     ['a path that is too long', [`/${'x'.repeat(5000)}`], /ENAMETOOLONG/],
     ['an unknown access', ['--access', 'read,reed', 'DIR/file'], /"reed" is not an access.*read, write/],
-    ['no access', ['--access', ',', 'DIR/file'], /no access named/],
+    ['no access', ['--access', ',', 'DIR/file'], /no access is named/],
     ['an unknown mode', ['--mode', 'magic', 'DIR/file'], /'magic' is invalid.*fentry, kprobe/],
     ['an unknown format', ['--format', 'xml', 'DIR/file'], /'xml' is invalid.*json, pretty/],
     ['an unknown option', ['--bogus', 'DIR/file'], /unknown option '--bogus'/],
@@ -112,7 +112,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
       t.skip('this checkout is not readable for other users');
       return;
     }
-    isRefusal(refused(['--create', files.file, files.absent], nobody), /needs root.*sudo/);
+    isRefusal(refused(['--create', files.file, files.absent], nobody), /requires root.*sudo/);
     assert.deepEqual(files.list().includes('absent'), false);
   });
 
@@ -173,6 +173,6 @@ suite('rampart watch --create', { skip: sensorSkip }, () => {
     symlinkSync(files.at('target'), files.at('dangling'));
     await using watching = await Watching.start('--create', files.at('dangling'));
     assert.ok(!existsSync(files.at('target')));
-    assert.match(watching.stderr, /dangling is not there/);
+    assert.match(watching.stderr, /dangling does not exist/);
   });
 });

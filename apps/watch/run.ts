@@ -1,4 +1,4 @@
-/** `rampart watch` at work: wires the file watch to the output. */
+/** Runs `rampart watch`: wires the file watch to the output. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 
@@ -123,8 +123,8 @@ function tellStart(paths: number, watch: FileWatch<PlannedPath>): void {
 function tellPath(path: PlannedPath, state: PathState): void {
   const shown = printable(path.shown);
   if (state.kind === 'absent')
-    say(`${shown} is not there (${printable(state.missing)} is missing); waiting for it`);
-  if (state.kind === 'unusable') say(`${shown} cannot be watched now: ${state.error.message}`);
+    say(`${shown} does not exist (${printable(state.missing)} is missing); waiting for it`);
+  if (state.kind === 'unusable') say(`${shown} cannot be watched: ${state.error.message}`);
   if (state.kind === 'file') {
     if (path.told) say(`${shown} is now inode ${state.identity.inode}`);
   }
@@ -134,7 +134,7 @@ function tellPath(path: PlannedPath, state: PathState): void {
 function describeLoss({ lost }: SensorStats): string {
   const reasons: readonly (readonly [number, string])[] = [
     [lost.ringFull, 'the ring buffer was full'],
-    [lost.noReturn, 'their return was never seen'],
+    [lost.noReturn, 'their return was not seen'],
     [lost.consumer, 'the output failed'],
   ];
   return reasons
@@ -145,7 +145,7 @@ function describeLoss({ lost }: SensorStats): string {
 
 function tellTotals(stats: SensorStats, dropped: number, readerGone: boolean): void {
   const lost = stats.lost.ringFull + stats.lost.noReturn + stats.lost.consumer;
-  const why = readerGone ? 'the reader went away' : 'the reader was too slow';
+  const why = readerGone ? 'the reader disconnected' : 'the reader was too slow';
   say(
     `${count(stats.produced, 'access', 'accesses')}: ` +
       `${stats.received} reported, ${stats.folded} folded, ${lost} lost` +

@@ -200,7 +200,7 @@ suite('rampart watch', { skip }, () => {
     writeFileSync(root.at('secret/real'), '');
     symlinkSync('/secret/real', root.at('etc/shadow'));
     await using watching = await Watching.start('--root', root.path, '/etc/shadow', '/etc/passwd');
-    assert.match(watching.stderr, /\/etc\/passwd is not there \(\/etc\/passwd is missing\)/);
+    assert.match(watching.stderr, /\/etc\/passwd does not exist \(\/etc\/passwd is missing\)/);
     run('cat', ['/etc/passwd', root.at('secret/real')]);
     const [alert] = await watching.untilAlerts(1);
     assert.equal(alert?.metadata.path, '/etc/shadow');

@@ -95,7 +95,7 @@ export async function setUp(
   screen.command(`rampart ${words.join(' ')}`);
   const standalone = stack.use(new RampartProcess({ words, directory, signal }));
   stack.defer(() => traces.addProcess(standalone.pid, 'rampart'));
-  const ready = standalone.saysMode(/ guarding this machine by /);
+  const ready = standalone.saysMode(/ guarding this machine with sensor mode /);
   await screen.during('rampart loads its programs', ready);
   screen.answer(standalone.said.filter((line) => /^rampart: (kubeconfig|guarding) /.test(line)).join('\n'));
 

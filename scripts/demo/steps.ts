@@ -167,7 +167,7 @@ export function stepsOf({ directory, watch, holder, signal }: Scene): readonly S
       command: 'rm reborn; echo again > reborn; cat reborn',
       prepare: async () => {
         await run(['rm', '-f', 'reborn']);
-        await watch.says(/reborn is not there/);
+        await watch.says(/reborn does not exist/);
         await run(['sh', '-c', 'echo again > reborn']);
         await watch.says(/reborn is now inode/);
       },
@@ -178,7 +178,7 @@ export function stepsOf({ directory, watch, holder, signal }: Scene): readonly S
       command: 'mv home away; mv away home; cat home/config',
       run: async () => {
         await run(['mv', 'home', 'away']);
-        await watch.says(/home\/config is not there/);
+        await watch.says(/home\/config does not exist/);
         await run(['mv', 'away', 'home']);
         await watch.says(/home\/config is now inode/);
         await run(['cat', 'home/config']);

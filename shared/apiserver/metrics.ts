@@ -23,11 +23,11 @@ export function registerServer(metrics: Metrics, { store, custom, upkeep }: Coun
     'Oldest version that can be listed or watched from.',
     () => store.compactedVersion,
   );
-  counter('store_writes', 'Writes on the disk.', () => store.counters.writes);
-  counter('store_commits', 'Transactions they took.', () => store.counters.commits);
+  counter('store_writes', 'Writes committed to disk.', () => store.counters.writes);
+  counter('store_commits', 'Transactions of these writes.', () => store.counters.commits);
   counter(
     'store_compaction_failures',
-    'Compactions of the history that failed and are tried again.',
+    'Failed compactions of the history; they are retried.',
     () => store.counters.compactionFailures,
   );
   gauge('custom_resources', 'CustomResourceDefinitions whose kinds are served.', () => custom.served);
@@ -36,13 +36,13 @@ export function registerServer(metrics: Metrics, { store, custom, upkeep }: Coun
     gauge(name, help, () => read(upkeep.counts));
   const done = (name: string, help: string, read: (counts: UpkeepCounts) => number): void =>
     counter(name, help, () => read(upkeep.counts));
-  kept('dependents', 'Objects whose owners are followed.', (counts) => counts.dependents);
+  kept('dependents', 'Objects whose owners are tracked.', (counts) => counts.dependents);
   kept(
     'namespaces_terminating',
     'Namespaces that are being deleted.',
     (counts) => counts.namespacesTerminating,
   );
-  kept('events', 'Events that are kept until they expire.', (counts) => counts.eventsKept);
+  kept('events', 'Events kept until they expire.', (counts) => counts.eventsKept);
   done(
     'dependents_deleted',
     'Objects deleted because their owners are gone.',
@@ -50,10 +50,10 @@ export function registerServer(metrics: Metrics, { store, custom, upkeep }: Coun
   );
   done('references_removed', 'Owner references removed from orphans.', (counts) => counts.referencesRemoved);
   done('namespaces_deleted', 'Namespaces whose content was deleted.', (counts) => counts.namespacesFinalized);
-  done('events_expired', 'Events deleted because of their age.', (counts) => counts.eventsExpired);
+  done('events_expired', 'Events deleted because they expired.', (counts) => counts.eventsExpired);
   done(
     'upkeep_failures',
-    'Lists, watches and deletions of the upkeep that failed and were tried again.',
+    'Failed lists, watches and deletions of the garbage collection; they are retried.',
     (counts) => counts.failures,
   );
 }

@@ -98,7 +98,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await custom.start(stop.signal);
   const maintained = upkeep.run(stop.signal);
   // It ends with its signal only; what it would throw is a fault, and told as one at the end.
-  maintained.catch((err: unknown) => logger.error({ err }, 'the upkeep of the API server has ended'));
+  maintained.catch((err: unknown) =>
+    logger.error({ err }, 'the background tasks of the API server have ended'),
+  );
   stack.defer(async () => {
     stop.abort();
     await Promise.all([maintained, custom.ended]);

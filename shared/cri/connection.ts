@@ -52,7 +52,7 @@ export class CriConnection implements Disposable {
       let answer: Output<Name> | undefined;
       // To its end: there the runtime tells whether it went well.
       for await (const message of this.#send(name, input, signal, timeoutMs)) answer = message;
-      if (answer === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'an answer without a message');
+      if (answer === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'a response without a message');
       return answer;
     } catch (error) {
       throw this.#explain(name, error, signal);
@@ -136,20 +136,20 @@ function runtimeError(error: unknown, name: MethodName, socketPath: string): unk
         ...parts,
         next: 'Check the log of the runtime and the load of the machine',
       })
-    : new RampartError(errorCodes.RUNTIME, { ...parts, next: 'Look at the log of the runtime' });
+    : new RampartError(errorCodes.RUNTIME, { ...parts, next: 'Check the log of the runtime' });
 }
 
 function unreachableError(error: GrpcError, what: string, socketPath: string): RampartError {
   const system = systemCode(error);
   if (system === 'EACCES' || system === 'EPERM') {
-    const why = `${socketPath} may not be opened (${system})`;
+    const why = `access to ${socketPath} is denied (${system})`;
     return new RampartError(errorCodes.PRIVILEGE, { what, why, next: 'Run as root', cause: error });
   }
   const why =
     system === 'ENOENT'
-      ? 'there is no such socket'
+      ? 'the socket does not exist'
       : system === 'ECONNREFUSED'
-        ? 'nobody listens there'
+        ? 'nothing listens there'
         : error.message;
   return new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
     what,

@@ -1,4 +1,4 @@
-/** Finds the process of a container, surely. */
+/** Finds the process of a container, and verifies that it is the right one. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { CallOptions } from './connection.ts';
 import type { Cri } from './cri.ts';
@@ -29,6 +29,6 @@ export async function findProcess(
   throw new RampartError(errorCodes.CONFLICT, {
     what: `container runtime at ${cri.socketPath}: process ${pid} does not belong to container ${id}`,
     why: 'it is in the cgroup of another container',
-    next: "Retrying; if this persists, the runtime is in another pid namespace: use the host's (hostPID)",
+    next: 'Retrying; if this persists, the runtime is in another PID namespace: use that of the host (hostPID)',
   });
 }

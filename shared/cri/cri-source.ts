@@ -1,4 +1,4 @@
-/** The containers that the node's container runtime tells, as guards take them. */
+/** The containers that the node's container runtime reports, in the form that guards use. */
 import type { ContainerChange, NodeContainer } from './node-container.ts';
 import type { ContainerWatch } from './watch.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';

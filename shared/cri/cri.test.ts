@@ -29,7 +29,7 @@ suite('client of the container runtime: failures', () => {
     using cri = openCri({ socketPath: `unix://${runtime.socketPath}` });
     const error = await failure(errorCodes.RUNTIME_UNREACHABLE, cri.version({ timeoutMs: 50 }));
     assert.ok(error.message.includes(runtime.socketPath), error.message);
-    assert.match(error.message, /Version failed: no answer within 50 ms\. /);
+    assert.match(error.message, /Version failed: no response within 50 ms\. /);
     assert.deepEqual(cri.stats(), { calls: { Version: 1 }, failures: { Version: 1 } });
   });
 
@@ -59,7 +59,7 @@ suite('client of the container runtime: failures', () => {
     });
     using cri = openCri({ socketPath: runtime.socketPath });
     const error = await failure(errorCodes.RUNTIME, cri.containers());
-    assert.match(error.message, /ListContainers failed: database is locked\. Look at the log/);
+    assert.match(error.message, /ListContainers failed: database is locked\. Check the log/);
     assert.equal(await cri.podNetwork('gone'), undefined);
     assert.equal(await cri.containerPid('gone'), undefined);
     await failure(errorCodes.NOT_FOUND, cri.call('ContainerStatus', { containerId: 'gone' }));
@@ -71,14 +71,14 @@ suite('client of the container runtime: failures', () => {
     using absent = openCri({ socketPath: runtime.socketPath });
     assert.match(
       (await failure(errorCodes.RUNTIME_UNREACHABLE, absent.version())).message,
-      /there is no such socket/,
+      /the socket does not exist/,
     );
     const file = join(runtime.directory, 'file');
     writeFileSync(file, '');
     using other = openCri({ socketPath: file });
     assert.match(
       (await failure(errorCodes.RUNTIME_UNREACHABLE, other.version())).message,
-      /nobody listens there/,
+      /nothing listens there/,
     );
   });
 

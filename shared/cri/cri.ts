@@ -143,7 +143,7 @@ export class Cri implements Disposable {
     throw new RampartError(errorCodes.DECODE, {
       what: `container runtime at ${this.socketPath}: no pid of container ${id}`,
       why: `its status has no JSON with "pid" under "info" (keys: ${Object.keys(info).join(', ') || 'none'})`,
-      next: 'containerd 1.6 or later and CRI-O report it; compare with `crictl inspect`',
+      next: 'containerd 1.6 or later and CRI-O report it; check with `crictl inspect`',
     });
   }
 }

@@ -1,4 +1,4 @@
-/** Being told when containers start and end, instead of asking again and again. */
+/** Events about containers that start and end, instead of polling. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';

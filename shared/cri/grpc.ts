@@ -78,7 +78,7 @@ export class GrpcClient implements Disposable {
     signal?.addEventListener('abort', abort);
     if (signal?.aborted === true) abort();
     const expire = (): void => {
-      stream.destroy(new GrpcError(grpcStatus.DEADLINE_EXCEEDED, `no answer within ${timeoutMs} ms`));
+      stream.destroy(new GrpcError(grpcStatus.DEADLINE_EXCEEDED, `no response within ${timeoutMs} ms`));
     };
     const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
     try {
@@ -153,7 +153,7 @@ async function* messagesOf(stream: ClientHttp2Stream): AsyncGenerator<Buffer, vo
       const lengthBytes = bytes.readUInt32BE(1);
       if (bytes[0] !== 0 || lengthBytes > MAX_MESSAGE_BYTES) {
         const why = bytes[0] === 0 ? `of ${lengthBytes} bytes` : 'that is compressed';
-        throw new GrpcError(grpcStatus.INTERNAL, `the answer has a message ${why}`);
+        throw new GrpcError(grpcStatus.INTERNAL, `the response has a message ${why}`);
       }
       needBytes = PREFIX_BYTES + lengthBytes;
       if (haveBytes < needBytes) break;
@@ -163,7 +163,8 @@ async function* messagesOf(stream: ClientHttp2Stream): AsyncGenerator<Buffer, vo
       needBytes = PREFIX_BYTES;
     }
   }
-  if (haveBytes > 0) throw new GrpcError(grpcStatus.UNAVAILABLE, 'the answer ends in the midst of a message');
+  if (haveBytes > 0)
+    throw new GrpcError(grpcStatus.UNAVAILABLE, 'the response ends in the middle of a message');
 }
 
 /** Of HTTP, where what answers speaks no gRPC: doc/http-grpc-status-mapping.md. */
@@ -186,9 +187,9 @@ function checkStatus(headers: IncomingHttpHeaders, trailers: IncomingHttpHeaders
   }
   const http = headers[':status'] as number | undefined;
   if (http === undefined)
-    throw new GrpcError(grpcStatus.UNAVAILABLE, 'the connection broke before the answer');
-  if (http === 200) throw new GrpcError(grpcStatus.UNAVAILABLE, 'the answer broke off');
-  throw new GrpcError(statusOfHttp[http] ?? grpcStatus.UNKNOWN, `HTTP status ${http} instead of an answer`);
+    throw new GrpcError(grpcStatus.UNAVAILABLE, 'the connection was lost before the response');
+  if (http === 200) throw new GrpcError(grpcStatus.UNAVAILABLE, 'the response was interrupted');
+  throw new GrpcError(statusOfHttp[http] ?? grpcStatus.UNKNOWN, `HTTP status ${http} instead of a response`);
 }
 
 function percentDecoded(text: string): string {

@@ -1,4 +1,4 @@
-/** The pods of the runtime's last list, with their network, which no list tells. */
+/** The pods of the runtime's last list, with their network, which lists do not contain. */
 import type { Cri } from './cri.ts';
 import { noNetwork, type Pod, type PodNetwork } from './records.ts';
 import { Search } from './search.ts';

@@ -37,7 +37,7 @@ suite('what is no log file is not read', () => {
         linkSync(join(directory, 'secret'), path);
       },
       errorCodes.SYSTEM,
-      /another name/,
+      /more than one hard link/,
     ],
     [
       'a directory of the container that leads elsewhere',

@@ -55,7 +55,7 @@ async function whyNot(file: FileHandle, path: string): Promise<string | undefine
   // The directory of all logs may be a link to another disk; those below it have been made by the runtime.
   const own = (of: string): string => of.split('/').slice(-3).join('/');
   if (own(real) !== own(path)) return ELSEWHERE;
-  return stats.nlink > 1 ? 'it has another name too' : undefined;
+  return stats.nlink > 1 ? 'it has more than one hard link' : undefined;
 }
 
 /**

@@ -9,9 +9,9 @@ import { LogDecoder, type LogTextOptions } from './log-decoder.ts';
 import { openLogFile, successorOf, tailStart } from './log-file.ts';
 
 export interface LogReadOptions extends LogTextOptions {
-  /** Goes on until the container has ended. */
+  /** Follow the log until the container ends. */
   readonly follow?: boolean | undefined;
-  /** Begins so many lines before the end. */
+  /** Number of lines from the end of the log to return. */
   readonly tailLines?: number | undefined;
   /** Ends after so many bytes, also in the midst of a line. */
   readonly limitBytes?: number | undefined;
@@ -115,7 +115,7 @@ async function* texts(
     if (rest.length > 0) yield rest;
   } finally {
     if (decoder.badRecords > 0) {
-      source.onLoss(`${decoder.badRecords} lines of ${source.path} are no log records and were left out`);
+      source.onLoss(`${decoder.badRecords} lines of ${source.path} are not log records and were skipped`);
     }
   }
 }
@@ -174,7 +174,8 @@ class FollowedFile {
       return false;
     }
     await this.#file.close();
-    if (next.isGap) this.#source.onLoss(`files between two that were read of ${this.#source.path} are gone`);
+    if (next.isGap)
+      this.#source.onLoss(`some rotated files of ${this.#source.path} were removed before they were read`);
     [this.#file, this.#positionBytes, this.#next] = [file, 0, undefined];
     decoder.endFile();
     return true;

@@ -1,4 +1,4 @@
-/** Keeps up to date what the kernel knows the containers of this node by. */
+/** Keeps the kernel's identifiers of the containers of this node up to date. */
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
 

@@ -1,4 +1,4 @@
-/** Which process a pid is: pids are used again, so a pid alone names nobody. */
+/** The identity of a process: PIDs are reused, so a PID alone does not identify a process. */
 import { readFileSync } from 'node:fs';
 
 /** What /proc tells times of processes in: USER_HZ, on every machine that Node runs on. In ms. */

@@ -1,4 +1,4 @@
-/** Something that has to be asked for, and asked again after growing pauses until it is known. */
+/** A query that is repeated with growing pauses until it has an answer. */
 import { Backoff } from '../time/backoff.ts';
 import type { WorkLimit } from './work-limit.ts';
 

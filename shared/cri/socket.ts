@@ -38,7 +38,7 @@ export function socketPathOf(endpoint: string): string {
   if (path.startsWith('/')) return path;
   throw new RampartError(errorCodes.INPUT, {
     what: `container runtime at ${JSON.stringify(endpoint)}`,
-    why: 'that is not the absolute path of a unix socket',
+    why: 'it is not the absolute path of a unix socket',
     next: `For example ${usualSockets[0] ?? ''}`,
   });
 }

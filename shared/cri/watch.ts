@@ -86,7 +86,7 @@ export class ContainerWatch implements AsyncDisposable {
     if (!(pollMs > 0 && resyncMs > 0)) {
       throw new RampartError(errorCodes.INPUT, {
         what: `watch of containers with pollMs ${pollMs}, resyncMs ${resyncMs}`,
-        why: 'both must be above 0',
+        why: 'both must be greater than 0',
       });
     }
     const { signal } = this.#stop;

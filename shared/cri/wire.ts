@@ -90,7 +90,7 @@ function writeField(writer: MessageWriter, number: number, type: string, value: 
 export function decode<Name extends MessageName>(name: Name, bytes: Uint8Array): Message<Name> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const reader = new MessageReader(buffer, (why) => {
-    const what = `answer of the container runtime: no ${name}`;
+    const what = `response of the container runtime: no ${name}`;
     return new RampartError(errorCodes.DECODE, { what, why: `${why}, at byte ${reader.at}` });
   });
   return read(reader, name) as Message<Name>;

@@ -1,4 +1,4 @@
-/** So many at a time, the others in their order. */
+/** Limits concurrency; the rest wait in order. */
 export class WorkLimit {
   readonly #limit: number;
   readonly #waiting: (() => void)[] = [];

@@ -31,7 +31,7 @@ export class Instructions {
   /** @param bytes - Not copied. */
   constructor(bytes: Uint8Array) {
     if (bytes.byteLength % INSTRUCTION_BYTES !== 0)
-      throw new RangeError('instructions are of 8 bytes each, and these bytes are not');
+      throw new RangeError('the length of the bytes is not a multiple of 8, the size of an instruction');
     this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 

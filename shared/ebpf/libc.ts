@@ -179,7 +179,7 @@ emptyPath.writeText('');
  */
 export function fileTypeOf(fd: number): number {
   if (fileCalls.statx(fd, emptyPath.address, AT_EMPTY_PATH, STATX_TYPE, statxBytes.address) < 0)
-    throw new SystemCallError(`cannot look at descriptor ${fd}`, errno());
+    throw new SystemCallError(`cannot inspect descriptor ${fd}`, errno());
   return statxBytes.bytes.readUInt16LE(STATX_MODE_AT) & fsConstants.S_IFMT;
 }
 

@@ -336,7 +336,7 @@ export class BpfObject implements Disposable {
   #missing(kind: string, name: string): RampartError {
     return new RampartError(errorCodes.EBPF, {
       what: `eBPF object ${this.name} has no ${kind} ${name}`,
-      why: `its ${this.#bytes.byteLength} bytes are from another version`,
+      why: `the file of ${this.#bytes.byteLength} bytes is from another version`,
       next: 'Reinstall, or rebuild it with scripts/build-bpf',
     });
   }

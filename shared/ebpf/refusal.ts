@@ -1,4 +1,4 @@
-/** What the kernel answered, as an error that tells which answer it was. */
+/** The kernel's answer as an error that carries its errno. */
 import { getSystemErrorMap } from 'node:util';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

@@ -96,7 +96,7 @@ export class RingReader {
     if (memory.data.byteLength < sizeBytes || memory.data.byteLength > 2 * sizeBytes) {
       throw new RampartError(errorCodes.INPUT, {
         what: `the data area of a ring of ${sizeBytes} bytes has ${memory.data.byteLength} bytes`,
-        why: 'it must hold the ring once, and at most twice in a row',
+        why: 'it must map the ring once or twice in a row',
       });
     }
     if (!Number.isSafeInteger(maxBatchRecords) || maxBatchRecords < 1) {
@@ -147,7 +147,7 @@ export class RingReader {
     if (this.#reading) {
       throw new RampartError(errorCodes.INPUT, {
         what: 'cannot read the ring buffer',
-        why: 'the callback of a batch asked for the next batch',
+        why: 'the callback of a batch requested the next batch',
         next: 'Return from the callback first',
       });
     }
@@ -192,7 +192,7 @@ export class RingReader {
       } else {
         if (offset + HEADER_SIZE_BYTES + length > mappedBytes) {
           if (freedBytes === 0) {
-            this.#corrupt(start, `a record of ${length} bytes, longer than what is mapped behind the end`);
+            this.#corrupt(start, `a record of ${length} bytes, longer than the memory mapped beyond the end`);
           }
           more = true;
           break;

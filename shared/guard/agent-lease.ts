@@ -1,4 +1,4 @@
-/** Where an agent says that it is there, and how its guards are: a Lease for each node. */
+/** Where an agent reports its presence and the state of its guards: a Lease for each node. */
 import { createHash } from 'node:crypto';
 
 import { apiMicroTime } from '../kube/api-time.ts';

@@ -1,4 +1,4 @@
-/** What a part of a guard is given to work with. */
+/** What a part of a guard receives. */
 import type { LateAdmission } from '../apiserver/verbs/late-admission.ts';
 import type { ContainerSource } from '../cri/container-source.ts';
 import type { KubeClient } from '../kube/client.ts';

@@ -1,4 +1,4 @@
-/** How the guards of a process are. */
+/** The states of the guards of a process. */
 import type { AgentGuardState, GuardFacts } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 
@@ -68,7 +68,7 @@ export function registerGuardMetrics(
   metrics?.gauge(
     {
       name: 'rampart_guard_running',
-      help: '1 if the part of a guard runs, 0 if it waits or cannot run here; the log and rampart status say why.',
+      help: '1 if the part of a guard runs, 0 if it is waiting or cannot run here; the log and rampart status show why.',
       labelNames: ['guard', 'part'],
     },
     () =>

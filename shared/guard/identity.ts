@@ -1,4 +1,4 @@
-/** Who a process is, over its restarts. */
+/** The identity of a process across restarts. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

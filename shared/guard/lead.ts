@@ -35,7 +35,7 @@ export async function lead(options: LeadOptions, work: (term: AbortSignal) => Pr
   const { client, signal, logger, health, identity, lease, clock } = options;
   let leader = '';
   // Also of one that does not lead: it is ready to.
-  using _part = health.ready('lease', () => (leader === '' ? 'nobody is known to hold it yet' : undefined));
+  using _part = health.ready('lease', () => (leader === '' ? 'its holder is not known yet' : undefined));
   await ensureSystemNamespace(options);
   if (signal.aborted) return;
   await runElection({

@@ -1,4 +1,4 @@
-/** Who holds a lock, as the API shows it. */
+/** The holder of a lock, as the API shows it. */
 
 /** A lock as it was read. */
 export interface LeaseView {

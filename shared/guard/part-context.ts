@@ -1,4 +1,4 @@
-/** Makes what a part of a guard is given. */
+/** Creates the context of a part of a guard. */
 import { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { SharedCaches } from '../kube/shared-caches.ts';

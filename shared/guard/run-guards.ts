@@ -112,7 +112,7 @@ async function runParts(
     cleanup.use(
       health.ready(healthName(name, on, ''), () => {
         const { state, reason } = states.get(name);
-        return state === 'running' ? undefined : (reason ?? 'it has not begun yet');
+        return state === 'running' ? undefined : (reason ?? 'it has not started yet');
       }),
     );
     await using stack = new AsyncDisposableStack();

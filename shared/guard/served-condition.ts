@@ -1,4 +1,4 @@
-/** Says at the objects of users where a node cannot serve the guard that they are for. */
+/** Reports in the status of users' objects where a node cannot run their guard. */
 import { isNotFound } from '../kube/client-errors.ts';
 import { type Condition, findCondition, setCondition } from '../kube/conditions.ts';
 import { done, type Result, runController } from '../kube/controller.ts';

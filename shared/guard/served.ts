@@ -1,4 +1,4 @@
-/** Whether the API serves what a guard brings. */
+/** Whether the API serves the resources of a guard. */
 import { isNotFound } from '../kube/client-errors.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Clock, sleep, systemClock } from '../time/clock.ts';

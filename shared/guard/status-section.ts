@@ -1,4 +1,4 @@
-/** What a guard says in `rampart status`. */
+/** A guard's section of `rampart status`. */
 import type { KubeObject, ResourceType } from '../kube/object.ts';
 import type { Cell } from '../observe/table.ts';
 import type { AgentLease } from './agent-lease-names.ts';

@@ -45,7 +45,7 @@ export class CacheIndexes<T> {
       if (known.of === of) return false;
       throw new RampartError(errorCodes.INPUT, {
         what: `index "${name}" exists with another function`,
-        next: 'Give it another name, or share the function',
+        next: 'Use another name, or share the function',
       });
     });
     for (const [name, of] of fresh) this.#indexes.push({ name, of, index: new CacheIndex() });

@@ -67,7 +67,7 @@ suite('client: errors', () => {
     await assert.rejects(both.client.get(leases, lease), (error) => {
       assert.ok(error instanceof KubeError);
       assert.deepEqual([error.status, error.reason], [502, 'Unknown']);
-      assert.match(error.message, /the answer is "<h1>Bad\\x1b\[2J gateway<\/h1>x+" \(502/);
+      assert.match(error.message, /the response is "<h1>Bad\\x1b\[2J gateway<\/h1>x+" \(502/);
       assert.ok(error.message.length < 350);
       return true;
     });
@@ -75,7 +75,7 @@ suite('client: errors', () => {
 
   test('a redirect is an error', async () => {
     await using both = await pair((_, response) => response.writeHead(302, { location: '/elsewhere' }).end());
-    await assert.rejects(both.client.get(leases, lease), /the answer is empty \(302 Unknown\)/);
+    await assert.rejects(both.client.get(leases, lease), /the response is empty \(302 Unknown\)/);
     assert.equal(both.server.received.length, 1);
   });
 
@@ -84,11 +84,8 @@ suite('client: errors', () => {
       response.writeHead(200, { 'content-type': url.endsWith('a') ? 'text/html' : 'application/json' });
       response.end('<html>');
     });
-    await assert.rejects(
-      both.client.get(nodes, { name: 'a' }),
-      /is text\/html where application\/json was expected/,
-    );
-    await assert.rejects(both.client.get(nodes, { name: 'b' }), /the answer is not JSON/);
+    await assert.rejects(both.client.get(nodes, { name: 'a' }), /is text\/html; expected application\/json/);
+    await assert.rejects(both.client.get(nodes, { name: 'b' }), /the response is not JSON/);
   });
 
   test('an answer over the limit', async () => {
@@ -104,7 +101,7 @@ suite('client: errors', () => {
     using client = new KubeClient(server.access);
     await assert.rejects(client.get(nodes, { name: 'n' }), (error: Error) => {
       assert.ok(isUnreachable(error));
-      assert.match(error.message, /cannot get nodes n: no answer from 127\.0\.0\.1:\d+: .*ECONNREFUSED/);
+      assert.match(error.message, /cannot get nodes n: no response from 127\.0\.0\.1:\d+: .*ECONNREFUSED/);
       return true;
     });
   });

@@ -1,4 +1,4 @@
-/** What the API answers when it says no. */
+/** Error responses of the API. */
 import type { V1Status, V1StatusDetails } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
@@ -80,7 +80,7 @@ export function errorFromAnswer({ what, status, body, retryAfterMs, secrets = []
     what,
     status,
     reason: reasons[status] ?? 'Unknown',
-    message: shown === '' ? 'the answer is empty' : `the answer is "${shown}"`,
+    message: shown === '' ? 'the response is empty' : `the response is "${shown}"`,
     retryAfterMs,
   });
 }
@@ -101,7 +101,7 @@ export function errorFromStatus(
     what,
     status: code,
     reason: status.reason ?? reasons[code] ?? 'Unknown',
-    message: printable(redact(status.message ?? 'the server gives no message', defaults.secrets ?? [])),
+    message: printable(redact(status.message ?? 'the server gave no message', defaults.secrets ?? [])),
     details: status.details,
     retryAfterMs: defaults.retryAfterMs ?? (seconds ? seconds * 1000 : undefined),
   });

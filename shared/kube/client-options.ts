@@ -1,4 +1,4 @@
-/** What can be said with each call of the client. */
+/** The options of each call of the client. */
 import type { Target } from './object.ts';
 
 export interface CallOptions {

@@ -48,8 +48,8 @@ suite('client over TLS', () => {
     await using server = await secureServer();
     const credentials = new StoredCredentials({ token: { value: 'hunter2' } });
     const refused: readonly (readonly [Partial<ClusterAccess>, RegExp])[] = [
-      [{}, /of an authority that is not trusted here/],
-      [{ ca: strangers.ca }, /is the authority that was given that of this server\?/],
+      [{}, /from an authority that is not trusted here/],
+      [{ ca: strangers.ca }, /is the configured authority that of this server\?/],
       [{ ca: certificates.ca, serverName: 'else.test' }, /altnames/],
     ];
     for (const [access, why] of refused) {

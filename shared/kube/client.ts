@@ -255,7 +255,7 @@ export class KubeClient implements Disposable {
     run: (scope: CallScope) => Promise<Answer>,
   ): Promise<Answer> {
     using scope = new CallScope(this.#connection.clock, signal);
-    scope.limit(timeoutMs, () => unreachable(what, `no answer within ${timeoutMs} ms`));
+    scope.limit(timeoutMs, () => unreachable(what, `no response within ${timeoutMs} ms`));
     return await run(scope);
   }
 }

@@ -114,7 +114,7 @@ export function kubeconfigAccess(
   if (userName && user === undefined) throw missing(`user "${userName}"`, files, config.users);
 
   if (cluster.has('proxy-url'))
-    throw unsupported(cluster, 'proxy-url', 'Use a network that reaches the server.');
+    throw unsupported(cluster, 'proxy-url', 'Use a network that reaches the server');
   const ca =
     cluster.data('certificate-authority')?.toString('utf8') ?? fileText(cluster, 'certificate-authority');
   const insecure = cluster.flag('insecure-skip-tls-verify');
@@ -143,7 +143,7 @@ function userCredentials(
   clock: Clock | undefined,
 ): Credentials {
   if (user.has('auth-provider')) {
-    throw unsupported(user, 'auth-provider', 'Use the exec plugin that your provider offers in its place.');
+    throw unsupported(user, 'auth-provider', 'Use the exec plugin of your provider instead');
   }
   const withClock = clock && { clock };
   const certificate = certificateSources(user);
@@ -193,7 +193,7 @@ function execCredentials(
     });
   }
   if (exec.text('interactiveMode') === 'Always') {
-    throw unsupported(exec, 'interactiveMode: Always', 'Use a plugin that needs nobody to answer it.');
+    throw unsupported(exec, 'interactiveMode: Always', 'Use a non-interactive plugin');
   }
   const command = exec.required('command');
   return new ExecCredentials({
@@ -242,7 +242,7 @@ function parseServer(text: string, where: string): URL {
     url === null || !['http:', 'https:'].includes(url.protocol)
       ? 'it is not an http or https address'
       : url.username || url.password
-        ? 'it has a user or a password in it'
+        ? 'it contains a user or a password'
         : undefined;
   if (url !== null && wrong === undefined) return url;
   // Without the address itself: there may be a password in it.
@@ -271,7 +271,7 @@ function missing(what: string, files: string, known: ReadonlyMap<string, unknown
   return new RampartError(errorCodes.INPUT, {
     what: `kubeconfig ${files} has no ${what}`,
     next:
-      names.length > 0 ? `It has: ${names.join(', ')}.` : 'It has none at all: see that it is a kubeconfig.',
+      names.length > 0 ? `It has: ${names.join(', ')}` : 'It has none at all; check that it is a kubeconfig',
   });
 }
 

@@ -95,12 +95,12 @@ export class Connection implements Disposable {
     const body = await this.#read(request, incoming, scope);
     const type = incoming.headers['content-type'] ?? 'no content type';
     if (!/^application\/json\b/.test(type)) {
-      throw unreachable(request.what, `the answer is ${type} where application/json was expected`);
+      throw unreachable(request.what, `the response is ${type}; expected application/json`);
     }
     try {
       return JSON.parse(body) as T;
     } catch {
-      throw unreachable(request.what, 'the answer is not JSON');
+      throw unreachable(request.what, 'the response is not JSON');
     }
   }
 
@@ -128,7 +128,7 @@ export class Connection implements Disposable {
         if (!(error instanceof SendError)) throw error;
         if (error.stale && request.method === 'GET' && ++stale <= MAX_STALE) continue;
         const where = this.access.socketPath ?? this.access.server.host;
-        throw unreachable(request.what, `no answer from ${where}: ${error.message}`, error.cause);
+        throw unreachable(request.what, `no response from ${where}: ${error.message}`, error.cause);
       }
       const status = incoming.statusCode ?? 0;
       if (status >= 200 && status < 300) return incoming;
@@ -181,7 +181,7 @@ export class Connection implements Disposable {
       }
     } catch (error) {
       scope.signal.throwIfAborted();
-      throw unreachable(request.what, `the answer broke off: ${(error as Error).message}`, error);
+      throw unreachable(request.what, `the response was interrupted: ${(error as Error).message}`, error);
     }
     if (sizeBytes > this.#maxAnswerBytes) {
       throw new RampartError(errorCodes.LIMIT, {

@@ -56,24 +56,24 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
         queue.stats().depth.map((value, level) => ({ labels: { controller, level: `${level}` }, value })),
       ),
   );
-  gauge('rampart_workqueue_delayed', 'Keys that wait for their time.', ({ delayed }) => delayed);
-  gauge('rampart_workqueue_processing', 'Keys being worked on.', ({ processing }) => processing);
+  gauge('rampart_workqueue_delayed', 'Keys scheduled for later.', ({ delayed }) => delayed);
+  gauge('rampart_workqueue_processing', 'Keys being processed.', ({ processing }) => processing);
   gauge(
     'rampart_workqueue_longest_running_seconds',
-    'How long the key that has been worked on longest has been.',
+    'Time since the oldest key in progress was started.',
     ({ longestRunningMs }) => longestRunningMs / 1000,
   );
-  counter('rampart_workqueue_adds_total', 'Keys added, repeated ones too.', ({ added }) => added);
+  counter('rampart_workqueue_adds_total', 'Keys added, including repeated ones.', ({ added }) => added);
   counter('rampart_workqueue_retries_total', 'Keys added after a failure.', ({ retried }) => retried);
-  counter('rampart_workqueue_done_total', 'Keys worked off.', ({ done }) => done);
+  counter('rampart_workqueue_done_total', 'Keys processed.', ({ done }) => done);
   counter(
     'rampart_workqueue_latency_seconds_total',
-    'Time that keys waited for a worker, summed.',
+    'Total time that keys waited for a worker.',
     ({ latencyMsSum }) => latencyMsSum / 1000,
   );
   counter(
     'rampart_workqueue_work_seconds_total',
-    'Time that keys were worked on, summed.',
+    'Total processing time of keys.',
     ({ durationMsSum }) => durationMsSum / 1000,
   );
   return {

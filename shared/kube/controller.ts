@@ -111,7 +111,7 @@ export async function runController<K>(options: ControllerOptions<K>): Promise<C
   if (!Number.isInteger(workers) || workers < 1 || !(graceMs >= 0) || !(timeoutMs > 0)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `controller ${options.name} with ${workers} workers, timeoutMs ${timeoutMs}, graceMs ${graceMs}`,
-      why: 'required: an integer of at least 1, a time above 0, and a time of at least 0',
+      why: 'expected an integer of at least 1, a time above 0, and a time of at least 0',
     });
   }
   const run = new Run({ ...options, graceMs, timeoutMs, clock });
@@ -275,6 +275,6 @@ class Run<K> {
     this.outcomes[call.timedOut ? 'timeout' : 'error']++;
     const level = this.#level.of(error, queue.retries(key));
     queue.addRateLimited(key);
-    logger?.[level]({ ...about, retries: queue.retries(key) }, 'reconcile failed; it will be tried again');
+    logger?.[level]({ ...about, retries: queue.retries(key) }, 'reconcile failed; retrying');
   }
 }

@@ -1,4 +1,4 @@
-/** Keys that wait for their time, the earliest on top. */
+/** Keys scheduled for later, the earliest on top. */
 
 import type { Urgency } from './ready-lists.ts';
 

@@ -104,7 +104,7 @@ export class EventRecorder implements AsyncDisposable {
       else this.#add(record);
     } catch (error) {
       this.#counts.refused++;
-      this.#options.logger?.warn({ err: error }, 'an event cannot be recorded');
+      this.#options.logger?.warn({ err: error }, 'cannot record an event');
     }
   }
 
@@ -281,7 +281,7 @@ export class EventRecorder implements AsyncDisposable {
   #dropAll(): void {
     const before = this.#counts.dropped;
     for (const pending of this.#queue) this.#giveUp(pending, 'dropped');
-    this.#options.logger?.warn({ count: this.#counts.dropped - before }, 'events were dropped at the end');
+    this.#options.logger?.warn({ count: this.#counts.dropped - before }, 'events were dropped at shutdown');
   }
 }
 

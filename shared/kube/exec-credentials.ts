@@ -102,7 +102,8 @@ async function runPlugin(options: ExecOptions): Promise<string> {
   });
   child.once('close', (code, signal) => {
     if (sizeBytes > MAX_OUTPUT_BYTES) reject(failed(options, `its output is over ${MAX_OUTPUT_BYTES} bytes`));
-    else if (signal !== null) reject(failed(options, `it was ended by ${signal} (it has ${timeoutMs} ms)`));
+    else if (signal !== null)
+      reject(failed(options, `it was ended by ${signal} (time limit: ${timeoutMs} ms)`));
     else if (code !== 0) reject(failed(options, `it ended with exit code ${code}`));
     else resolve(Buffer.concat(chunks).toString('utf8'));
   });
@@ -133,7 +134,7 @@ function readAnswer(output: string, options: ExecOptions): Cached {
     throw failed(options, 'its output has neither a token nor a client certificate');
   }
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-    throw failed(options, 'its token has characters in it that no token has');
+    throw failed(options, 'its token contains invalid characters');
   }
   const expiry = text('expirationTimestamp');
   const expiresMs = expiry === undefined ? Infinity : Date.parse(expiry);

@@ -119,7 +119,7 @@ suite('finalizers', () => {
       assert.equal(await removeFinalizer(client, things, read, MINE, { signal }), undefined);
       await assert.rejects(
         addFinalizer(client, things, { metadata: { ...read.metadata, finalizers: [] } }, MINE, { signal }),
-        /another has taken its place/,
+        /it was replaced/,
       );
       assert.deepEqual(store.stored?.finalizers, [THEIRS]);
       store.stored = undefined;

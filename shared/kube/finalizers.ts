@@ -47,16 +47,14 @@ export async function addFinalizer<T extends KubeObject>(
     if (isDeleting(current)) throw conflict('add', finalizer, type, object, 'it is being deleted');
     return [...(current.metadata.finalizers ?? []), finalizer];
   }).catch((error: unknown) => {
-    throw error === REPLACED
-      ? conflict('add', finalizer, type, object, 'another has taken its place')
-      : error;
+    throw error === REPLACED ? conflict('add', finalizer, type, object, 'it was replaced') : error;
   });
 }
 
 /**
  * Takes a finalizer, or several, off the stored object; nothing is sent where it is not there. Otherwise as {@link addFinalizer}.
  *
- * @returns the object as it is stored now, or `undefined` when it is gone or another has taken its place. It may
+ * @returns the object as it is stored now, or `undefined` when it is gone or it was replaced. It may
  *   also be gone right after, when this was its last finalizer.
  */
 export async function removeFinalizer<T extends KubeObject>(
@@ -79,7 +77,7 @@ export async function removeFinalizer<T extends KubeObject>(
 }
 
 /** Thrown between the functions of this file only. */
-const REPLACED = new RampartError(errorCodes.CONFLICT, { what: 'another object has taken the place' });
+const REPLACED = new RampartError(errorCodes.CONFLICT, { what: 'it was replaced by another object' });
 
 async function changeFinalizers<T extends KubeObject>(
   client: KubeClient,

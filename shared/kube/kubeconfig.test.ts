@@ -97,7 +97,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
   test('what is wrong is told by its place, and no value is shown', () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
       ['token: [hunter2', /line \d+: this is not YAML/],
-      ['@`hunter2', /line 1: this is not YAML. See that it is a kubeconfig/],
+      ['@`hunter2', /line 1: this is not YAML. Check that it is a kubeconfig/],
       ['- hunter2', /this is not a kubeconfig/],
       ['hunter2', /this is not a kubeconfig/],
       ['users: {hunter2: 1}', /users is not a list/],
@@ -111,7 +111,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
         /users\[u\]\.client-key-data is not base64/,
       ],
       [config(`server: 'https://a'`, `client-key-data: 'hunter2'`), /a client-key but no client-certificate/],
-      [config(`server: 'https://u:hunter2@a'`, ''), /it has a user or a password in it/],
+      [config(`server: 'https://u:hunter2@a'`, ''), /it contains a user or a password/],
       [config(`server: hunter2`, ''), /is not an http or https address/],
       [config(`insecure-skip-tls-verify: hunter2, server: 'https://a'`, ''), /is not true or false/],
     ];
@@ -159,7 +159,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     writeFileSync(path, config(`${cluster}, certificate-authority-data: ${data}`, ''));
     assert.equal(findClusterAccess({ path }).ca, 'from data');
     writeFileSync(path, config(`${cluster}, certificate-authority: none.crt`, ''));
-    assert.throws(() => findClusterAccess({ path }), /line \d+: a key is there twice/);
+    assert.throws(() => findClusterAccess({ path }), /line \d+: a duplicate key/);
     writeFileSync(path, config(`server: 'https://a', certificate-authority: none.crt`, ''));
     assert.throws(
       () => findClusterAccess({ path }),

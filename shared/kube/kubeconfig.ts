@@ -94,8 +94,8 @@ export function parseKubeconfig(text: string, file: string): Kubeconfig {
   const [problem] = document.errors;
   if (problem !== undefined) {
     const { line } = lines.linePos(problem.pos[0]);
-    const why = problem.code === 'DUPLICATE_KEY' ? 'a key is there twice' : 'this is not YAML';
-    throw invalid(file, `line ${line}: ${why}. See that it is a kubeconfig`);
+    const why = problem.code === 'DUPLICATE_KEY' ? 'a duplicate key' : 'this is not YAML';
+    throw invalid(file, `line ${line}: ${why}. Check that it is a kubeconfig`);
   }
   let value: unknown;
   try {

@@ -309,7 +309,7 @@ suite('leader election', () => {
     assert.ok(lease);
     world.server.update({ ...lease, spec: { ...lease.spec, holderIdentity: 'person' } });
     await world.clock.advance(1000);
-    assert.match(String(a.reason), /the lease is now "person"'s/);
+    assert.match(String(a.reason), /the lease is now held by "person"/);
     await a.stop();
     assert.equal(world.server.lease?.spec?.holderIdentity, 'person', 'it gives back only what it has');
   });

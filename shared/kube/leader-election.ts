@@ -98,13 +98,13 @@ export async function runElection(options: LeaderElectionOptions): Promise<void>
   ) {
     throw new RampartError(errorCodes.INPUT, {
       what: `leader election with a lease of ${leaseDurationSeconds} s, renewed within ${renewDeadlineMs} ms, every ${retryPeriodMs} ms`,
-      why: `the lease must be whole seconds and at least ${MARGIN} times the deadline, and that over ${1 + JITTER} times the period`,
+      why: `the lease must be an integer number of seconds and at least ${MARGIN} times the deadline, and that over ${1 + JITTER} times the period`,
     });
   }
   if (options.identity === '') {
     throw new RampartError(errorCodes.INPUT, {
       what: `leader election on ${options.lock.description}`,
-      why: 'the identity is empty, which in a lease means that nobody holds it',
+      why: 'the identity is empty, which in a lease means that it has no holder',
     });
   }
   await new Election({ ...options, leaseDurationSeconds, renewDeadlineMs, retryPeriodMs }).run();
@@ -166,7 +166,7 @@ class Election {
           // A conflict is another candidate that was quicker.
           if (!isConflict(error) && !isAlreadyExists(error)) {
             const level = this.#level.of(error, 0);
-            logger?.[level]({ lock: lock.description, err: error }, 'cannot take the lease; trying again');
+            logger?.[level]({ lock: lock.description, err: error }, 'cannot acquire the lease; retrying');
           }
         }
         await sleep(this.#clock, retryPeriodMs * (1 + JITTER * random()), signal);

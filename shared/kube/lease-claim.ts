@@ -145,7 +145,7 @@ export class LeaseClaim {
       if (lease === undefined) return 'the lease was deleted';
       const holder = lease.spec?.holderIdentity ?? '';
       if (holder !== identity)
-        return holder === '' ? 'the lease was given back' : `the lease is now "${holder}"'s`;
+        return holder === '' ? 'the lease was released' : `the lease is now held by "${holder}"`;
       held.lease = lease;
       if (!onceMore) throw error;
       return await this.#renew(held, signal, false);
@@ -195,7 +195,7 @@ export class LeaseClaim {
   ): Promise<T> {
     using scope = new CallScope(this.#clock, signal);
     const what = `reach the lease ${this.#options.lock.description}`;
-    scope.limit(timeoutMs, () => unreachable(what, `no answer within ${timeoutMs} ms`));
+    scope.limit(timeoutMs, () => unreachable(what, `no response within ${timeoutMs} ms`));
     scope.signal.throwIfAborted();
     return await orAborted(call(scope.signal), scope.signal);
   }

@@ -145,7 +145,7 @@ export class ListDecoder {
 
   #beginItems(byte: number): 1 {
     // JSON.parse would take the last of two; by then the first has been handed out.
-    if (this.#hasItems) throw broken('it has items twice');
+    if (this.#hasItems) throw broken('it has duplicate items');
     this.#hasItems = true;
     return this.#go(true, expect.itemOrEnd, byte);
   }
@@ -165,7 +165,7 @@ export class ListDecoder {
     }
     // An empty list of Go may be null.
     if (this.#key === 'items') {
-      if (value !== null || this.#hasItems) throw broken('its items are no list');
+      if (value !== null || this.#hasItems) throw broken('its items are not a list');
       this.#hasItems = true;
     } else {
       this.#fields.set(this.#key, value);
@@ -204,7 +204,7 @@ export class ListDecoder {
 }
 
 function unexpected(byte: number): RampartError {
-  return broken(`byte 0x${byte.toString(16).padStart(2, '0')} is where it cannot be`);
+  return broken(`byte 0x${byte.toString(16).padStart(2, '0')} is not allowed here`);
 }
 
 function broken(why: string, cause?: unknown): RampartError {

@@ -59,10 +59,10 @@ suite('list, item by item', () => {
   test('a server that falls silent, or takes for ever', async () => {
     const begin = answering('{"metadata":{},"items":[1,', () => undefined);
     const idle = await listed(begin, { idleTimeoutMs: 50 });
-    assert.match(String(idle.error), /list nodes: not a byte for 50 ms/);
+    assert.match(String(idle.error), /list nodes: no data for 50 ms/);
     assert.deepEqual(idle.items, ['1']);
     const silent = await listed(() => undefined, { openTimeoutMs: 50 });
-    assert.match(String(silent.error), /list nodes: no answer within 50 ms/);
+    assert.match(String(silent.error), /list nodes: no response within 50 ms/);
     const trickle = answering('{"items":[', (response) => {
       const timer = setInterval(() => response.write('1,'), 10);
       response.on('close', () => clearInterval(timer));

@@ -51,21 +51,21 @@ export async function streamList(
   using whole = new CallScope(connection.clock, signal);
   whole.limit(timeoutMs, () => unreachable(what, `not complete within ${timeoutMs} ms`));
   using scope = new CallScope(connection.clock, whole.signal);
-  scope.limit(openTimeoutMs, () => unreachable(what, `no answer within ${openTimeoutMs} ms`));
+  scope.limit(openTimeoutMs, () => unreachable(what, `no response within ${openTimeoutMs} ms`));
   const request = { what, method: 'GET', path, query, accept: 'application/json', idempotent: true } as const;
   const incoming = await connection.open(request, scope);
   try {
     const type = incoming.headers['content-type'] ?? 'no content type';
     if (!/^application\/json\b/.test(type)) {
-      throw unreachable(what, `the answer is ${type} where application/json was expected`);
+      throw unreachable(what, `the response is ${type}; expected application/json`);
     }
     const decoder = new ListDecoder(maxItemBytes);
     const chunks = (incoming as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
     for (;;) {
-      scope.limit(idleTimeoutMs, () => unreachable(what, `not a byte for ${idleTimeoutMs} ms`));
+      scope.limit(idleTimeoutMs, () => unreachable(what, `no data for ${idleTimeoutMs} ms`));
       const next = await chunks.next().catch((error: unknown) => {
         scope.signal.throwIfAborted();
-        throw unreachable(what, `the answer broke off: ${(error as Error).message}`, error);
+        throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
       });
       scope.unlimit();
       if (next.done) break;
@@ -89,5 +89,5 @@ export async function streamList(
 function metadataOf(fields: ReadonlyMap<string, unknown>, what: string): KubeList['metadata'] {
   const metadata = fields.get('metadata');
   if (typeof metadata === 'object' && metadata !== null) return metadata;
-  throw unreachable(what, 'the answer is no list: it has no metadata');
+  throw unreachable(what, 'the response is not a list: it has no metadata');
 }

@@ -154,7 +154,7 @@ function segment(text: string): string {
   if (text === '' || text === '.' || text === '..' || /[/%]/.test(text)) {
     throw unusable(
       `"${text}" in a path of the Kubernetes API`,
-      'it is empty, ".", "..", or has a "/" or "%" in it',
+      'it is empty, ".", "..", or contains "/" or "%"',
     );
   }
   return encodeURIComponent(text);

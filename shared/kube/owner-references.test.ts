@@ -37,7 +37,7 @@ suite('owner references', () => {
     assert.throws(() => withController(owned, deployments, other), {
       code: 'RAMPART_CONFLICT',
       message:
-        /deployments shop\/other the controller of Pod shop\/p: Deployment "web" is its controller already/,
+        /deployments shop\/other as the controller of Pod shop\/p: Deployment "web" is already its controller/,
     });
   });
 

@@ -29,8 +29,8 @@ export function withController<T extends KubeObject>(
   const other = controllerOf(child);
   if (other !== undefined && other.uid !== owner.metadata.uid) {
     throw new RampartError(errorCodes.CONFLICT, {
-      what: `cannot make ${describe(ownerType, owner)} the controller of ${nameOf(child)}`,
-      why: `${other.kind} "${other.name}" is its controller already`,
+      what: `cannot set ${describe(ownerType, owner)} as the controller of ${nameOf(child)}`,
+      why: `${other.kind} "${other.name}" is already its controller`,
     });
   }
   return withReference(child, {
@@ -52,7 +52,7 @@ function reference(child: KubeObject, type: ResourceType, owner: KubeObject): Ow
       what: `${describe(type, owner)} as an owner of ${nameOf(child)}`,
       why,
     });
-  if (!name || !uid) throw refuse('an owner needs a name and a uid, so it must be stored first');
+  if (!name || !uid) throw refuse('an owner requires a name and a uid, so it must be stored first');
   if (type.namespaced && owner.metadata.namespace !== child.metadata.namespace) {
     throw refuse('an owner must be in the same namespace, or cluster-scoped');
   }

@@ -37,7 +37,7 @@ export async function* podLogLines(
   const what = `read the log of pod ${target.namespace}/${target.name}`;
   using scope = new CallScope(connection.clock, signal);
   const limit = (): void =>
-    scope.limit(timeoutMs, () => unreachable(what, `no answer within ${timeoutMs} ms`));
+    scope.limit(timeoutMs, () => unreachable(what, `no response within ${timeoutMs} ms`));
   limit();
   const incoming = await connection.open(
     {
@@ -66,7 +66,7 @@ export async function* podLogLines(
   } catch (error) {
     if (scope.signal.aborted) throw scope.signal.reason;
     if (error instanceof RampartError) throw error;
-    throw unreachable(what, `the answer broke off: ${(error as Error).message}`, error);
+    throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
     incoming.destroy();
   }

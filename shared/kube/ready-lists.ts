@@ -1,4 +1,4 @@
-/** What is ready to be worked on, in levels of urgency. */
+/** Keys that are ready to be processed, by priority. */
 /** 0 is the most urgent. */
 export type Urgency = 0 | 1;
 

@@ -3,9 +3,9 @@ import type { Metrics, Reading } from '../observe/metrics.ts';
 
 /** What one reflector counts. */
 export interface ReflectorStats {
-  /** Lists that were completed. */
+  /** Completed lists. */
   readonly lists: number;
-  /** Watches that were begun. */
+  /** Started watches. */
   readonly watches: number;
   /** Events of the server that changed something, or told of what was known. */
   readonly events: number;
@@ -17,7 +17,7 @@ export interface ReflectorStats {
   /** Objects that `transform` failed on; they were taken as they are. */
   readonly transformFaults: number;
   readonly objects: number;
-  /** Memory taken for the texts of the objects. */
+  /** Memory allocated for the objects. */
   readonly bytes: number;
   /** How long ago the server last told something: a list, an event, a bookmark. Infinity before the first list. */
   readonly ageMs: number;
@@ -48,13 +48,13 @@ export function createReflectorMetrics(metrics: Pick<Metrics, 'counter' | 'gauge
   const gauge = (name: string, help: string, value: (stats: ReflectorStats) => number): void =>
     metrics.gauge({ name, help, labelNames: ['reflector'] }, each(value));
 
-  counter('rampart_reflector_lists_total', 'Lists that were completed.', ({ lists }) => lists);
-  counter('rampart_reflector_watches_total', 'Watches that were begun.', ({ watches }) => watches);
-  counter('rampart_reflector_events_total', 'Events of watches that were applied.', ({ events }) => events);
-  counter('rampart_reflector_bookmarks_total', 'Bookmarks of watches.', ({ bookmarks }) => bookmarks);
+  counter('rampart_reflector_lists_total', 'Completed lists.', ({ lists }) => lists);
+  counter('rampart_reflector_watches_total', 'Started watches.', ({ watches }) => watches);
+  counter('rampart_reflector_events_total', 'Watch events applied.', ({ events }) => events);
+  counter('rampart_reflector_bookmarks_total', 'Watch bookmarks.', ({ bookmarks }) => bookmarks);
   counter(
     'rampart_reflector_stale_total',
-    'Events, bookmarks and lists that were passed over because newer ones were known.',
+    'Events, bookmarks and lists skipped because newer ones were known.',
     ({ stale }) => stale,
   );
   counter(
@@ -77,10 +77,10 @@ export function createReflectorMetrics(metrics: Pick<Metrics, 'counter' | 'gauge
       ),
   );
   gauge('rampart_reflector_objects', 'Objects in the cache.', ({ objects }) => objects);
-  gauge('rampart_reflector_bytes', 'Memory taken for the texts of the objects.', ({ bytes }) => bytes);
+  gauge('rampart_reflector_bytes', 'Memory allocated for the objects.', ({ bytes }) => bytes);
   gauge(
     'rampart_reflector_age_seconds',
-    'How long ago the server last told something; bookmarks come about once a minute.',
+    'Time since the last message of the server; bookmarks arrive about once a minute.',
     ({ ageMs }) => ageMs / 1000,
   );
   return {

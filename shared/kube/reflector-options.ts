@@ -1,4 +1,4 @@
-/** What a reflector is told. */
+/** The options of a reflector. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type BackoffOptions, checkBackoff } from '../time/backoff.ts';
@@ -67,6 +67,6 @@ export function checkReflectorOptions<T extends KubeObject>(options: ReflectorOp
     what:
       `a reflector with pageSize ${pageSize}, idleTimeoutMs ${idleTimeoutMs}, ` +
       `answerTimeoutMs ${answerTimeoutMs}, healthyMs ${healthyMs}`,
-    why: 'required: an integer of at least 0, two times above 0, and a time of at least 0',
+    why: 'expected an integer of at least 0, two times above 0, and a time of at least 0',
   });
 }

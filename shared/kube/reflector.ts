@@ -193,7 +193,7 @@ class Reflector<T extends KubeObject> {
         const again = isUnreachable(error) || (error instanceof KubeError && error.status >= 429);
         // The first page may just as well be asked for by a new list.
         if (token === undefined || !again || backoff.attempts >= PAGE_TRIES - 1) throw error;
-        this.#note(error, 'a page of a list failed; it is asked for again');
+        this.#note(error, 'a page of a list failed; retrying');
         await sleep(this.#clock, Math.max(backoff.nextMs(), askedForMs(error)), signal);
       }
     }
@@ -328,5 +328,5 @@ function parseItem<T extends KubeObject>(text: string, plural: string): T {
     throw unreachable(`list ${plural}`, 'an item is not JSON');
   }
   if (typeof object === 'object' && object !== null && 'metadata' in object) return object as T;
-  throw unreachable(`list ${plural}`, 'an item is no object of the API');
+  throw unreachable(`list ${plural}`, 'an item is not an API object');
 }

@@ -1,4 +1,4 @@
-/** The metrics of controllers and reflectors, which a process has once. */
+/** The metrics of controllers and reflectors, one set per process. */
 import type { Metrics } from '../observe/metrics.ts';
 import { type ControllerMetrics, createControllerMetrics } from './controller-metrics.ts';
 import { createReflectorMetrics, type ReflectorMetrics } from './reflector-metrics.ts';

@@ -1,4 +1,4 @@
-/** What is known of objects that are not there. */
+/** What is known about deleted objects. */
 import { compareVersions, isOlder } from './resource-version.ts';
 
 /** The deletions that are kept one by one. */

@@ -142,12 +142,12 @@ suite('watch', () => {
   test('a server that sends nothing: not even a head, or no more events', async () => {
     await using silent = await pair(() => undefined);
     const opening = await collect(silent.client.watch(nodes, {}, { openTimeoutMs: 50 }));
-    assert.match(String(opening.error), /watch nodes: no answer within 50 ms/);
+    assert.match(String(opening.error), /watch nodes: no response within 50 ms/);
     await using both = await pair(watching((response) => void response.write(event('ADDED', 'a'))));
     const { names, error } = await collect(both.client.watch(nodes, {}, { idleTimeoutMs: 50 }));
     assert.deepEqual(names, ['ADDED a']);
     assert.ok(isUnreachable(error));
-    assert.match(String(error), /watch nodes: not a byte for 50 ms/);
+    assert.match(String(error), /watch nodes: no data for 50 ms/);
   });
 
   test('how long the reader takes does not count as silence', async () => {

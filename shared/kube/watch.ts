@@ -1,4 +1,4 @@
-/** A watch: one answer that goes on, one event per line. */
+/** A watch: one continuous response, one event per line. */
 import { RampartError } from '../observe/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { errorFromStatus, isStatus, unreachable } from './client-errors.ts';
@@ -55,7 +55,7 @@ export async function* watchLines(
 ): AsyncGenerator<string, void> {
   const { signal, openTimeoutMs = OPEN_TIMEOUT_MS, idleTimeoutMs = IDLE_TIMEOUT_MS } = options;
   using scope = new CallScope(connection.clock, signal);
-  scope.limit(openTimeoutMs, () => unreachable(what, `no answer within ${openTimeoutMs} ms`));
+  scope.limit(openTimeoutMs, () => unreachable(what, `no response within ${openTimeoutMs} ms`));
   const incoming = await connection.open(
     { what, method: 'GET', path, query: watchQuery(options), accept: 'application/json', idempotent: true },
     scope,
@@ -65,7 +65,7 @@ export async function* watchLines(
   try {
     for (;;) {
       // Only while waiting for bytes: how long the reader of the lines takes is its own affair.
-      scope.limit(idleTimeoutMs, () => unreachable(what, `not a byte for ${idleTimeoutMs} ms`));
+      scope.limit(idleTimeoutMs, () => unreachable(what, `no data for ${idleTimeoutMs} ms`));
       const next = await chunks.next();
       scope.unlimit();
       if (next.done) break;
@@ -74,11 +74,11 @@ export async function* watchLines(
         scope.signal.throwIfAborted();
       }
     }
-    if (decoder.pendingBytes > 0) throw unreachable(what, 'the answer ended in the middle of an event');
+    if (decoder.pendingBytes > 0) throw unreachable(what, 'the response ended in the middle of an event');
   } catch (error) {
     if (scope.signal.aborted) throw scope.signal.reason;
     if (error instanceof RampartError) throw error;
-    throw unreachable(what, `the answer broke off: ${(error as Error).message}`, error);
+    throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
     incoming.destroy();
   }
@@ -117,7 +117,7 @@ function parseEvent<T extends KubeObject>(line: string, what: string): WatchEven
     case 'ERROR':
       throw errorFromStatus(what, isStatus(object) ? object : {});
     default:
-      throw unreachable(what, 'an event has no type that is known');
+      throw unreachable(what, 'an event has an unknown type');
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * The queue between what changed and who brings it in order: keys, each at most once, each with one worker.
+ * The queue between changes and reconcilers: keys, each at most once, each with one worker.
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { type BackoffOptions, KeyedBackoff } from '../time/backoff.ts';
@@ -25,7 +25,7 @@ interface AddOptions {
 export interface QueueStats {
   /** Keys that wait for a worker, by level. */
   readonly depth: readonly number[];
-  /** Keys that wait for their time. */
+  /** Keys scheduled for later. */
   readonly delayed: number;
   /** Keys that a worker has. */
   readonly processing: number;

@@ -1,5 +1,5 @@
 /**
- * Makes the API hold what the manifests say: applies what has changed, and deletes what is in no file any more.
+ * Brings the API in line with the manifests: applies what has changed, and deletes what is no longer in any file.
  */
 import type { KubeClient } from '../kube/client.ts';
 import { isNotFound, isUnreachable, KubeError } from '../kube/client-errors.ts';
@@ -113,11 +113,11 @@ export class ManifestApplier {
       throw new ManifestMistake(why, 'kind');
     }
     if (isCrd(type) && this.#reserved.has(object.metadata.name ?? '')) {
-      throw new ManifestMistake('this kind comes with Rampart; leave it out of the file', 'metadata.name');
+      throw new ManifestMistake('this object is part of Rampart; remove it from the file', 'metadata.name');
     }
     const { namespace: given, labels, annotations, ...metadata } = object.metadata;
     if (!type.namespaced && given !== undefined) {
-      throw new ManifestMistake(`a ${object.kind} is in no namespace`, 'metadata.namespace');
+      throw new ManifestMistake(`a ${object.kind} is not namespaced`, 'metadata.namespace');
     }
     const marked = {
       ...object,
@@ -133,7 +133,7 @@ export class ManifestApplier {
     if (other !== undefined) {
       const line = other.source.lineOf('metadata.name');
       throw new ManifestMistake(
-        `it is in ${other.source.file}:${line} already, which counts`,
+        `it is already defined in ${other.source.file}:${line}, which takes precedence`,
         'metadata.name',
       );
     }

@@ -37,17 +37,17 @@ suite('manifests', () => {
     const text = `${configMap('a')}---\nkind: [x\n---\n${configMap('b')}---\na: 1\na: 2\n---\n- 1\n`;
     const [first = '', second = '', ...rest] = problems(text);
     assert.deepEqual(names(text), ['a', 'b']);
-    assert.match(first, /^a\.yaml:7: document 2: no valid YAML: /);
-    assert.match(second, /^a\.yaml:14: document 4: no valid YAML: .*unique/);
-    assert.deepEqual(rest, ['a.yaml:16: document 5: not an object of Kubernetes: fields are expected']);
+    assert.match(first, /^a\.yaml:7: document 2: invalid YAML: /);
+    assert.match(second, /^a\.yaml:14: document 4: invalid YAML: .*unique/);
+    assert.deepEqual(rest, ['a.yaml:16: document 5: not a Kubernetes object: expected fields']);
   });
 
   test('what is missing is named', () => {
     assert.deepEqual(problems('kind: A\nmetadata: {name: x}\n'), [
-      'a.yaml:1: document 1, apiVersion: apiVersion is missing, or not a text',
+      'a.yaml:1: document 1, apiVersion: apiVersion is missing or not a string',
     ]);
     assert.deepEqual(problems('apiVersion: v1\nkind: A\nmetadata:\n  generateName: x\n'), [
-      'a.yaml:3: document 1, metadata.name: a name is needed to apply it',
+      'a.yaml:3: document 1, metadata.name: a name is required to apply it',
     ]);
     assert.equal(problems('apiVersion: 1\nkind: A\nmetadata: {name: 7}').length, 1);
   });

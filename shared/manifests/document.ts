@@ -76,7 +76,7 @@ export function parseManifestValues(
     number++;
     if (error !== undefined) {
       const { line } = lines.linePos(error.pos[0]);
-      problems.push({ file, line, document: number, why: `no valid YAML: ${error.message}` });
+      problems.push({ file, line, document: number, why: `invalid YAML: ${error.message}` });
       continue;
     }
     let value: unknown;
@@ -115,7 +115,7 @@ function parseDocuments(
     return 'empty' in documents ? [] : documents;
   } catch (error) {
     // The parser calls itself once a level.
-    return { why: `no valid YAML: ${error instanceof Error ? error.message : String(error)}` };
+    return { why: `invalid YAML: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 
@@ -131,10 +131,10 @@ function unfolded(value: unknown): readonly (readonly [readonly (number | string
 }
 
 function whatIsMissing(value: unknown): { readonly field: string; readonly why: string } | undefined {
-  if (!isObject(value)) return { field: '', why: 'not an object of Kubernetes: fields are expected' };
+  if (!isObject(value)) return { field: '', why: 'not a Kubernetes object: expected fields' };
   for (const field of ['apiVersion', 'kind'] as const) {
     if (typeof value[field] !== 'string' || value[field] === '') {
-      return { field, why: `${field} is missing, or not a text` };
+      return { field, why: `${field} is missing or not a string` };
     }
   }
   const { metadata } = value;
@@ -143,10 +143,13 @@ function whatIsMissing(value: unknown): { readonly field: string; readonly why: 
     const given = isObject(metadata) ? metadata['name'] : undefined;
     // As of `name: 7` and `name: no`.
     const isOther = given !== undefined && given !== null && given !== '';
-    return { field, why: isOther ? 'the name is no text: put it in quotes' : 'a name is needed to apply it' };
+    return {
+      field,
+      why: isOther ? 'the name is not a string: put it in quotes' : 'a name is required to apply it',
+    };
   }
   if (metadata['namespace'] !== undefined && typeof metadata['namespace'] !== 'string') {
-    return { field: 'metadata.namespace', why: 'the namespace is not a text' };
+    return { field: 'metadata.namespace', why: 'the namespace is not a string' };
   }
   return undefined;
 }

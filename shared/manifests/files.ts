@@ -47,7 +47,7 @@ export function manifestRoots(paths: readonly string[]): ManifestRoot[] {
 
 function unusable(path: string, why: string, cause?: unknown): RampartError {
   const what = `cannot apply ${path}`;
-  return new RampartError(errorCodes.INPUT, { what, why, next: 'Name a file or a directory.', cause });
+  return new RampartError(errorCodes.INPUT, { what, why, next: 'Name a file or a directory', cause });
 }
 
 /** Reads them all: of a directory what lies right in it, as kubectl does. A file that is gone is not among them. */

@@ -1,4 +1,4 @@
-/** Keeps what is applied as the files are, while they are edited. */
+/** Keeps the applied objects in line with the files while they are edited. */
 import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
@@ -116,7 +116,7 @@ class Follower {
       return round.problems.length === 0;
     } catch (error) {
       signal.throwIfAborted();
-      const line = `manifests: ${error instanceof Error ? error.message : String(error)}; trying again`;
+      const line = `manifests: ${error instanceof Error ? error.message : String(error)}; retrying`;
       if (!this.#told.has(line)) say(line);
       this.#told.add(line);
       return undefined;

@@ -1,4 +1,4 @@
-/** Which resource an object of a manifest is of, by what the server says that it serves. */
+/** Finds the resource of an object in a manifest, by the server's discovery. */
 import type { KubeClient } from '../kube/client.ts';
 import { isNotFound } from '../kube/client-errors.ts';
 import { apiGroups, type ApiResource, apiResources } from '../kube/discovery.ts';

@@ -1,4 +1,4 @@
-/** What is wrong with a manifest, so that a person finds the place. */
+/** Problems of manifests, with the place where they are. */
 import { printable } from '../observe/printable.ts';
 
 export interface Problem {

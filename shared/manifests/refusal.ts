@@ -1,4 +1,4 @@
-/** The server's no, with the lines that it is about. */
+/** The server's refusal, with the lines that it is about. */
 import { KubeError } from '../kube/client-errors.ts';
 import { type KubeObject, objectKey } from '../kube/object.ts';
 import type { ManifestObject } from './document.ts';

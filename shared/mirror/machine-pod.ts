@@ -1,4 +1,4 @@
-/** Pods as the container runtime of this machine tells of them; what the mirror reads. */
+/** Pods as the container runtime of this machine reports them; the input of the mirror. */
 
 export interface MachineContainer {
   /** With the runtime: `containerd://da9e46...`. */

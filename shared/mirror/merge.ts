@@ -1,4 +1,4 @@
-/** What the API has, with what the machine says put in. */
+/** Merges the state of the machine into the object of the API. */
 import { isObject, type JsonObject } from '../apiserver/schema/json.ts';
 import { apiTime } from '../kube/api-time.ts';
 import { annotationOf, nodeLabelsAnnotation } from './mirrored.ts';

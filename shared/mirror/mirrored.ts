@@ -1,4 +1,4 @@
-/** What tells a mirrored object, and who writes it. */
+/** What identifies a mirrored object, and who writes it. */
 import type { JsonObject } from '../apiserver/schema/json.ts';
 import { fieldOf, isObject } from '../apiserver/schema/json.ts';
 

@@ -300,7 +300,7 @@ suite('pods of the machine in the API', () => {
       (items) => items.some(({ regarding }) => regarding?.name === 'mine'),
     );
     const event = told.find(({ regarding }) => regarding?.name === 'mine');
-    assert.match(event?.note ?? '', /stays Pending: pods of this machine come from its container runtime/);
+    assert.match(event?.note ?? '', /stays Pending: pods on this machine come from its container runtime/);
   });
 
   test('each pod that nothing runs gets one event', async () => {
@@ -351,7 +351,7 @@ suite('mirrored objects are read-only', () => {
     for (const [index, write] of refused.entries()) {
       await assert.rejects(write, (error) => isForbidden(error), `the write with index ${index}`);
     }
-    await assert.rejects(client.delete(pods, target), /read-only: change or remove the pod there/);
+    await assert.rejects(client.delete(pods, target), /read-only: change or remove the pod with/);
     assert.equal((await machine.pod())?.metadata.resourceVersion, pod.metadata.resourceVersion);
     // Without pods of the machine in it, the namespace is one like others.
     machine.tell();
@@ -391,7 +391,7 @@ suite('mirrored objects are read-only', () => {
       machine.tell();
       const args = ['--kubeconfig', machine.server.kubeconfig ?? '', '--namespace=default'];
       const { stderr } = await promisify(execFile)('kubectl', [...args, 'run', 'mine', '--image=busybox']);
-      assert.match(stderr, /Warning: nothing runs this pod, it stays Pending/);
+      assert.match(stderr, /Warning: nothing runs this pod, so it stays Pending/);
     },
   );
 });

@@ -1,4 +1,4 @@
-/** Keeps the pods of this machine in the embedded API as they are. */
+/** Keeps the pods of this machine up to date in the embedded API. */
 import { hasCode, type VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
 import type { Registry } from '../apiserver/resources/registry.ts';
 import type { Resource } from '../apiserver/resources/resource.ts';
@@ -28,7 +28,7 @@ interface PodMirrorOptions {
 
 /** Why a pod that others created stays Pending. */
 export const notRun =
-  'nothing runs this pod, it stays Pending: pods of this machine come from its container runtime. Start it there (crictl, the kubelet)';
+  'nothing runs this pod, so it stays Pending: pods on this machine come from its container runtime. Start it there (crictl, the kubelet)';
 
 /** A state that is seen to hold again so often, whatever others did meanwhile. */
 const RESYNC_MS = 30_000;
@@ -42,7 +42,7 @@ const SETTLE_MS = 20;
  */
 export class PodMirror {
   readonly #options: PodMirrorOptions;
-  #state: MachineState = { unavailable: 'the container runtime was not asked yet' };
+  #state: MachineState = { unavailable: 'the container runtime has not been queried yet' };
   #namespaces: ReadonlySet<string> = new Set();
   #wake = Promise.withResolvers<void>();
   #told = new Map<string, string>();

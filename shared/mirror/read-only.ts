@@ -25,7 +25,7 @@ export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admissi
         throw apiErrors.forbidden(
           resource,
           name,
-          'pods of this machine are in it: stop them first, by what started them (crictl, the kubelet)',
+          'it contains pods of this machine: stop them first, with the tool that started them (crictl, the kubelet)',
         );
       }
       if (mirroredKinds.has(resource.plural)) refuse(request, object, old);
@@ -46,13 +46,16 @@ function refuse(
   if (isMirrored(old)) {
     const why =
       resource.plural === 'nodes'
-        ? 'it stands for this machine and is written by Rampart only'
-        : 'it mirrors a pod that runs on this machine and is read-only: change or remove the pod there, by what ' +
-          'started it (crictl, the kubelet)';
+        ? 'it represents this machine and is written only by Rampart'
+        : 'it mirrors a pod that runs on this machine and is read-only: change or remove the pod with the tool that started it (crictl, the kubelet)';
     throw apiErrors.forbidden(resource, name, why);
   }
   if (isMirrored(object)) {
-    throw apiErrors.forbidden(resource, name, `the annotation ${mirrorAnnotation} is for the mirror only`);
+    throw apiErrors.forbidden(
+      resource,
+      name,
+      `the annotation ${mirrorAnnotation} is reserved for the mirror`,
+    );
   }
 }
 

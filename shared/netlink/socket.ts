@@ -191,7 +191,7 @@ export class NetlinkSocket implements Disposable {
     for (const option of options) {
       if (libc.setsockopt(this.#fd.number, SOL_SOCKET, option, value, value.length) === 0) return;
     }
-    throw new SystemCallError(`cannot give a netlink socket ${sizeBytes} bytes`, errno());
+    throw new SystemCallError(`cannot set the buffer of a netlink socket to ${sizeBytes} bytes`, errno());
   }
 }
 

@@ -3,7 +3,7 @@
  */
 
 const untrusted =
-  'its certificate is of an authority that is not trusted here; is the authority that was given that of this server?';
+  'its certificate is from an authority that is not trusted here; is the configured authority that of this server?';
 
 /** By codes of OpenSSL (x509_vfy.h) and of Node.js. */
 const reasons: Readonly<Record<string, string>> = {
@@ -11,13 +11,13 @@ const reasons: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT: untrusted,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
   SELF_SIGNED_CERT_IN_CHAIN: untrusted,
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed, and not trusted here',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed and not trusted here',
   CERT_SIGNATURE_FAILURE: untrusted,
   CERT_HAS_EXPIRED: 'its certificate has expired',
   CERT_NOT_YET_VALID: 'its certificate is not valid yet; is the clock of this machine right?',
   ECONNREFUSED: 'nothing listens there',
-  ENOTFOUND: 'there is no such host name',
-  EAI_AGAIN: 'the host name cannot be looked up now',
+  ENOTFOUND: 'the host name does not exist',
+  EAI_AGAIN: 'the host name cannot be resolved at the moment',
   EHOSTUNREACH: 'there is no route to it',
   ENETUNREACH: 'there is no route to it',
 };

@@ -1,4 +1,4 @@
-/** The date of what was not today. */
+/** The date of an event before today. */
 
 /** The time alone would be taken for today's. */
 export function dateBefore(timeMs: number, nowMs: number): string {

@@ -31,7 +31,7 @@ export class Registry {
     if (this.#metrics.has(metric.name)) {
       throw new RampartError(errorCodes.INPUT, {
         what: `metric ${metric.name}`,
-        why: 'a metric of that name exists',
+        why: 'a metric with that name already exists',
       });
     }
     this.#metrics.set(metric.name, metric);

@@ -99,7 +99,7 @@ async function open(path: string): Promise<Socket> {
 function refusal(path: string, error: NodeJS.ErrnoException): RampartError {
   const what = `cannot read ${path}`;
   if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
-    return new RampartError(errorCodes.NOT_FOUND, { what, why: 'there is no such socket', cause: error });
+    return new RampartError(errorCodes.NOT_FOUND, { what, why: 'the socket does not exist', cause: error });
   }
   if (error.code === 'ECONNREFUSED') {
     return new RampartError(errorCodes.NOT_FOUND, {
@@ -111,7 +111,7 @@ function refusal(path: string, error: NodeJS.ErrnoException): RampartError {
   if (error.code === 'EACCES' || error.code === 'EPERM') {
     return new RampartError(errorCodes.PRIVILEGE, {
       what,
-      why: 'only the user of the serving process may read it, usually root',
+      why: 'only the user that runs the serving process, usually root, may read it',
       next: 'Use sudo',
       cause: error,
     });
@@ -149,7 +149,7 @@ function parseHello(text: string, path: string): FeedHello {
   if (full !== undefined) {
     throw new RampartError(errorCodes.LIMIT, {
       what: `cannot read ${path}`,
-      why: `${full} processes read it already`,
+      why: `${full} processes are already reading it`,
       next: 'Stop one of them',
     });
   }

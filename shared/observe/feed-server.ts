@@ -35,7 +35,7 @@ interface FeedServer extends AsyncDisposable {
  * Serves until disposed. A socket that a killed process left is taken over. The directory is made where it is missing, with
  * mode 0700; the socket has 0600.
  *
- * @throws {RampartError} `IN_USE` where another process serves there, or something else than a socket is there; `INPUT` for
+ * @throws {RampartError} `IN_USE` where another process is serving on it, or something else than a socket is there; `INPUT` for
  *   a name that is too long; `SYSTEM` when it cannot be listened on.
  */
 export async function serveFeed(
@@ -161,8 +161,8 @@ async function removeDeadSocket(path: string, address: string): Promise<void> {
       why,
       next: 'Choose another path',
     });
-  if (!stats.isSocket()) throw taken('something else is there');
-  if (await answers(address)) throw taken('another process serves there');
+  if (!stats.isSocket()) throw taken('the path is in use by something else');
+  if (await answers(address)) throw taken('another process is serving on it');
   unlinkSync(path);
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a process can say of itself: whether it works at all, and whether it does already what it is there for.
+ * The health of a process: whether it is alive, and whether it is ready.
  */
 
 /** Why a part is not well, or undefined when it is. Asked at each request: it has to be quick. */

@@ -1,4 +1,4 @@
-/** The last lines of a process, and those that come: for whoever looks in later. */
+/** The recent and new lines of a process, for readers that connect later. */
 
 interface LineFeedOptions {
   /** So many are kept. Default: 1000. */

@@ -1,4 +1,4 @@
-/** Lines that wait to be written, as bytes. */
+/** Lines waiting to be written, as bytes. */
 
 /** Bytes that go out in one write: `buffer` up to `usedBytes`, whole lines. */
 export interface Chunk {

@@ -219,7 +219,7 @@ export class LineWriter implements AsyncDisposable {
   #endFor(error: NodeJS.ErrnoException): LineWriterEnd {
     if (readerGoneCodes.has(error.code)) return { reason: 'reader-gone' };
     const parts = { what: `cannot write to ${this.#name}`, why: error.message, cause: error };
-    const next = 'Free space where the output goes, or send it elsewhere.';
+    const next = 'Free space where the output goes, or redirect it';
     return {
       reason: 'failed',
       error: new RampartError(errorCodes.SYSTEM, error.code === 'ENOSPC' ? { ...parts, next } : parts),

@@ -1,4 +1,4 @@
-/** The log: for people who look after the product, on stderr. Data goes to stdout by LineWriter. */
+/** The log on stderr, for operators. Data goes to stdout through LineWriter. */
 import { isatty } from 'node:tty';
 
 import { type Logger, pino, stdSerializers, stdTimeFunctions } from 'pino';

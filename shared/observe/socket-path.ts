@@ -26,7 +26,7 @@ export class SocketPath implements Disposable {
     closeSync(directory);
     throw new RampartError(errorCodes.INPUT, {
       what: `the socket ${path}`,
-      why: `the path of a unix socket is limited to some 80 bytes`,
+      why: `the path of a unix socket is limited to about 80 bytes`,
       next: 'Choose a shorter path',
     });
   }

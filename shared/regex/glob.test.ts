@@ -42,9 +42,9 @@ suite('globs', () => {
   test('what cannot be a glob is refused, as it was written', () => {
     for (const [glob, pattern] of [
       ['', /--path "" is invalid: it is empty/],
-      ['[a', /--path "\[a" is invalid: there is a \[ without its \]/],
-      ['{a', /without its }/],
-      ['a\\', /a \\ at its end/],
+      ['[a', /--path "\[a" is invalid: a \[ has no matching \]/],
+      ['{a', /a { has no matching }/],
+      ['a\\', /ends with a \\/],
       ['/[b-a]', /is invalid/],
     ] as const) {
       assert.throws(() => pathGlob(glob, '--path'), { code: 'RAMPART_INPUT', message: pattern });

@@ -53,7 +53,7 @@ function expressionOf(glob: string, one: string): string | { readonly why: strin
     else if (character === '[') {
       // As in a shell, a ] that comes first is a member.
       const end = glob.indexOf(']', at + (/^[!^]/.test(glob.slice(at + 1)) ? 3 : 2));
-      if (end < 0) return { why: 'there is a [ without its ]' };
+      if (end < 0) return { why: 'a [ has no matching ]' };
       const members = glob.slice(at + 1, end).replace(/(?!^\^)[\\[\]^&]/g, '\\$&');
       // What is not a member may be anything else, but in a path no /.
       out += /^[!^]/.test(members) ? `[^${members.slice(1)}${one === '.' ? '' : '/'}]` : `[${members}]`;
@@ -67,11 +67,11 @@ function expressionOf(glob: string, one: string): string | { readonly why: strin
     } else if (character === ',' && depth > 0) out += '|';
     else if (character === '\\') {
       at++;
-      if (at === glob.length) return { why: 'there is a \\ at its end' };
+      if (at === glob.length) return { why: 'it ends with a \\' };
       out += quoted(glob.charAt(at));
     } else out += quoted(character);
   }
-  return depth > 0 ? { why: 'there is a { without its }' } : `(?s)^(?:${out})$`;
+  return depth > 0 ? { why: 'a { has no matching }' } : `(?s)^(?:${out})$`;
 }
 
 function quoted(character: string): string {

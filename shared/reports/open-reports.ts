@@ -10,17 +10,17 @@ import { reportColumns, reportFields } from './policy-reports.ts';
 import { reportResults } from './report-entry.ts';
 
 const limits = object({
-  maxResults: optional(integer({ description: 'So many results at most.' })),
-  statusFilter: optional(list(oneOf(reportResults), { description: 'Results of these kinds alone.' })),
+  maxResults: optional(integer({ description: 'The maximum number of results.' })),
+  statusFilter: optional(list(oneOf(reportResults), { description: 'Include only results of these kinds.' })),
 });
 
 const versions = {
   v1alpha1: {
-    description: 'What somebody found out about an object.',
+    description: 'Results of checks of an object.',
     fields: {
       ...reportFields,
-      source: optional(string({ description: 'Who found it, where the results do not say.' })),
-      configuration: optional(object({ limits }, { description: 'What whoever writes it keeps to.' })),
+      source: optional(string({ description: 'The source of results that name none.' })),
+      configuration: optional(object({ limits }, { description: 'Settings of the writer of the report.' })),
     },
     columns: reportColumns,
   },

@@ -36,27 +36,27 @@ const selector = object(
       list(object({ key: string(), operator: string(), values: optional(list(string())) })),
     ),
   },
-  { description: 'Objects by their labels.' },
+  { description: 'Selects objects by their labels.' },
 );
 
 const result = object({
-  source: optional(string({ description: 'Who found it.' })),
-  policy: string({ description: 'The policy that it is about.' }),
+  source: optional(string({ description: 'The source of the result.' })),
+  policy: string({ description: 'The policy of the result.' }),
   rule: optional(string({ description: 'The rule of the policy.' })),
   category: optional(string({ description: 'The kind of policy.' })),
   severity: optional(oneOf(['critical', 'high', 'medium', 'low', 'info'])),
-  result: optional(oneOf(reportResults, { description: 'What came out.' })),
-  scored: optional(boolean({ description: 'Whether it counts.' })),
-  message: optional(string({ description: 'For people.' })),
+  result: optional(oneOf(reportResults, { description: 'The outcome.' })),
+  scored: optional(boolean({ description: 'Whether the result is scored.' })),
+  message: optional(string({ description: 'A human-readable message.' })),
   timestamp: optional(
     object(
       { seconds: integer({ format: 'int64' }), nanos: integer({ format: 'int32' }) },
-      { description: 'When it was found.' },
+      { description: 'When the result was obtained.' },
     ),
   ),
-  properties: optional(mapOf(string(), { description: 'More about it.' })),
+  properties: optional(mapOf(string(), { description: 'Additional properties.' })),
   resources: optional(
-    list(reference, { description: 'What it is about. Without it, the scope of the report.' }),
+    list(reference, { description: 'The objects of the result; default: the scope of the report.' }),
   ),
   resourceSelector: optional(selector),
 });
@@ -70,13 +70,13 @@ export const reportFields = {
   summary: optional(
     object(
       {
-        pass: count('Policies that are kept.'),
-        fail: count('Policies that are not kept.'),
-        warn: count('Policies that are not kept and do not count.'),
-        error: count('Policies that could not be evaluated.'),
-        skip: count('Policies that were left out.'),
+        pass: count('The number of passed policies.'),
+        fail: count('The number of failed policies.'),
+        warn: count('The number of failed policies that are not scored.'),
+        error: count('The number of policies that could not be evaluated.'),
+        skip: count('The number of skipped policies.'),
       },
-      { description: 'How many results there are of each kind.' },
+      { description: 'The number of results by outcome.' },
     ),
   ),
   results: optional(list(result, { description: 'The results.' })),
@@ -95,7 +95,7 @@ export const reportColumns: readonly PrinterColumn[] = [
 
 const versions = {
   v1alpha2: {
-    description: 'What the policies of a guard found out about an object.',
+    description: 'The results of policies for an object.',
     fields: reportFields,
     columns: reportColumns,
   },

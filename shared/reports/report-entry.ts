@@ -1,4 +1,4 @@
-/** What a guard has to report, whichever kind of report it becomes. */
+/** What a guard reports, whichever kind of report it becomes. */
 import type { V1ObjectReference } from '@kubernetes/client-node';
 
 import type { OwnerReference, Wire } from '../kube/object.ts';

@@ -1,4 +1,4 @@
-/** Entries to the object that the API gets. No I/O, no clock. */
+/** Turns entries into the object that is written to the API. No I/O, no clock. */
 import { hash } from 'node:crypto';
 
 import { apiVersionOf, type KubeObject, type ResourceType } from '../kube/object.ts';

@@ -1,4 +1,4 @@
-/** Reports into the API, as the kind that it serves. */
+/** Writes reports to the API, as the kind that it serves. */
 import type { KubeClient } from '../kube/client.ts';
 import { isNotFound } from '../kube/client-errors.ts';
 import { type Clock, systemClock } from '../time/clock.ts';

@@ -37,7 +37,7 @@ suite('accessFilter', () => {
   });
 
   test('no word at all is refused', () => {
-    assert.throws(() => accessFilter([]), isInput(/no access named/));
+    assert.throws(() => accessFilter([]), isInput(/no access is named/));
   });
 });
 

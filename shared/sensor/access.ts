@@ -52,7 +52,7 @@ export function accessFilter(words: readonly string[]): number {
   }
   if (filter === 0) {
     throw new RampartError(errorCodes.INPUT, {
-      what: 'no access named',
+      what: 'no access is named',
       next: `Use any of: ${accessWords.join(', ')}`,
     });
   }

@@ -21,7 +21,7 @@ export interface Operation {
 const everyMode = (mask: number): Operation['seen'] => ({ fentry: mask, kprobe: mask, raw_tracepoint: mask });
 const permissionModes = (mask: number): Operation['seen'] => ({ fentry: mask, kprobe: mask });
 
-const NOT_ASKED = 'the kernel asks for no permission on the inode itself';
+const NOT_ASKED = 'the kernel checks no permission on the inode itself';
 const ONLY_SUCCESS = 'only system calls that succeeded reach the file';
 
 /** What the modes see, operation by operation; the suite in sensor.test.ts proves every line. */
@@ -46,15 +46,15 @@ export const operations: readonly Operation[] = [
   },
   {
     name: 'check',
-    what: 'access(2), faccessat(2): a question only',
+    what: 'access(2), faccessat(2): a check only',
     seen: permissionModes(20),
-    unseenBecause: 'no descriptor comes of it',
+    unseenBecause: 'it yields no descriptor',
   },
   {
     name: 'link',
     what: 'link(2), while fs.protected_hardlinks is on',
     seen: permissionModes(6),
-    unseenBecause: 'no descriptor comes of it',
+    unseenBecause: 'it yields no descriptor',
   },
   {
     name: 'script',
@@ -129,7 +129,7 @@ export const sensorModes: readonly SensorMode[] = [
   },
   {
     name: 'raw_tracepoint',
-    summary: 'raw tracepoints on system calls and exec: what succeeded',
+    summary: 'raw tracepoints on system calls and exec: successful calls only',
     programs: ['syscall_exit', 'process_exec', 'inode_changes', 'uring_complete'],
     unavailable: (features) => firstMissing(needs(features, 'raw_tracepoint')),
     attach: (object) =>

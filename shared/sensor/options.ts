@@ -1,4 +1,4 @@
-/** What the sensor is asked, and what it counts. */
+/** The options and counters of the sensor. */
 import { existsSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
@@ -50,7 +50,7 @@ export interface SensorOptions<W extends Watcher> {
 export interface SensorStats {
   /** Accesses to watched files that passed the filters. */
   readonly produced: number;
-  /** Accesses handed out. */
+  /** Accesses reported. */
   readonly received: number;
   /** Accesses the rate limit held back. */
   readonly folded: number;

@@ -80,7 +80,7 @@ export class AccessRecord implements Access {
       view.getUint16(offset + at.cwdBytes, true) +
       view.getUint16(offset + at.argumentBytes, true);
     if (at.sizeBytes + textBytes !== length) {
-      throw malformed(`${textBytes} bytes of text announced in a record of ${length}`);
+      throw malformed(`a record of ${length} bytes declares ${textBytes} bytes of text`);
     }
     if (view.getUint8(offset + at.verdict) >= verdicts.length) {
       throw malformed(`verdict ${view.getUint8(offset + at.verdict)}`);
@@ -214,8 +214,8 @@ export class AccessRecord implements Access {
 
 function malformed(why: string): RampartError {
   return new RampartError(errorCodes.DECODE, {
-    what: 'a record of the sensor cannot be read',
+    what: 'cannot decode a record of the sensor',
     why,
-    next: 'The eBPF object and this program are of different versions; reinstall',
+    next: 'The eBPF object and this program are from different versions; reinstall',
   });
 }

@@ -1,4 +1,4 @@
-/** What is wrong with a disk or a database, as SQLite tells it, in the codes of the catalogue. */
+/** Failures of a disk or a database, from SQLite's codes to those of the catalogue. */
 import { type ErrorCode, errorCodes, RampartError } from '../observe/errors.ts';
 
 /** What SQLite says about a failure, in a form that passes between threads. */
@@ -39,7 +39,7 @@ export const sqliteCodes = {
 
 const damaged: readonly [ErrorCode, string] = [
   errorCodes.CORRUPT,
-  'Stop this server and put back a backup of the database, or move it aside to start with an empty one',
+  'Stop this server and restore a backup of the database, or move it aside to start with an empty one',
 ];
 const full: readonly [ErrorCode, string] = [
   errorCodes.FULL,
@@ -53,7 +53,7 @@ const meanings: Readonly<Record<number, readonly [ErrorCode, string]>> = {
   [sqliteCodes.IOERR_SHMSIZE]: full,
   [sqliteCodes.READONLY_DBMOVED]: [
     errorCodes.SYSTEM,
-    'Leave the files of an open store alone. Stop this server and put back a backup, or start with an empty store',
+    'Do not touch the files of an open store. Stop this server and restore a backup, or start with an empty store',
   ],
   [sqliteCodes.READONLY]: [errorCodes.SYSTEM, 'The database and its directory must be writable'],
   [sqliteCodes.CANTOPEN]: [errorCodes.SYSTEM, 'The directory must exist and be writable'],

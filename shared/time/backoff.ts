@@ -34,7 +34,7 @@ export function checkBackoff(options: BackoffOptions): void {
   if (baseMs >= 0 && maxMs >= baseMs && jitter >= 0 && jitter <= 1) return;
   throw new RampartError(errorCodes.INPUT, {
     what: `backoff with baseMs ${baseMs}, maxMs ${maxMs}, jitter ${jitter}`,
-    why: 'required: 0 <= baseMs <= maxMs and 0 <= jitter <= 1',
+    why: 'expected 0 <= baseMs <= maxMs and 0 <= jitter <= 1',
   });
 }
 

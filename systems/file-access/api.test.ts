@@ -203,7 +203,7 @@ suite('KivePolicy', () => {
       ['/etc/', "path must be that of a file; it is '/etc/'"],
       ...['/etc/../shadow', '/etc/..', '/etc/./shadow', '/.'].map((one) => [
         one,
-        `path must not have '.' or '..' in it; it is '${one}'`,
+        `path must not contain '.' or '..' components; it is '${one}'`,
       ]),
     ] as [string, string][]) {
       const { causes } = take('kivepolicies', policyWith({ path }));

@@ -55,28 +55,23 @@ const match = object(
     namespace: optional(string({ description: 'The namespace of the pod.', minLength: 1, maxLength: 63 })),
     containerName: optional(
       containerName(
-        'The name of the container. With a character that no such name has, as in ".*", it is a regular expression (RE2). With ' +
-          'the prefix "regex:" or "glob:" it is said which of the two it is. All match the whole name: "web" is not ' +
-          '"web-proxy". Empty is as if it were not there.',
+        'The name of the container. A value with characters that container names cannot have, such as ".*", is an RE2 regular expression. The prefix "regex:" or "glob:" selects the kind of pattern explicitly. Patterns match the whole name: "web" does not match "web-proxy". An empty value is ignored.',
       ),
     ),
-    'container-name': optional(
-      containerName('Another spelling of containerName, of older policies. Write one of the two.'),
-    ),
+    'container-name': optional(containerName('An older spelling of containerName. Set only one of the two.')),
     ip: optional(
       string({
-        description:
-          'One of the IP addresses of the pod, as in its status. Empty is as if it were not there.',
+        description: 'One of the IP addresses of the pod, as in its status. An empty value is ignored.',
         maxLength: 45,
         pattern: '^[0-9A-Fa-f:.]*$',
       }),
     ),
     matchLabels: optional(
-      mapOf(string({ maxLength: 63 }), { description: 'Labels that the pod has, all of them.' }),
+      mapOf(string({ maxLength: 63 }), { description: 'Labels that the pod must have, all of them.' }),
     ),
   },
   {
-    description: 'Containers that fulfil every item in it. At least one item must be there.',
+    description: 'Matches containers that meet every criterion set here. At least one is required.',
     minProperties: 1,
     rules: [
       rule(
@@ -93,7 +88,7 @@ const match = object(
 
 const trapFields = {
   path: string({
-    description: 'The file, seen from the root of the container: absolute, without "." and ".." in it.',
+    description: 'The absolute path of the file within the container, without "." and ".." components.',
     minLength: 1,
     maxLength: 4096,
     rules: [
@@ -101,19 +96,18 @@ const trapFields = {
       pathRule("!self.endsWith('/')", 'must be that of a file'),
       pathRule(
         "!self.contains('/./') && !self.endsWith('/.') && !self.contains('/../') && !self.endsWith('/..')",
-        "must not have '.' or '..' in it",
+        "must not contain '.' or '..' components",
       ),
-      rule("!self.contains('\\u0000')", 'path must not have NUL in it'),
+      rule("!self.contains('\\u0000')", 'path must not contain NUL'),
     ],
   }),
   create: optional(
-    boolean({ description: 'Create the file where it is missing. One that is there is not touched.' }),
+    boolean({ description: 'Create the file if it does not exist. An existing file is never changed.' }),
   ),
   mode: optional(
     intOrString({
       description:
-        'Permissions of a file that is created, 0400 by default. The digits are octal: 444 is r--r--r--, as a number ' +
-        'or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
+        'Permissions of a created file; default: 0400. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
       pattern: '^(0o?)?[0-7]{1,4}$',
       minimum: 0,
       maximum: 7777,
@@ -121,7 +115,7 @@ const trapFields = {
         rule(
           'type(self) != int || (self % 10 < 8 && self / 10 % 10 < 8 && self / 100 % 10 < 8 && self / 1000 < 8 && ' +
             `!(self in [${misreadModes.join(', ')}]))`,
-          'the digits are octal; with a leading 0 and without quotes YAML reads another number (292 for 0444, 420 for ' +
+          'the digits are octal; YAML reads an unquoted number with a leading 0 differently (292 for 0444, 420 for ' +
             '0644): write 444 or "0444"',
         ),
       ],
@@ -130,7 +124,7 @@ const trapFields = {
   callback: optional(
     string({
       description:
-        'A URL that alerts are sent to as well, by POST: http:// or https://, without a user name in it.',
+        'An http:// or https:// URL to which alerts are also sent, with POST. It must not contain a user name.',
       maxLength: 2048,
       pattern: callbackPattern,
     }),
@@ -138,52 +132,50 @@ const trapFields = {
   callbackSecret: optional(
     string({
       description:
-        'The Secret, in the namespace of the policy, that alerts are sent to the callback with, which has to be https://. Any of ' +
-        'its keys token (a bearer token), tls.crt and tls.key (a client certificate), ca.crt (the authority of the ' +
-        'receiver) is used. Without the Secret nothing is sent.',
+        'A Secret in the namespace of the policy with credentials for the callback, which must be https://. Its keys are token (a bearer token), tls.crt with tls.key (a client certificate), and ca.crt (the certificate authority of the receiver); at least one is required. If the Secret does not exist, no alerts are sent.',
       minLength: 1,
       maxLength: 253,
       pattern: secretPattern,
     }),
   ),
-  metadata: optional(mapOf(string(), { description: 'Told in each alert, under custom-metadata.' })),
+  metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
   matchAny: optional(
-    list(match, { description: 'The containers: those that any of these matches.', maxItems: 32 }),
+    list(match, { description: 'Selects the containers: those that match any of these.', maxItems: 32 }),
   ),
 };
 
 /** A trap without a match is for no container. Releases of Kive take it, and have such a sample, of v2alpha1. */
 const matchRule = rule(
   'has(self.matchAny) && size(self.matchAny) > 0',
-  'At least one match block with one match item must be present: without one the trap is for no container',
+  'At least one match block with one match item must be present: without one the trap matches no container',
   { reason: 'FieldValueRequired', fieldPath: '.matchAny' },
 );
 const secretRule = rule(
   "!has(self.callbackSecret) || (has(self.callback) && self.callback.matches('^[Hh][Tt][Tt][Pp][Ss]:'))",
-  'callbackSecret needs a callback with https://',
+  'callbackSecret requires a callback with https://',
   { fieldPath: '.callbackSecret' },
 );
 
 function policyFields(rules: readonly Rule[]) {
   const trap = object(trapFields, {
-    description: 'A file in some containers, whose accesses are alerted.',
+    description: 'A file in matching containers. Each access to it raises an alert.',
     rules,
   });
   return {
     spec: object({
       alertVersion: optional(
         string({
-          description: 'The version of the alerts. Empty, or one that is not known, is the newest: v1.',
+          description: 'The version of the alert format. If empty or unknown, the newest, v1, is used.',
         }),
       ),
-      traps: list(trap, { description: 'The files.', maxItems: 1000 }),
+      traps: list(trap, { description: 'The watched files.', maxItems: 1000 }),
     }),
     status: optional(policyStatus),
   };
 }
 
 const policyVersion = {
-  description: 'Which files in which containers are watched.',
+  description: 'Selects files in containers and reports accesses to them.',
   columns: [
     { name: 'Paths', type: 'string', jsonPath: '.spec.traps[*].path' },
     { name: 'Containers', type: 'integer', jsonPath: '.status.matchedContainers' },
@@ -219,12 +211,12 @@ function eitherRule(name: string, dashed: string) {
 }
 
 const inode = {
-  description: 'The inode number of the file. A JSON number: above 2^53 JavaScript rounds it.',
+  description: 'The inode number of the file. As a JSON number, JavaScript rounds it above 2^53.',
   format: 'int64',
   minimum: 0,
 } as const;
 const device = {
-  description: "The device of the file's filesystem, as the kernel has it: major << 20 | minor.",
+  description: 'The device of the file system, as the kernel encodes it: major << 20 | minor.',
   format: 'int64',
   minimum: 0,
 } as const;
@@ -234,19 +226,18 @@ const kernel = {
 } as const;
 const older = <T extends { readonly description: string }>(options: T, name: string): T => ({
   ...options,
-  description: `As ${name}, in older objects.`,
+  description: `The former spelling of ${name}.`,
 });
 
 const dataVersion = {
-  description:
-    'One file of one container that a KivePolicy asks to watch. Written by the agents, not by people.',
+  description: 'A file in a container that a KivePolicy watches. Written by the agents; do not edit.',
   fields: {
     spec: object(
       {
         inodeNo: optional(integer(inode)),
         devId: optional(integer(device)),
         kernelId: optional(string(kernel)),
-        metadata: optional(mapOf(string(), { description: 'Told in each alert, under custom-metadata.' })),
+        metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
         'inode-no': optional(integer(older(inode, 'inodeNo'))),
         'dev-id': optional(integer(older(device, 'devId'))),
         'kernel-id': optional(string(older(kernel, 'kernelId'))),

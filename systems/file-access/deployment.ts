@@ -14,13 +14,13 @@ export const rights: GuardRights = {
       apiGroups: group,
       resources: ['kivepolicies/status'],
       verbs: ['patch'],
-      why: "This node's part of the status, by server-side apply.",
+      why: 'The status of this node, with server-side apply.',
     },
     {
       apiGroups: [''],
       resources: ['pods'],
       verbs: ['list', 'watch'],
-      why: 'Those of its node, by spec.nodeName; RBAC cannot restrict that.',
+      why: 'Only those of its node, selected by spec.nodeName; RBAC cannot enforce that.',
     },
     {
       apiGroups: group,
@@ -40,7 +40,7 @@ export const rights: GuardRights = {
       resources: ['secrets'],
       verbs: ['get'],
       inSystem: true,
-      why: 'For callbacks of policies in this namespace and of --callback-secret: by name, when there is an alert to send.',
+      why: 'Credentials for callbacks of policies in this namespace and for --callback-secret; read by name when an alert is sent.',
     },
   ],
   operator: [
@@ -65,14 +65,14 @@ export const rights: GuardRights = {
       apiGroups: [''],
       resources: ['pods'],
       verbs: ['list'],
-      why: 'Which nodes have pods that a policy matches.',
+      why: 'To find nodes with pods that a policy matches.',
     },
     { apiGroups: group, resources: ['kivedata'], verbs: ['get', 'list', 'watch'], inSystem: true },
   ],
   roles: [
     {
       name: 'rampart-callback-secrets',
-      why: 'Secrets of another namespace for callbacks. Not bound by default: the owner of a namespace binds it there if its policies name Secrets.',
+      why: 'Secrets for callbacks in other namespaces. Not bound by default: the owner of a namespace binds this role there if policies in it name Secrets.',
       rules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }],
     },
   ],
@@ -81,11 +81,11 @@ export const rights: GuardRights = {
 export const pod: PodNeeds = {
   capabilities: [
     { name: 'BPF', why: 'Maps and programs.' },
-    { name: 'PERFMON', why: 'Tracing programs, and kprobes by perf_event_open(2).' },
+    { name: 'PERFMON', why: 'Tracing programs, and kprobes through perf_event_open(2).' },
     { name: 'SYS_PTRACE', why: '/proc/PID/root, /proc/PID/ns/mnt and /proc/PID/cwd of other processes.' },
     {
       name: 'DAC_READ_SEARCH',
-      why: 'Files in container directories that root may not read otherwise.',
+      why: 'Files in container directories that root could not read otherwise.',
     },
   ],
   hostPID: 'Access to the files of containers through /proc/PID/root.',

@@ -27,20 +27,20 @@ const clusterHealth: readonly HealthPart[] = [
   ].map(([name = '', what = '']): HealthPart => ({
     on: 'cluster',
     name,
-    what: `${what} are listed, while it leads`,
+    what: `${what} are listed, on the leader`,
   })),
 ];
 
 export const fileAccess: Guard = {
   name: 'file-access',
-  summary: 'tells who touches the files that a KivePolicy names',
+  summary: 'reports accesses to the files that a KivePolicy names',
   resources: [kivePolicies, kiveData],
   guarded: [kivePolicyType],
   containers: 'needed',
   directory: {
     name: 'spool',
     flags: '--spool <dir>',
-    description: 'where alerts wait for their callbacks',
+    description: 'where alerts are queued for callbacks',
   },
   lease: 'kive',
   options: fileAccessOptions,

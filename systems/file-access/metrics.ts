@@ -22,17 +22,17 @@ export async function serveSensorMetrics(
   const counter = (name: string, help: string, read: (counts: SensorStats) => number): void =>
     metrics.counter({ name: `rampart_sensor_${name}_total`, help }, () => now(read));
   counter('produced', 'Accesses to watched files that passed the filters.', (counts) => counts.produced);
-  counter('received', 'Accesses handed out.', (counts) => counts.received);
-  counter('folded', 'Accesses held back by the rate limit.', (counts) => counts.folded);
+  counter('received', 'Accesses reported.', (counts) => counts.received);
+  counter('folded', 'Accesses suppressed by the rate limit.', (counts) => counts.folded);
   counter(
     'recycled',
-    'Accesses to another file that got the inode number of a watched one.',
+    'Accesses to another file that reused the inode number of a watched one.',
     (counts) => counts.recycled,
   );
   counter('verdict_unknown', 'Accesses without a verdict.', (counts) => counts.verdictUnknown);
   counter(
     'hook_misses',
-    'Times the kernel skipped a program that was running already.',
+    'Times the kernel skipped a program because it was already running.',
     (counts) => counts.hookMisses,
   );
   metrics.counter(
@@ -43,11 +43,12 @@ export async function serveSensorMetrics(
       { labels: { reason: 'consumer' }, value: now(({ lost }) => lost.consumer) },
     ],
   );
-  metrics.gauge({ name: 'rampart_sensor_targets', help: 'Files in the kernel map.' }, () =>
+  metrics.gauge({ name: 'rampart_sensor_targets', help: 'Files that the sensor watches.' }, () =>
     now((counts) => counts.targets),
   );
-  metrics.gauge({ name: 'rampart_sensor_capacity', help: 'Most files it can hold.' }, () =>
-    now((counts) => counts.capacity),
+  metrics.gauge(
+    { name: 'rampart_sensor_capacity', help: 'Maximum number of files that the sensor can watch.' },
+    () => now((counts) => counts.capacity),
   );
   const server = await serveMetrics({ registry: metrics.registry, address });
   say(`metrics on ${server.url}/metrics`);

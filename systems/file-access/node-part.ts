@@ -29,7 +29,7 @@ export const fileAccessNode: NodePart = async (context, values) => {
     // The queues above are locked, so no other process has this directory now.
     identity: lastingIdentity(directory, nodeName),
     onState: ({ ready, isLoader, sensorMode }) => {
-      if (ready && isLoader) say(`guarding this machine by ${sensorMode}`);
+      if (ready && isLoader) say(`guarding this machine with sensor mode ${sensorMode}`);
     },
   });
 };

@@ -1,4 +1,4 @@
-/** What a user may say of this guard on the command line. */
+/** The command-line options of this guard. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
 import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
@@ -14,15 +14,14 @@ export const fileAccessOptions: readonly GuardOption[] = [
   {
     flags: '--allow-callback <address>',
     description:
-      'an address, network or name that callbacks may use although it is refused by default, such as 127.0.0.1; repeatable',
+      'an address, network or host name that callbacks may use even if it is blocked by default, such as 127.0.0.1; repeatable',
     on: ['agent', 'standalone'],
     repeatable: true,
   },
   {
     flags: '--callback-secret <secret>',
     description:
-      'the Secret for callbacks to an origin (https://host[:port]) whose trap names none, as [ORIGIN=]NAMESPACE/NAME; its keys are token, ' +
-      'tls.crt with tls.key, and ca.crt. Without an origin, it applies to all https callbacks, with ca.crt only; repeatable',
+      'the Secret for callbacks to an origin (https://host[:port]) whose trap names no Secret, as [ORIGIN=]NAMESPACE/NAME; its keys are token, tls.crt with tls.key, and ca.crt. Without an origin, its ca.crt applies to all https callbacks; repeatable',
     on: ['agent', 'standalone'],
     repeatable: true,
   },

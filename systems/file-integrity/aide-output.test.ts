@@ -20,7 +20,7 @@ test('bits are changes, all else that is not 0 is an error with its reason', () 
   }
   assert.equal(reasons.size, 12);
   for (const code of [8, 13, 26, 127, 255, -1])
-    assert.match(JSON.stringify(aideOutcome(code)), /"error".*not known/);
+    assert.match(JSON.stringify(aideOutcome(code)), /"error".*unknown/);
   assert.match(JSON.stringify(aideOutcome(null, 'SIGKILL')), /"error".*SIGKILL.*memory/);
   assert.equal(aideOutcome(null).kind, 'error');
 });

@@ -20,14 +20,14 @@ export type AideOutcome =
 /** aide(1), exit status. */
 const errors: Readonly<Record<number, string>> = {
   14: 'it could not write (a full disk, or a report or database path that cannot be written)',
-  15: 'it was called with an argument that it does not know',
-  16: 'it was asked for what is not implemented',
-  17: 'its configuration has a fault',
+  15: 'it was called with an unknown argument',
+  16: 'it was asked for something that is not implemented',
+  17: 'its configuration is invalid',
   18: 'it could not read or write a file (its database or configuration)',
-  19: 'the version of its database does not fit',
+  19: 'the version of its database does not match',
   20: 'it could not execute a program of its configuration',
   21: 'it could not get a lock',
-  22: 'it had not enough memory',
+  22: 'it ran out of memory',
   23: 'it could not start or use a thread',
   // Of 0.19.
   24: 'its database cannot be used',
@@ -42,7 +42,7 @@ const errors: Readonly<Record<number, string>> = {
  */
 export function aideOutcome(code: number | null, signal?: string | null): AideOutcome {
   if (signal !== undefined && signal !== null) {
-    const memory = signal === 'SIGKILL' ? ': most often because it had not enough memory' : '';
+    const memory = signal === 'SIGKILL' ? ', usually because it ran out of memory' : '';
     return { kind: 'error', code: undefined, why: `it was killed by ${signal}${memory}` };
   }
   if (code === 0) return { kind: 'same' };
@@ -55,7 +55,7 @@ export function aideOutcome(code: number | null, signal?: string | null): AideOu
     };
   }
   if (code === null) return { kind: 'error', code: undefined, why: 'it ended without an exit code' };
-  return { kind: 'error', code, why: errors[code] ?? 'this exit code is not known' };
+  return { kind: 'error', code, why: errors[code] ?? 'this exit code is unknown' };
 }
 
 /**
@@ -71,7 +71,7 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
   const text = Buffer.from(output).toString('latin1').trim();
   if (text === '') throw undecodable('it is empty');
   if (!text.startsWith('{'))
-    throw undecodable('it is not JSON: report_format=json has to come before report_url');
+    throw undecodable('it is not JSON: report_format=json must come before report_url');
   let report: unknown;
   try {
     report = parseJsonKeys(text);
@@ -83,7 +83,7 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
   } catch (error) {
     throw undecodable(error instanceof Error ? error.message : String(error), error);
   }
-  if (!isObject(report)) throw undecodable('it is no object');
+  if (!isObject(report)) throw undecodable('it is not an object');
   if (typeof report['outline'] !== 'string' && !isObject(report['number_of_entries'])) {
     throw undecodable('it has neither an outline nor counts');
   }

@@ -38,34 +38,36 @@ const time = (description: string) => string({ description, format: 'date-time' 
 const config = object(
   {
     name: optional(
-      text('The ConfigMap with the aide.conf. Without name and namespace a default configuration is used.'),
+      text(
+        'The name of the ConfigMap with the aide.conf. Without name and namespace, a default configuration is used.',
+      ),
     ),
     namespace: optional(text('The namespace of that ConfigMap.')),
-    key: optional(text('The key in that ConfigMap; aide.conf by default.')),
+    key: optional(text('The key in that ConfigMap; default: aide.conf.')),
     gracePeriod: integer({
-      description: 'Seconds between two scans. Less than 10 is taken for 10.',
+      description: 'Seconds between two scans. Values below 10 are treated as 10.',
       default: 900,
     }),
     maxBackups: integer({
-      description: 'How many baselines before the present one are kept on each node.',
+      description: 'The number of earlier baselines kept on each node.',
       default: 5,
     }),
     initialDelay: optional(
       count(
-        'Seconds before the first baseline of a node is made: nodes that are still being set up; 0 by default.',
+        'Seconds to wait before the first baseline of a node is created, such as for nodes that are still being set up; default: 0.',
       ),
     ),
   },
-  { description: 'Which files are looked at, and how often.' },
+  { description: 'Which files are checked, and how often.' },
 );
 
 const toleration = object({
-  key: optional(text('The key of the taint; empty for all taints, with the operator Exists.')),
-  operator: optional(text('Exists or Equal, the default.')),
+  key: optional(text('The key of the taint; empty with operator Exists matches all taints.')),
+  operator: optional(text('Exists or Equal; default: Equal.')),
   value: optional(text('The value of the taint.')),
-  effect: optional(text('NoSchedule, PreferNoSchedule or NoExecute; empty for all.')),
+  effect: optional(text('NoSchedule, PreferNoSchedule or NoExecute; empty matches all.')),
   tolerationSeconds: optional(
-    integer({ description: 'Not looked at: what runs on a node is the agent.', format: 'int64' }),
+    integer({ description: 'Ignored: the agent runs on the nodes anyway.', format: 'int64' }),
   ),
 });
 
@@ -75,37 +77,38 @@ const onRole = (role: string) =>
 const spec = object({
   config,
   provider: oneOf(['native', 'aide'], {
-    description: 'What compares files with their baseline: our own engine, or AIDE itself.',
+    description: 'What compares files with their baseline: the built-in engine, or AIDE itself.',
     default: 'native',
   }),
   nodeSelector: optional(
-    mapOf(string(), { description: 'Labels of the nodes that are looked at; all by default.' }),
+    mapOf(string(), { description: 'The labels of the nodes to check; default: all nodes.' }),
   ),
   tolerations: list(toleration, {
-    description: 'Taints of nodes that are looked at all the same.',
+    description: 'Taints despite which a node is checked.',
     default: [onRole('master'), onRole('infra')],
   }),
-  debug: optional(boolean({ description: 'The agents log in more detail.' })),
+  debug: optional(boolean({ description: 'Log in more detail on the agents.' })),
   priorityClassName: optional(
     text(
-      'Not used: the agent of a node serves every FileIntegrity. The name of no PriorityClass is taken away, with an event.',
+      'Not used: the agent of a node serves every FileIntegrity. The name of a nonexistent PriorityClass is removed, with an event.',
     ),
   ),
 });
 
 const condition = oneOf(['Succeeded', 'Failed', 'Errored'], {
-  description: 'Nothing has changed; something has; or it is not known, and errorMessage says why.',
+  description:
+    'Succeeded: nothing has changed. Failed: something has changed. Errored: the state is unknown, and errorMessage says why.',
 });
 
 const scanResult = {
   condition,
-  lastProbeTime: time('When it was seen so.'),
-  resultConfigMapName: optional(text('The ConfigMap that has the log; of Failed.')),
+  lastProbeTime: time('When this result was obtained.'),
+  resultConfigMapName: optional(text('The name of the ConfigMap with the log, for Failed.')),
   resultConfigMapNamespace: optional(text('The namespace of that ConfigMap.')),
-  errorMessage: optional(text('Why nothing is known, and what to do.')),
-  filesAdded: optional(count('Files that the baseline does not have.')),
-  filesChanged: optional(count('Files that differ from the baseline.')),
-  filesRemoved: optional(count('Files of the baseline that are gone.')),
+  errorMessage: optional(text('Why the state is unknown, and what to do.')),
+  filesAdded: optional(count('The number of files that are not in the baseline.')),
+  filesChanged: optional(count('The number of files that differ from the baseline.')),
+  filesRemoved: optional(count('The number of files in the baseline that are gone.')),
 };
 
 /** FIO's phases. */
@@ -116,93 +119,100 @@ const status = object({
   phase: optional(
     oneOf(phases, {
       description:
-        'Initializing: baselines are being made. Active: scans run. Pending: nothing runs yet. Error: the configuration cannot be used, or a node has an error.',
+        'Initializing: baselines are being created. Active: scans run. Pending: nothing runs yet. Error: the configuration cannot be used, or a node has an error.',
     }),
   ),
   nodeStatus: optional(
     list(object({ nodeName: text('The node.'), ...scanResult }), {
-      description: 'The latest results of the nodes, at most one of each condition of a node.',
+      description: 'The latest results of the nodes, at most one for each node and condition.',
     }),
   ),
-  omittedNodeStatus: optional(count('Results that are not in nodeStatus, for their number.')),
+  omittedNodeStatus: optional(
+    count('The number of results omitted from nodeStatus because there are too many.'),
+  ),
   conditions: optional(conditionList()),
 });
 
 const author = object(
   {
     binary: text('The path of the executable, as the process sees it.'),
-    arguments: text('Its arguments, joined by blanks.'),
+    arguments: text('Its arguments, separated by blanks.'),
     cwd: text('Its working directory.'),
-    uid: count('Its user.'),
-    gid: count('Its group.'),
-    pid: count('Its id in the first pid namespace.'),
-    ppid: count('The id of its parent.'),
-    parentBinary: text('The executable of its parent; empty where that was gone.'),
+    uid: count('Its user ID.'),
+    gid: count('Its group ID.'),
+    pid: count('Its process ID in the initial PID namespace.'),
+    ppid: count('The process ID of its parent.'),
+    parentBinary: text('The executable of its parent; empty if the parent had ended.'),
     relation: oneOf(['host', 'container', 'unknown'], {
-      description: 'Whether it is of the node itself, of a container, or of one that is not known.',
+      description: 'Whether the process runs on the node itself, in a container, or in an unknown container.',
     }),
     container: optional(
       object(
         { id: text('The id.'), name: text('The name.') },
-        { description: 'The container that it is in.' },
+        { description: 'The container of the process.' },
       ),
     ),
     pod: optional(
       object(
         { namespace: text('The namespace.'), name: text('The name.') },
-        { description: 'The pod that it is in.' },
+        { description: 'The pod of the process.' },
       ),
     ),
   },
-  { description: 'The process that made the change; not there where nobody saw it.' },
+  { description: 'The process that made the change; absent if it is unknown.' },
 );
 
 const finding = object({
-  path: text('Path of the file on the node.'),
+  path: text('The path of the file on the node.'),
   change: oneOf(['added', 'removed', 'changed'], { description: 'Compared with the baseline.' }),
-  attributes: list(string(), { description: 'What differs, by the names that AIDE has.' }),
-  seen: time('When it was seen first.'),
-  seenBy: oneOf(['event', 'scan'], { description: 'Known when it happened, or found by a full scan.' }),
+  attributes: list(string(), { description: 'The attributes that differ, by their names in AIDE.' }),
+  seen: time('When it was first seen.'),
+  seenBy: oneOf(['event', 'scan'], {
+    description: 'event: detected when it happened. scan: found by a full scan.',
+  }),
   author: optional(author),
 });
 
 const unread = object(
   {
-    count: count('How many.'),
+    count: count('The number of files.'),
     files: list(
       object({
-        path: text('Path of the file on the node.'),
+        path: text('The path of the file on the node.'),
         reason: text('Why it could not be read.'),
       }),
-      { description: 'Some of them; the log has all.' },
+      { description: 'Some of these files; the log has all of them.' },
     ),
   },
   {
     description:
-      'Files that the last scan could not read, or not wholly: whether they have changed is not known. Not there where all were read.',
+      'Files that the last scan could not read completely: whether they have changed is unknown. Absent if all files were read.',
   },
 );
 
 const detection = object(
   {
     events: oneOf(['sensor', 'inotify', 'none'], {
-      description: 'Events with their process, events without, or scans alone.',
+      description:
+        'sensor: events with the process that caused them. inotify: events without it. none: scans only.',
     }),
-    reason: text('Why it is not sensor.'),
-    watchedDirectories: count('Directories whose changes are known at once.'),
-    unwatchedDirectories: count('Directories that only scans look at.'),
+    reason: text('Why events is not sensor.'),
+    watchedDirectories: count('Directories whose changes are detected at once.'),
+    unwatchedDirectories: count('Directories that are covered by scans only.'),
     lostEvents: count('Events that the kernel dropped; a full scan follows each time.'),
     // Later ones than the others. While a cluster is upgraded, operators and stored objects of before have none.
-    lostAuthors: optional(count('Records of who made changes that were lost; these changes have no author.')),
+    lostAuthors: optional(
+      count('Lost records of the processes that made changes; these changes have no author.'),
+    ),
     directoriesWithoutAuthors: optional(
-      count('Watched directories whose changes have no author, for want of room.'),
+      count('Watched directories beyond the capacity of the sensor; their changes have no author.'),
     ),
   },
-  { description: 'How the node learns of changes between its scans.' },
+  { description: 'How changes on the node are detected between scans.' },
 );
 
 const integrityVersion = {
-  description: 'Which files on which nodes are compared with a baseline.',
+  description: 'Compares files on nodes with a baseline.',
   fields: { spec, status: optional(status) },
   columns: [
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
@@ -212,7 +222,7 @@ const integrityVersion = {
 } as const;
 
 const nodeStatusVersion = {
-  description: 'What is known of the files of one node. Written by the operator, not by people.',
+  description: 'The state of the files of one node. Written by the operator; do not edit.',
   fields: {
     nodeName: text('The node.'),
     results: list(object(scanResult), {
@@ -220,17 +230,20 @@ const nodeStatusVersion = {
       default: [],
     }),
     lastResult: optional(
-      object(scanResult, { description: 'The latest result; not there before the first.' }),
+      object(scanResult, { description: 'The latest result; absent before the first one.' }),
     ),
     sequence: optional(
-      integer({ description: 'The number that the agent gave to the latest result.', format: 'int64' }),
+      integer({
+        description: 'The sequence number of the latest result, assigned by the agent.',
+        format: 'int64',
+      }),
     ),
-    findings: optional(list(finding, { description: 'The files of the latest result, the latest first.' })),
-    omittedFindings: optional(count('How many more there are; the log has them.')),
+    findings: optional(list(finding, { description: 'The findings of the latest result, newest first.' })),
+    omittedFindings: optional(count('The number of omitted findings; the log has all of them.')),
     unread: optional(unread),
     continuedFrom: optional(
       time(
-        'When the baseline was made, where that was for an earlier FileIntegrity of the same name; not there otherwise.',
+        'When the baseline was created, if it was created for an earlier FileIntegrity of the same name; otherwise absent.',
       ),
     ),
     detection: optional(detection),

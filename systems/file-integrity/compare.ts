@@ -115,7 +115,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
       const nowEnds = isNow && !nows.advance();
       if (oldEnds || nowEnds) await this.#load(olds, oldEnds, nows, nowEnds);
       if (isOld) throwUnlessAfter('the baseline', old, olds.current);
-      if (isNow) throwUnlessAfter('what is seen now', item, nows.current);
+      if (isNow) throwUnlessAfter('the current state', item, nows.current);
       if (this.#batch.length >= batchSize) {
         signal?.throwIfAborted();
         yield this.#take();

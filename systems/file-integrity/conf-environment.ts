@@ -16,7 +16,7 @@ export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironmen
   const isBelow = (path: string): boolean => path === prefix || path.startsWith(`${prefix}/`);
   /** Calls `look` with a path that leads to the file itself. */
   const at = <T>(path: string, look: (place: string) => T): T => {
-    if (!isBelow(path)) throw new Error(`it is not below ${prefix}`);
+    if (!isBelow(path)) throw new Error(`it is not under ${prefix}`);
     using file = openBelow(directory, path.slice(prefix.length));
     return look(`/proc/self/fd/${file.number}`);
   };

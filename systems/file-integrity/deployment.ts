@@ -25,13 +25,13 @@ export const rights: GuardRights = {
       apiGroups: [integrities.group],
       resources: [integrities.plural, statuses.plural],
       verbs: ['list', 'watch'],
-      why: 'The resources of users and the state of this node; for results, written as ConfigMaps, see rampart-agent-file-integrity.',
+      why: 'FileIntegrities and the state of this node. Results are written as ConfigMaps; see rampart-agent-file-integrity.',
     })),
     {
       apiGroups: [''],
       resources: ['nodes'],
       verbs: ['list', 'watch'],
-      why: 'Labels and taints of its node, by metadata.name; RBAC cannot restrict that per node.',
+      why: 'Labels and taints of its node only, selected by metadata.name; RBAC cannot enforce that.',
     },
   ],
   operator: [
@@ -54,20 +54,20 @@ export const rights: GuardRights = {
       apiGroups: ['scheduling.k8s.io'],
       resources: ['priorityclasses'],
       verbs: ['get'],
-      why: 'Whether the priorityClassName of a FileIntegrity exists.',
+      why: 'To check whether the priorityClassName of a FileIntegrity exists.',
     },
     {
       apiGroups: [''],
       resources: ['configmaps'],
       verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
-      why: 'Configurations, which may be in any namespace, results of agents, and kept logs.',
+      why: 'Configurations, which may be in any namespace, results of agents, and stored logs.',
     },
     {
       apiGroups: [''],
       resources: ['secrets'],
       resourceNames: [keySecretName],
       verbs: ['list', 'watch'],
-      why: 'The baseline signing key: found by name, and created. Its content is never read back.',
+      why: 'The baseline signing key: looked up by name and created. Its content is never read.',
     },
     { apiGroups: [''], resources: ['secrets'], verbs: ['create'] },
     {
@@ -75,7 +75,7 @@ export const rights: GuardRights = {
       resources: ['rolebindings'],
       resourceNames: [agentRole],
       verbs: ['list', 'watch', 'delete'],
-      why: "The agents' rights in namespaces with a FileIntegrity: only this role.",
+      why: 'To grant agents this role, and no other, in namespaces with a FileIntegrity.',
     },
     { apiGroups: rbac, resources: ['rolebindings'], verbs: ['create'] },
     { apiGroups: rbac, resources: ['clusterroles'], resourceNames: [agentRole], verbs: ['bind'] },
@@ -83,7 +83,7 @@ export const rights: GuardRights = {
       apiGroups: ['wgpolicyk8s.io'],
       resources: ['policyreports'],
       verbs: ['get', 'create', 'patch', 'delete'],
-      why: 'Findings as reports, of the kind that the cluster has.',
+      why: 'Reports with findings, of the kind that the cluster supports.',
     },
     {
       apiGroups: ['openreports.io'],
@@ -124,14 +124,14 @@ export const rights: GuardRights = {
 export const pod: PodNeeds = {
   capabilities: [
     { name: 'BPF', why: 'Maps and programs, which identify the author of a change.' },
-    { name: 'PERFMON', why: 'Tracing programs, and kprobes by perf_event_open(2).' },
+    { name: 'PERFMON', why: 'Tracing programs, and kprobes through perf_event_open(2).' },
     { name: 'SYS_PTRACE', why: '/proc/PID/ns/mnt of other processes: which container made a change.' },
     {
       name: 'DAC_READ_SEARCH',
-      why: 'Files of the node that root may not read otherwise, such as /etc/shadow with mode 0000.',
+      why: 'Files of the node that root could not read otherwise, such as /etc/shadow with mode 0000.',
     },
   ],
-  hostPID: 'Looks up the author of a change in /proc.',
+  hostPID: 'To look up the author of a change in /proc.',
   appArmorUnconfined:
     "The runtime's profile forbids access to processes of other profiles, whatever the capabilities.",
   mounts: [runtimeMount, btfMount, hostMount],

@@ -74,7 +74,7 @@ export const emptyDraft: Draft = {
 /** Something that could not be looked at, or not wholly. Counted and told; never taken for a file that is gone. */
 export interface ScanProblem {
   readonly path: ByteString;
-  /** `EACCES`, `EIO`, ...; or `CHANGED`: it was written to while it was read, three times in a row. */
+  /** `EACCES`, `EIO`, ...; or `CHANGED`: it was changed while it was being read, three times in a row. */
   readonly code: string;
   readonly message: string;
 }

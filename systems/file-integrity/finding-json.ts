@@ -16,7 +16,7 @@ export class Fields {
   /** @throws what `refuse` makes, here and in all reads: the value is of another type */
   constructor(value: unknown, place: string, refuse: (why: string) => RampartError) {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw refuse(`${place === '' ? 'it' : place} is no object`);
+      throw refuse(`${place === '' ? 'it' : place} is not an object`);
     }
     this.#value = value as Readonly<Record<string, unknown>>;
     this.#place = place;
@@ -28,14 +28,14 @@ export class Fields {
     try {
       value = JSON.parse(json);
     } catch {
-      throw refuse(`${place} is no JSON`);
+      throw refuse(`${place} is not JSON`);
     }
     return new Fields(value, place, refuse);
   }
 
   text(name: string, otherwise?: string): string {
     const value = this.#get(name, otherwise);
-    return typeof value === 'string' ? value : this.#wrong(name, 'no text');
+    return typeof value === 'string' ? value : this.#wrong(name, 'not a string');
   }
 
   /** A whole number of at least 0 that JavaScript knows exactly. */
@@ -43,13 +43,13 @@ export class Fields {
     const value = this.#get(name, otherwise);
     return Number.isSafeInteger(value) && (value as number) >= 0
       ? (value as number)
-      : this.#wrong(name, 'no whole number');
+      : this.#wrong(name, 'not an integer');
   }
 
   /** ms since 1970, until the year 9999: the API has no later times. */
   time(name: string): number {
     const ms = this.count(name);
-    return ms <= MAX_TIME_MS ? ms : this.#wrong(name, 'no time');
+    return ms <= MAX_TIME_MS ? ms : this.#wrong(name, 'not a time');
   }
 
   flag(name: string): boolean {
@@ -59,19 +59,19 @@ export class Fields {
 
   oneOf<Value extends string>(name: string, values: readonly Value[], otherwise?: NoInfer<Value>): Value {
     const value = this.#get(name, otherwise);
-    return values.find((one) => one === value) ?? this.#wrong(name, `none of ${values.join(', ')}`);
+    return values.find((one) => one === value) ?? this.#wrong(name, `not one of ${values.join(', ')}`);
   }
 
   texts(name: string, otherwise?: readonly string[]): string[] {
     const value = this.#get(name, otherwise);
     return Array.isArray(value) && value.every((one) => typeof one === 'string')
       ? value
-      : this.#wrong(name, 'no list of texts');
+      : this.#wrong(name, 'not a list of strings');
   }
 
   objects(name: string): Fields[] {
     const value = this.#get(name, []);
-    if (!Array.isArray(value)) return this.#wrong(name, 'no list');
+    if (!Array.isArray(value)) return this.#wrong(name, 'not a list');
     return value.map((one, at) => new Fields(one, `${this.#at(name)}[${at}]`, this.#refuse));
   }
 

@@ -72,7 +72,7 @@ export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLin
     author === undefined
       ? seenBy === 'scan'
         ? 'found by a scan'
-        : 'nobody saw who'
+        : 'author unknown'
       : describeAuthor(author);
   const what = attributes.length === 0 ? '' : `  (${printable(attributes.join(', '))})`;
   const after = paint('dim', printable(fileIntegrity), colour);

@@ -29,19 +29,19 @@ const clusterHealth: readonly HealthPart[] = [
       `${nodeStatuses.plural}.${group}`,
     ]),
     ...['nodes', 'results', 'active', 'kept', 'secrets', 'bindings'],
-  ].map((name): HealthPart => ({ on: 'cluster', name, what: 'they are listed, while it leads' })),
+  ].map((name): HealthPart => ({ on: 'cluster', name, what: 'they are listed, on the leader' })),
 ];
 
 export const fileIntegrity: Guard = {
   name: 'file-integrity',
-  summary: 'tells which files of the nodes have changed, as a FileIntegrity asks for it',
+  summary: 'reports changes to the files of nodes that a FileIntegrity selects',
   resources: [releasedFileIntegrities, releasedNodeStatuses, designFileIntegrities, designNodeStatuses],
   guarded: bothGroups.map(({ integrities }) => integrities),
   containers: 'used',
   directory: {
     name: 'integrity',
     flags: '--integrity-directory <dir>',
-    description: 'where the baselines of FileIntegrity are kept',
+    description: 'where baselines of FileIntegrities are stored',
   },
   lease: 'rampart-file-integrity',
   options: fileIntegrityOptions,

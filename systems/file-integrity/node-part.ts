@@ -1,4 +1,4 @@
-/** The node part of this guard as the agent runs it: with changes known at once. */
+/** The node part of this guard as the agent runs it: changes are detected at once. */
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { liveOf } from './live/start-live.ts';
 import { runFileIntegrityNode } from './node.ts';

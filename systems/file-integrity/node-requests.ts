@@ -1,4 +1,4 @@
-/** What is asked of a node, as annotations of its FileIntegrityNodeStatus. */
+/** Requests to a node, as annotations of its FileIntegrityNodeStatus. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Fields } from './finding-json.ts';
 import { type NodeRequest, requestAnnotationPrefix } from './node-result.ts';

@@ -125,7 +125,7 @@ export async function runFileIntegrityNode(
     const missing = caches
       .filter(({ isSynced }) => !isSynced)
       .map(({ type }) => `${type.plural}.${type.group}`);
-    logger.warn({ missing }, 'waiting for these before files can be compared');
+    logger.warn({ missing }, 'waiting for resources; files are not compared until they are available');
   }, slowStartMs);
   cleanup.defer(() => clearTimeout(slow));
   await whenSynced(caches, signal, work);

@@ -1,4 +1,4 @@
-/** What a user may say of this guard on the command line. */
+/** The command-line options of this guard. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
 import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
@@ -14,13 +14,13 @@ export interface FileIntegrityOptions {
 export const fileIntegrityOptions: readonly GuardOption[] = [
   {
     flags: '--integrity-read-rate <bytes>',
-    description: 'bytes that scans of FileIntegrity read per second at most: 500k, 20M; default: no limit',
+    description: 'bytes that scans of FileIntegrities read per second at most: 500k, 20M; default: no limit',
     on: ['agent', 'standalone'],
     parse: byteCount,
   },
   {
     flags: '--integrity-workers <number>',
-    description: 'threads that read files during a scan of FileIntegrity; default: 2',
+    description: 'threads that read files during a scan for FileIntegrities; default: 2',
     on: ['agent', 'standalone'],
     parse: threadCount,
   },

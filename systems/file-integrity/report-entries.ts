@@ -1,4 +1,4 @@
-/** What a node has found, as a report: one entry for each changed file. */
+/** The findings of a node as a report: one entry for each changed file. */
 import type { OwnerReference } from '../../shared/kube/object.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';

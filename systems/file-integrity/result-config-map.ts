@@ -152,7 +152,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   const fileIntegrity = { namespace: identity.text('namespace'), name: identity.text('name') };
   const nodeName = fields.text('nodeName');
   if (fileIntegrity.namespace !== namespace || temporaryName(fileIntegrity.name, nodeName) !== name) {
-    throw refuse(`it is of ${fileIntegrity.namespace}/${fileIntegrity.name} and node ${nodeName}`);
+    throw refuse(`it belongs to ${fileIntegrity.namespace}/${fileIntegrity.name} and node ${nodeName}`);
   }
   const findings = readFindings(configMap.data?.[findingsKey], refuse);
   const kept = findings.slice(0, maxFindings);
@@ -179,7 +179,9 @@ function factsOfFio({ metadata, data }: ConfigMap, refuse: (why: string) => Ramp
   const nodeName = labels[names.nodeLabel];
   const atMs = Date.parse(creationTimestamp);
   if (name === undefined || nodeName === undefined || Number.isNaN(atMs)) {
-    throw refuse(`it has no annotation ${resultAnnotation}, and is not one of the File Integrity Operator`);
+    throw refuse(
+      `it has no annotation ${resultAnnotation} and was not written by the File Integrity Operator`,
+    );
   }
   const isErrored = annotations[names.errorMessage] !== undefined;
   const kind = isErrored ? 'errored' : data?.[names.logKey] ? 'failed' : 'succeeded';
@@ -194,7 +196,7 @@ function readOutcome(
   const counted = (name: string): number => {
     const text = annotations[name] ?? '';
     if (!/^[0-9]{1,15}$/.test(text))
-      throw refuse(`its annotation ${name} is no number: ${JSON.stringify(text)}`);
+      throw refuse(`its annotation ${name} is not a number: ${JSON.stringify(text)}`);
     return Number(text);
   };
   switch (fields.oneOf('kind', ['succeeded', 'failed', 'errored'])) {
@@ -250,8 +252,8 @@ function readFindings(json: string | undefined, refuse: (why: string) => Rampart
   try {
     items = JSON.parse(json);
   } catch {
-    throw refuse(`${findingsKey} is no JSON`);
+    throw refuse(`${findingsKey} is not JSON`);
   }
-  if (!Array.isArray(items)) throw refuse(`${findingsKey} is no list`);
+  if (!Array.isArray(items)) throw refuse(`${findingsKey} is not a list`);
   return items.map((item, at) => decodeFinding(new Fields(item, `${findingsKey}[${at}]`, refuse)));
 }

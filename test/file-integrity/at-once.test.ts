@@ -104,7 +104,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
       relation: 'host',
     });
     const status = await cluster.rampart('status');
-    assert.match(status.stdout, /with who/);
+    assert.match(status.stdout, /with author/);
     // The operator's lease is that of no kernel.
     assert.doesNotMatch(status.stdout, /^(?!n1 )\S+ +running/m);
     assert.match(status.stdout, new RegExp(`/etc/a changed [^]* by /[^]*sh [^]*uid ${uid}\\)`));

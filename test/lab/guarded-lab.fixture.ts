@@ -79,7 +79,7 @@ export class GuardedLab implements AsyncDisposable {
       ...['--guards', 'file-access', '--cri-socket', socketPath, '--metrics', '127.0.0.1:0'],
       ...this.#args,
     );
-    await this.standalone.untilSaid(/rampart: guarding this machine by/);
+    await this.standalone.untilSaid(/rampart: guarding this machine with sensor mode/);
     const access = findClusterAccess({ path: this.standalone.at('data/kubeconfig') });
     this.#client = new KubeClient(access, { perSecond: 1000, burst: 1000 });
   }
@@ -91,7 +91,7 @@ export class GuardedLab implements AsyncDisposable {
 
   /** How the sensor is attached: what it sees depends on it, see docs/sensor.md. */
   get mode(): string {
-    return /guarding this machine by (\w+)/.exec(this.standalone.stderr)?.[1] ?? '';
+    return /guarding this machine with sensor mode (\w+)/.exec(this.standalone.stderr)?.[1] ?? '';
   }
 
   /** A directory of the host for volumes, gone at the end. */

@@ -109,7 +109,7 @@ test('files that others can read, and a broken authority, are refused with what 
 
   const key = read(dir, 'ca.key');
   writeFileSync(join(dir, 'ca.key'), read(dir, 'server.key'));
-  assert.throws(start, refusal('RAMPART_CORRUPT', /not that of the certificate.*remove both/s));
+  assert.throws(start, refusal('RAMPART_CORRUPT', /does not match the certificate.*remove both/s));
   rmSync(join(dir, 'ca.key'));
   assert.throws(start, refusal('RAMPART_CORRUPT', /key is missing/));
   writeFileSync(join(dir, 'ca.key'), key, { mode: 0o600 });

@@ -93,7 +93,7 @@ function prepareToken(path: string): string {
   throw new RampartError(errorCodes.CORRUPT, {
     what: `cannot use the token in ${path}`,
     why: 'it is not 43 characters of base64url',
-    next: 'Remove the file: then a new token is made, and clients need the new kubeconfig',
+    next: 'Remove the file to create a new token; clients then need the new kubeconfig',
   });
 }
 

@@ -177,7 +177,7 @@ function generalName(host: string): Buffer {
   if (isIP(host) !== 0) return implicit(7, addressBytes(host));
   if (dnsName.test(host)) return implicit(2, Buffer.from(host));
   throw new RampartError(errorCodes.INPUT, {
-    what: `cannot make a certificate for ${JSON.stringify(host)}`,
+    what: `cannot create a certificate for ${JSON.stringify(host)}`,
     why: 'it is neither a DNS name nor an IP address',
   });
 }

@@ -70,7 +70,7 @@ function prepareAuthority(directory: string, now: Date): KeyAndCertificate {
     try {
       certificate = new X509Certificate(kept.cert);
       if (!certificate.ca || !certificate.checkPrivateKey(createPrivateKey(kept.key))) {
-        throw new Error('the key is not that of the certificate');
+        throw new Error('the key does not match the certificate');
       }
     } catch (error) {
       throw unusable(files, error instanceof Error ? error.message : String(error), error);
@@ -86,7 +86,7 @@ function unusable({ key, cert }: Pair, why: string, cause?: unknown): RampartErr
   return new RampartError(errorCodes.CORRUPT, {
     what: `cannot use the authority in ${cert} and ${key}`,
     why,
-    next: 'Put back a copy of both, or remove both: then new ones are made, and clients need the new kubeconfig',
+    next: 'Restore a copy of both, or remove both to create new ones; clients then need the new kubeconfig',
     cause,
   });
 }

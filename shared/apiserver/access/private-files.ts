@@ -34,7 +34,7 @@ export function ensurePrivateDirectory(path: string): void {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot ${doing} the directory ${path}`,
       why: (error as Error).message,
-      next: 'Give another one',
+      next: 'Give another directory',
       cause: error,
     });
   }
@@ -64,18 +64,18 @@ export function readPrivateFile(path: string): string | undefined {
     const stats = fstatSync(descriptor);
     const refuse = (why: string, next: string): RampartError =>
       new RampartError(errorCodes.INPUT, { what: `cannot use ${path}`, why, next });
-    if (!stats.isFile()) throw refuse('it is not a regular file', 'Remove it; it is made anew');
+    if (!stats.isFile()) throw refuse('it is not a regular file', 'Remove it; it will be created again');
     const owner = process.geteuid?.();
     if (owner !== undefined && stats.uid !== owner && stats.uid !== 0) {
       throw refuse(
         `it belongs to user ${stats.uid}, and this process runs as ${owner}`,
-        `Run as user ${stats.uid}, or remove it; it is made anew`,
+        `Run as user ${stats.uid}, or remove it; it will be created again`,
       );
     }
     if ((stats.mode & 0o077) !== 0) {
       throw refuse(
-        `others can read or write it (mode ${octal(stats.mode)}), so it may be known or changed`,
-        `Remove it, then it is made anew; or run: chmod 600 ${path}`,
+        `others can read or write it (mode ${octal(stats.mode)}), so it may be compromised`,
+        `Remove it, and it will be created again; or run: chmod 600 ${path}`,
       );
     }
     return readFileSync(descriptor, 'utf8');

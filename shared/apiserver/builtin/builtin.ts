@@ -1,5 +1,5 @@
 /**
- * The kinds that the server has of itself.
+ * The built-in kinds of the server.
  *
  * ```ts
  * for (const versions of builtinResources()) registry.add(versions);

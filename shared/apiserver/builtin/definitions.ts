@@ -35,7 +35,7 @@ function readFile(): Map<string, JsonObject> {
     throw new RampartError(errorCodes.SYSTEM, {
       what: 'cannot read the schemas of the built-in kinds',
       why: cause instanceof Error ? cause.message : String(cause),
-      next: 'In a checkout, scripts/setup makes them',
+      next: 'In a checkout, scripts/setup creates them',
       cause,
     });
   }
@@ -119,7 +119,7 @@ class Facts {
 function unknown(name: string): RampartError {
   return new RampartError(errorCodes.SYSTEM, {
     what: `cannot complete the schemas of the built-in kinds: there is no ${name}`,
-    next: 'Make kinds.json again (scripts/setup), or correct the tables in shared/apiserver/builtin/facts',
+    next: 'Recreate kinds.json (scripts/setup), or correct the tables in shared/apiserver/builtin/facts',
   });
 }
 

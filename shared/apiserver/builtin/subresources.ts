@@ -113,14 +113,22 @@ export const log: Subresource = {
   openApi: undefined,
   resetFields: () => [],
   text: [
-    { name: 'container', type: 'string', about: 'Of which container, where the pod has several.' },
-    { name: 'follow', type: 'boolean', about: 'Goes on until the container has ended.' },
-    { name: 'limitBytes', type: 'integer', about: 'Ends after so many bytes, in the midst of a line too.' },
-    { name: 'previous', type: 'boolean', about: 'Of the container before the last restart.' },
-    { name: 'sinceSeconds', type: 'integer', about: 'Only what was written in so many seconds.' },
-    { name: 'sinceTime', type: 'string', about: 'Only what was written since then, a time of RFC 3339.' },
-    { name: 'tailLines', type: 'integer', about: 'Begins so many lines before the end.' },
-    { name: 'timestamps', type: 'boolean', about: 'When it was written, before each line.' },
+    { name: 'container', type: 'string', about: 'The container whose log to read, if the pod has several.' },
+    { name: 'follow', type: 'boolean', about: 'Follow the log until the container ends.' },
+    {
+      name: 'limitBytes',
+      type: 'integer',
+      about: 'Maximum number of bytes to return, even if that splits a line.',
+    },
+    { name: 'previous', type: 'boolean', about: 'Return the log of the container before its last restart.' },
+    {
+      name: 'sinceSeconds',
+      type: 'integer',
+      about: 'Return only lines of the last given number of seconds.',
+    },
+    { name: 'sinceTime', type: 'string', about: 'Return only lines written since this time (RFC 3339).' },
+    { name: 'tailLines', type: 'integer', about: 'Number of lines from the end of the log to return.' },
+    { name: 'timestamps', type: 'boolean', about: 'Prefix each line with its timestamp.' },
   ],
 };
 

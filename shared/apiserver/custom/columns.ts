@@ -13,7 +13,7 @@ const ageColumn: CrdColumn = {
   name: 'Age',
   type: 'date',
   format: '',
-  description: 'When the object was created, by the clock of the server.',
+  description: 'When the object was created, according to the clock of the server.',
   priority: 0,
   jsonPath: '.metadata.creationTimestamp',
 };

@@ -1,4 +1,4 @@
-/** Serves what the CustomResourceDefinitions in the store say, and tells in their status what came of it. */
+/** Serves the CustomResourceDefinitions in the store, and reports the outcome in their status. */
 import { objectAt, objectsAt } from '../builtin/access.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller-metrics.ts';

@@ -36,7 +36,7 @@ export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | und
       metadata: listMeta,
       items: {
         type: 'array',
-        description: 'The objects of the list.',
+        description: 'The objects in the list.',
         items: { $ref: `#/components/schemas/${name}` },
       },
     },

@@ -59,7 +59,7 @@ function readScale(object: JsonObject, paths: CrdScale, subject: { kind: string 
 function countAt(object: JsonObject, path: string, { kind }: { kind: string }): number {
   const value = at(object, path) ?? 0;
   if (typeof value === 'number' && Number.isInteger(value)) return value;
-  throw apiErrors.internal(`${path} of the ${kind} is no whole number`);
+  throw apiErrors.internal(`${path} of the ${kind} is not an integer`);
 }
 
 function writeScale(object: JsonObject, sent: JsonObject, { specReplicasPath }: CrdScale): JsonObject {

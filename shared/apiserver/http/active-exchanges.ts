@@ -1,4 +1,4 @@
-/** The requests that are being answered: how long each may take, and how they end when the server does. */
+/** The requests in progress: their time limits, and how they end when the server stops. */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';

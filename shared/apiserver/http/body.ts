@@ -102,7 +102,7 @@ export function readBody(
 export class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError';
   constructor() {
-    super('the client has gone before the end of its request');
+    super('the client disconnected before the end of its request');
   }
 }
 

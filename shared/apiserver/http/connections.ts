@@ -74,7 +74,7 @@ const notHttp: Refusal = [400, 'Bad Request', 'the request is not HTTP/1.1'];
 const refusals: Readonly<Record<string, Refusal>> = {
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large', 'the headers of the request are too long'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'Payload Too Large', 'the chunk extensions are too long'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'the request did not come in time'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'the request did not arrive in time'],
 };
 
 /**
@@ -136,7 +136,7 @@ function listenError(address: ListenAddress, error: unknown): RampartError {
     cause: error,
   };
   if (code === 'EADDRINUSE') {
-    const next = 'End what uses this address, or choose another one.';
+    const next = 'Stop the process that uses this address, or choose another one';
     return new RampartError(errorCodes.IN_USE, { ...parts, next });
   }
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EINVAL') {

@@ -1,4 +1,4 @@
-/** One request while it is being answered. */
+/** One request in progress. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 

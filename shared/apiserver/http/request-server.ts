@@ -284,7 +284,7 @@ export class RequestServer {
       this.#sendStatus(exchange, error);
     } catch (err) {
       const { auditId } = exchange;
-      this.#options.log.error({ err, auditId }, 'an error of the API cannot be told to its client');
+      this.#options.log.error({ err, auditId }, 'cannot report an error to the client of the API');
       exchange.destroy();
     }
   }

@@ -1,4 +1,4 @@
-/** What a verb gets of the body of its request. */
+/** The body of a request, as a verb receives it. */
 import type { Body, PatchMediaType } from '../verbs/request.ts';
 import { bodyFormat, decodeBody, hasBody, patchFormat, readBody } from './body.ts';
 import type { Exchange } from './exchange.ts';

@@ -1,4 +1,4 @@
-/** What the HTTP server is made of, and its limits. */
+/** The parts and limits of the HTTP server. */
 import type { Logger } from '../../observe/log.ts';
 import type { Metrics } from '../../observe/metrics.ts';
 import type { Renderer } from '../render/renderer.ts';

@@ -25,8 +25,8 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
   if (!isLocal && tls === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot serve the API on ${wanted.host} without TLS`,
-      why: 'the token would go over the network in the clear',
-      next: 'Give TLS keys, or use 127.0.0.1 or a unix socket',
+      why: 'the token would be sent unencrypted',
+      next: 'Provide TLS keys, or use 127.0.0.1 or a unix socket',
     });
   }
   const limits = { ...defaultLimits, ...options.limits };

@@ -1,4 +1,4 @@
-/** What is counted of the requests, for Prometheus. */
+/** Metrics of the requests, for Prometheus. */
 import type { Metrics, Reading } from '../../observe/metrics.ts';
 
 /** Seconds; those of apiserver_request_duration_seconds that tell something on one machine. */
@@ -114,13 +114,13 @@ export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, tra
   );
   metrics.gauge({ name: 'rampart_apiserver_watchers', help: 'Open watches.' }, () => traffic.watchers);
   counter('watch_events_total', 'Events sent to watches.', () => traffic.watchEvents);
-  counter('watch_stalls_total', 'Times a watch waited for its client.', () => traffic.watchStalls);
-  counter('rejected_requests_total', 'Requests answered 429.', () => traffic.rejected);
+  counter('watch_stalls_total', 'Times a watch had to wait for its client.', () => traffic.watchStalls);
+  counter('rejected_requests_total', 'Requests rejected with status 429.', () => traffic.rejected);
   counter(
     'bad_connections_total',
-    'Connections ended for what came, or did not come.',
+    'Connections closed because of invalid or missing data.',
     () => traffic.badConnections,
   );
-  counter('received_bytes_total', 'Bodies of requests.', () => traffic.receivedBytes);
-  counter('sent_bytes_total', 'Bodies of answers, uncompressed.', () => traffic.sentBytes);
+  counter('received_bytes_total', 'Size of request bodies.', () => traffic.receivedBytes);
+  counter('sent_bytes_total', 'Size of response bodies before compression.', () => traffic.sentBytes);
 }

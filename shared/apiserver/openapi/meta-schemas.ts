@@ -1,4 +1,4 @@
-/** Schemas that every document needs, for where no served kind brings them. */
+/** Schemas that every document needs, in case no served kind provides them. */
 import type { JsonObject } from '../schema/json.ts';
 import {
   deleteOptionsName,
@@ -52,7 +52,7 @@ export const metaSchemas: ReadonlyMap<string, JsonObject> = new Map<string, Json
     deleteOptionsName,
     {
       type: 'object',
-      description: 'How to delete.',
+      description: 'Options for deletion.',
       properties: {
         ...type,
         dryRun: { type: 'array', items: text },
@@ -68,7 +68,7 @@ export const metaSchemas: ReadonlyMap<string, JsonObject> = new Map<string, Json
     statusName,
     {
       type: 'object',
-      description: 'What became of a request.',
+      description: 'The outcome of a request.',
       properties: {
         ...type,
         metadata: { allOf: [{ $ref: `#/components/schemas/${metaName}.ListMeta` }] },

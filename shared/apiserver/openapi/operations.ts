@@ -123,7 +123,7 @@ function operationsOf(resource: Resource): readonly Operation[] {
   if (verbs.has('create')) add(collection, 'post', ['create', scope + kind], 'post', `create a ${kind}`);
   if (verbs.has('deletecollection')) {
     const id = ['delete', `Collection${scope}${kind}`] as const;
-    add(collection, 'delete', id, 'deletecollection', `delete all ${kind} objects that are selected`, {
+    add(collection, 'delete', id, 'deletecollection', `delete all selected ${kind} objects`, {
       answer: statusName,
     });
   }

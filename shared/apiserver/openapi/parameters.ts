@@ -17,35 +17,35 @@ const query = (name: string, type: Parameter['type'], about: string): Parameter 
   about,
 });
 
-const pretty = query('pretty', 'string', 'Whether the answer is indented.');
-const dryRun = query('dryRun', 'string', 'With `All`, everything is checked and nothing is stored.');
-const fieldManager = query('fieldManager', 'string', 'Who makes the changes; for server-side apply.');
+const pretty = query('pretty', 'string', 'Whether the response is indented.');
+const dryRun = query('dryRun', 'string', 'With `All`, the request is checked but nothing is stored.');
+const fieldManager = query('fieldManager', 'string', 'The name of the field manager, for server-side apply.');
 const fieldValidation = query(
   'fieldValidation',
   'string',
-  'What happens with fields that are unknown or stand there twice: Ignore, Warn or Strict.',
+  'How to treat unknown and duplicate fields: Ignore, Warn or Strict.',
 );
-const force = query('force', 'boolean', 'For server-side apply: takes fields over from other managers.');
+const force = query('force', 'boolean', 'For server-side apply: take over fields from other managers.');
 
 const selection: readonly Parameter[] = [
-  query('continue', 'string', 'Token from the previous page.'),
+  query('continue', 'string', 'The token returned with the previous page.'),
   query('fieldSelector', 'string', 'Selects objects by fields.'),
   query('labelSelector', 'string', 'Selects objects by labels.'),
-  query('limit', 'integer', 'The number of objects in a page.'),
-  query('resourceVersion', 'string', 'Of which version a list is, or after which a watch begins.'),
-  query('resourceVersionMatch', 'string', 'What resourceVersion means for a list: Exact or NotOlderThan.'),
-  query('sendInitialEvents', 'boolean', 'Whether a watch begins with what is there.'),
-  query('timeoutSeconds', 'integer', 'How long this may take.'),
+  query('limit', 'integer', 'The maximum number of objects per page.'),
+  query('resourceVersion', 'string', 'The version of a list, or the version after which a watch starts.'),
+  query('resourceVersionMatch', 'string', 'How resourceVersion applies to a list: Exact or NotOlderThan.'),
+  query('sendInitialEvents', 'boolean', 'Whether a watch starts with the existing objects.'),
+  query('timeoutSeconds', 'integer', 'The time limit of the request.'),
 ];
 const watching: readonly Parameter[] = [
-  query('allowWatchBookmarks', 'boolean', 'Whether a watch tells from time to time how far it is.'),
-  query('watch', 'boolean', 'Gives changes instead of a list.'),
+  query('allowWatchBookmarks', 'boolean', 'Whether a watch sends bookmarks.'),
+  query('watch', 'boolean', 'Return changes instead of a list.'),
 ];
 const deletion: readonly Parameter[] = [
   dryRun,
-  query('gracePeriodSeconds', 'integer', 'How long an object may take to end; 0 to delete it at once.'),
-  query('orphanDependents', 'boolean', 'Deprecated: propagationPolicy says it.'),
-  query('propagationPolicy', 'string', 'What happens with dependents: Orphan, Background or Foreground.'),
+  query('gracePeriodSeconds', 'integer', 'The grace period in seconds; 0 deletes the object at once.'),
+  query('orphanDependents', 'boolean', 'Deprecated: use propagationPolicy.'),
+  query('propagationPolicy', 'string', 'What happens to dependents: Orphan, Background or Foreground.'),
 ];
 const writing: readonly Parameter[] = [dryRun, fieldManager, fieldValidation];
 

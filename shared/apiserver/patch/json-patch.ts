@@ -97,10 +97,10 @@ class PatchedDocument {
 
   finish(): JsonObject {
     const result = this.#document;
-    if (!isObject(result)) throw unprocessable('the patch leaves something that is not an object');
+    if (!isObject(result)) throw unprocessable('the result of the patch is not an object');
     // Operations can only have nested values deeper through #put, so this bounds what leaves here.
     if (extentOf(result, maxNesting).depth > maxNesting) {
-      throw unprocessable(`the patch leaves an object nested deeper than ${maxNesting} levels`);
+      throw unprocessable(`the result of the patch is nested deeper than ${maxNesting} levels`);
     }
     return result;
   }

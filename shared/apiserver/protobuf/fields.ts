@@ -98,7 +98,7 @@ export function messageNamed(name: string): Message {
   if (message === undefined) {
     const texts = table().messages[name];
     if (texts === undefined) {
-      throw new RampartError(errorCodes.SYSTEM, { what: `there is no message ${name} among the fields` });
+      throw new RampartError(errorCodes.SYSTEM, { what: `the fields contain no message ${name}` });
     }
     message = made(name, texts);
     messages.set(name, message);
@@ -120,7 +120,7 @@ const fieldText = /^(\d+) (\*|\[\]|\{\}|\.\.\.)?([\w.]+)(!?)$/;
 function fieldOf(name: string, text: string, index: number): Field {
   const match = fieldText.exec(text);
   if (match === null) {
-    throw new RampartError(errorCodes.SYSTEM, { what: `cannot understand the field ${name}: ${text}` });
+    throw new RampartError(errorCodes.SYSTEM, { what: `invalid field ${name}: ${text}` });
   }
   const [, number, sign, type = '', always] = match;
   const isMessage = type.includes('.');

@@ -49,7 +49,7 @@ export class InvalidSchemaError extends RampartError {
     super(errorCodes.INPUT, {
       what: `the schema at ${path} is not valid`,
       why: first === undefined ? 'no reason given' : `${first.field}: ${first.message}`,
-      ...(causes.length > 1 ? { next: `${causes.length - 1} more causes follow` } : {}),
+      ...(causes.length > 1 ? { next: `${causes.length - 1} more causes` } : {}),
     });
     this.name = 'InvalidSchemaError';
     this.causes = causes;
@@ -202,7 +202,7 @@ function guarded<Result>(what: string, work: () => Result): Result {
     throw new RampartError(errorCodes.LIMIT, {
       what: `cannot ${what} the object`,
       why: 'it is nested too deeply',
-      next: 'No schema can describe such an object; send a flatter one',
+      next: 'Reduce the nesting of the object',
       cause: error,
     });
   }

@@ -134,7 +134,7 @@ export class ThreadWriter implements BatchWriter {
     return new RampartError(errorCodes.SYSTEM, {
       what: `cannot write to the store ${this.#path}`,
       why: `its writing thread has ended: ${this.#gone?.message}`,
-      next: 'Open the store again; a write under way may or may not have been done',
+      next: 'Open the store again; a pending write may or may not have been committed',
       cause: this.#gone,
     });
   }

@@ -48,8 +48,8 @@ export class CommitQueue {
     // One alone is taken whatever its size.
     if (this.#entries.length > 0 && this.#waitingSize + size > maxWaitingSize) {
       throw new RampartError(errorCodes.LIMIT, {
-        what: 'cannot take another write',
-        why: `${this.#entries.length} writes with ${this.#waitingSize} characters wait for the disk`,
+        what: 'cannot accept another write',
+        why: `${this.#entries.length} writes with ${this.#waitingSize} characters are waiting for the disk`,
         next: 'Try again later',
       });
     }

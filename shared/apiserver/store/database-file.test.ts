@@ -55,7 +55,7 @@ suite('files that go while the store is open', () => {
         renameSync(directory.at(file), directory.at('elsewhere'));
         const lost = refusal(
           errorCodes.SYSTEM,
-          new RegExp(`/${file} was removed or replaced.*put back a backup`),
+          new RegExp(`/${file} was removed or replaced.*restore a backup`),
         );
         await assert.rejects(store.create(pod('a')), lost);
         // Another file under the name does not help: it does not have what was written.

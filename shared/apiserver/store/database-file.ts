@@ -23,7 +23,7 @@ export function prepareDatabaseFile(path: string, what: string): void {
     throw new RampartError(errorCodes.CORRUPT, {
       what,
       why: `the database is missing or empty, but its log ${path}-wal has ${log} bytes`,
-      next: 'Put the database back, or remove the log as well to start with an empty one',
+      next: 'Restore the database, or remove the log as well to start with an empty one',
     });
   }
   try {

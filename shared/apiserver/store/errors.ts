@@ -12,7 +12,7 @@ export class AlreadyExistsError extends RampartError {
   readonly actualVersion: bigint;
 
   constructor(key: ObjectKey, actualVersion: bigint) {
-    super(errorCodes.EXISTS, { what: `cannot create ${describeKey(key)}`, why: 'it exists already' });
+    super(errorCodes.EXISTS, { what: `cannot create ${describeKey(key)}`, why: 'it already exists' });
     this.name = 'AlreadyExistsError';
     this.key = key;
     this.actualVersion = actualVersion;
@@ -71,7 +71,7 @@ export class ExpiredError extends RampartError {
   constructor(what: string, version: bigint, compactedVersion: bigint, newestToken?: string) {
     super(errorCodes.EXPIRED, {
       what: `cannot ${what} version ${version}`,
-      why: `the history before version ${compactedVersion} is compacted`,
+      why: `the history before version ${compactedVersion} has been compacted`,
       next: 'List again',
     });
     this.name = 'ExpiredError';
@@ -90,7 +90,7 @@ export class FutureVersionError extends RampartError {
     super(errorCodes.INPUT, {
       what: `cannot ${what} version ${version}`,
       why: `the store is at version ${currentVersion}`,
-      next: 'The version is of another store, or of one that was restored: list again',
+      next: 'The version is from another store or from before a restore: list again',
     });
     this.name = 'FutureVersionError';
     this.version = version;
@@ -104,7 +104,7 @@ export class MalformedTokenError extends RampartError {
     super(errorCodes.INPUT, {
       what: 'cannot continue the list',
       why,
-      next: 'Give the token as it was received, or list from the beginning',
+      next: 'Pass the token exactly as received, or list from the beginning',
     });
     this.name = 'MalformedTokenError';
   }

@@ -188,12 +188,12 @@ function place(
   if (options.version !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot list ${resource}`,
-      why: 'a version was given with a continue token, which has one',
+      why: 'a version was given with a continue token, which contains one',
     });
   }
   const token = decodeToken(tokenKey, options.continue);
   if (token.resource !== resource || token.namespace !== options.namespace) {
-    throw new MalformedTokenError('the token is of another list');
+    throw new MalformedTokenError('the token belongs to another list');
   }
   if (token.version === 0n) return { after: token.after, version: undefined };
   if (token.version < compacted) {
@@ -212,6 +212,6 @@ function checkLimit(limit: number | undefined): number | undefined {
   throw new RampartError(errorCodes.INPUT, {
     what: 'cannot list',
     why: `the limit is ${limit}`,
-    next: 'It is a whole number, 0 for none',
+    next: 'It must be an integer of at least 0; 0 means no limit',
   });
 }

@@ -45,10 +45,7 @@ suite('what cannot be opened', () => {
     const database = new DatabaseSync(path);
     database.exec('CREATE TABLE theirs (a)');
     database.close();
-    assert.throws(
-      () => openStore({ path }),
-      refusal(errorCodes.UNSUPPORTED, /the database of another program/),
-    );
+    assert.throws(() => openStore({ path }), refusal(errorCodes.UNSUPPORTED, /belongs to another program/));
     using opened = new DatabaseSync(path);
     assert.deepEqual(
       opened
@@ -89,7 +86,7 @@ suite('what cannot be opened', () => {
     ]) {
       assert.throws(
         () => openStore({ path: ':memory:', ...options }),
-        refusal(errorCodes.INPUT, /whole number/),
+        refusal(errorCodes.INPUT, /an integer above 0/),
       );
     }
     assert.throws(
@@ -114,7 +111,7 @@ suite('damage', () => {
           void store[Symbol.asyncDispose]();
         }
       },
-      refusal(errorCodes.CORRUPT, /malformed.*put back a backup/),
+      refusal(errorCodes.CORRUPT, /malformed.*restore a backup/),
     );
   });
 

@@ -112,8 +112,8 @@ function migrate(database: DatabaseSync, steps: readonly string[], what: string)
     if (found > steps.length) {
       throw new RampartError(errorCodes.UNSUPPORTED, {
         what,
-        why: `its format is ${found}, written by a newer release; this one knows formats up to ${steps.length}`,
-        next: 'Use that release, or a directory of its own for this one',
+        why: `its format is ${found}, written by a newer release; this one supports formats up to ${steps.length}`,
+        next: 'Use that release, or another directory for this one',
       });
     }
     for (const step of steps.slice(found)) database.exec(step);
@@ -137,8 +137,8 @@ function checkOwner(database: DatabaseSync, userVersion: number, what: string): 
   if (owner === applicationId || (owner === 0 && userVersion === 0 && tables === 0)) return;
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what,
-    why: 'it is the database of another program',
-    next: 'Give a directory of its own',
+    why: 'it belongs to another program',
+    next: 'Give a separate directory',
   });
 }
 

@@ -1,4 +1,4 @@
-/** What a store is asked for. */
+/** The options of a store. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 export interface StoreOptions {
@@ -40,11 +40,11 @@ export interface WatchOptions {
 
 /** For metrics. */
 export interface StoreCounters {
-  /** Writes on the disk. */
+  /** Writes committed to disk. */
   writes: number;
-  /** Transactions they took. */
+  /** Transactions of these writes. */
   commits: number;
-  /** Compactions of the history that failed and are tried again. */
+  /** Failed compactions of the history; they are retried. */
   readonly compactionFailures: number;
 }
 
@@ -62,13 +62,13 @@ export function checkOptions(options: StoreOptions): void {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot open the store ${options.path}`,
       why: `${name} is ${given}`,
-      next: 'It is a whole number above 0',
+      next: 'It must be an integer above 0',
     });
   }
   if (options.path === ':memory:' && options.writer === 'thread') {
     throw new RampartError(errorCodes.INPUT, {
       what: 'cannot open a store in memory',
-      why: 'a thread of its own cannot write to it',
+      why: 'a separate thread cannot write to it',
     });
   }
 }

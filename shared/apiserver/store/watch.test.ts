@@ -177,7 +177,7 @@ suite('the end of a watch', () => {
     await using store = open();
     const watch = store.watch('pods', { fromVersion: 1n, signal: never });
     const first = watch.next();
-    await assert.rejects(watch.next(), /it is being read already/);
+    await assert.rejects(watch.next(), /it is already being read/);
     await store.create(pod('a'));
     assert.deepEqual(shown((await first).value), ['ADDED a 2']);
   });

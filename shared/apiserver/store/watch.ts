@@ -60,7 +60,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
   next(): Promise<Batch> {
     if (this.#waiting !== undefined) {
       return Promise.reject(
-        new RampartError(errorCodes.INPUT, { what: 'cannot read a watch', why: 'it is being read already' }),
+        new RampartError(errorCodes.INPUT, { what: 'cannot read a watch', why: 'it is already being read' }),
       );
     }
     this.#handled = this.#cursor;

@@ -1,4 +1,4 @@
-/** What a write must be before it is taken, and what its outcome means to who asked for it. */
+/** What a write must satisfy before it is accepted, and what its outcome means to the caller. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { storageError } from '../../sqlite/failure.ts';
 import { AlreadyExistsError, ConflictError, NotFoundError } from './errors.ts';
@@ -16,7 +16,7 @@ export function checkWrite(write: Write): void {
     throw inputError(write, 'its resource, namespace or name is malformed');
   }
   if (write.verb === 'delete') return;
-  if (!whole(write.before) || !whole(write.after)) throw inputError(write, 'its text is no JSON');
+  if (!whole(write.before) || !whole(write.after)) throw inputError(write, 'its text is not JSON');
 }
 
 function inputError(write: Write, why: string): RampartError {

@@ -50,7 +50,7 @@ export class EventExpiry implements ObjectListener {
     this.#slotMs = Math.min(longestSlotMs, Math.max(shortestSlotMs, Math.ceil(this.#ttlMs / slotsPerTtl)));
   }
 
-  /** Events deleted because of their age. */
+  /** Events deleted because they expired. */
   get expired(): number {
     return this.#expired;
   }
@@ -118,10 +118,7 @@ export class EventExpiry implements ObjectListener {
       this.#remember(key, nowMs + (hasCode(error, 409) ? this.#slotMs : retryMs));
       if (signal.aborted || hasCode(error, 409)) return;
       this.#failures++;
-      logger?.warn(
-        { err: error, event: `${namespace}/${name}` },
-        'an old event cannot be deleted; tried again',
-      );
+      logger?.warn({ err: error, event: `${namespace}/${name}` }, 'cannot delete an expired event; retrying');
     }
   }
 

@@ -86,10 +86,7 @@ suite('garbage collection', { timeout: 300_000 }, () => {
     await gone(server, 'foreign');
     await idle(server);
     assert.ok(await server.get(configMaps, 'of-node'));
-    assert.ok(
-      await server.get(nodes, 'lost'),
-      'an object of the cluster cannot have an owner in a namespace',
-    );
+    assert.ok(await server.get(nodes, 'lost'), 'a cluster-scoped object cannot have a namespaced owner');
     await server.delete(nodes, 'node');
     await gone(server, 'of-node');
   });

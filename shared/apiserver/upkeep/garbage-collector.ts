@@ -202,7 +202,7 @@ export class GarbageCollector implements ObjectListener {
     if (resource.namespaced && dependent.namespace === '') {
       logger?.warn(
         { owner: describe(owner), dependent: `${dependent.storeName} ${dependent.name}` },
-        'an object of the cluster cannot have an owner in a namespace',
+        'a cluster-scoped object cannot have a namespaced owner',
       );
       return 'unknown';
     }

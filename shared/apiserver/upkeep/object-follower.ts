@@ -123,10 +123,7 @@ export class ObjectFollower {
         // A slow reader finds the history gone, and lists again at once.
         if (error instanceof ExpiredError) continue;
         this.#failures++;
-        this.#options.logger?.warn(
-          { err: error, resource: storeName },
-          'following objects failed; tried again',
-        );
+        this.#options.logger?.warn({ err: error, resource: storeName }, 'cannot watch objects; retrying');
         await sleep(this.#clock, backoff.nextMs(), signal).catch(() => undefined);
       }
     }

@@ -29,7 +29,7 @@ interface UpkeepOptions {
 
 /** What has been done since the start, and what is kept in memory. */
 export interface UpkeepCounts {
-  /** Objects whose owners are followed. */
+  /** Objects whose owners are tracked. */
   readonly dependents: number;
   readonly dependentsDeleted: number;
   readonly referencesRemoved: number;

@@ -1,4 +1,4 @@
-/** Who may object to a write, besides the rules of its kind. */
+/** What may reject a write, besides the rules of its kind. */
 import { type Metadata, orderedMetadata, readMetadata } from '../resources/metadata-fields.ts';
 import type { Resource, Subresource } from '../resources/resource.ts';
 import { fieldOf, type JsonObject } from '../schema/json.ts';

@@ -1,4 +1,4 @@
-/** What all verbs stand on. */
+/** What all verbs share. */
 import { apiTime } from '../../kube/api-time.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Registry } from '../resources/registry.ts';

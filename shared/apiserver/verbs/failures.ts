@@ -1,4 +1,4 @@
-/** What goes wrong below the verbs, as clients are told it. */
+/** Failures below the verbs, in the form that clients receive. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { SelectorError } from '../../kube/selectors.ts';
 import { Refusal } from '../patch/refusal.ts';

@@ -1,4 +1,4 @@
-/** Admissions that come and go while the server runs: those of parts that start after it. */
+/** Admission checks that come and go while the server runs: those of parts that start later. */
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { JsonObject } from '../schema/json.ts';
@@ -90,7 +90,7 @@ export class LateAdmission implements Admission {
       await Promise.race([promise, timeout.promise]);
       cancel();
       if (this.#awaited.get(name)?.promise === promise) {
-        throw apiErrors.unavailable(`${name} has not started yet, so nothing is admitted; try again`);
+        throw apiErrors.unavailable(`${name} has not started yet, so no request is admitted; try again`);
       }
     }
   }

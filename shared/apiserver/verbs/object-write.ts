@@ -1,4 +1,4 @@
-/** What every write does with an object, whatever it was asked by. */
+/** What every write does with an object, whichever verb requested it. */
 import { trackUpdate } from '../apply/field-manager.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { type metadataCauses, withoutRepeatedOwners } from '../resources/metadata.ts';

@@ -220,7 +220,7 @@ suite('the log of a pod', () => {
     );
     assert.match(
       await other.message('', 500, 'InternalError'),
-      /logs of pod "web" are on node "there", and this server reaches no node/,
+      /logs of pod "web" are on node "there", which this server cannot reach/,
     );
   });
 

@@ -16,7 +16,7 @@ import { booleanOf, integerOf } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
 
 export interface PodLogOptions {
-  /** Goes on until the container has ended. */
+  /** Follow the log until the container ends. */
   readonly follow: boolean;
   /** Only records written since then: nanoseconds of Unix time. */
   readonly sinceNs: bigint | undefined;
@@ -63,7 +63,7 @@ export async function podLog(
   if (nodeName === '') return streamOf(nothing());
   if (podLogs === undefined) {
     throw apiErrors.internal(
-      `the logs of pod ${JSON.stringify(name)} are on node ${JSON.stringify(nodeName)}, and this server reaches no node`,
+      `the logs of pod ${JSON.stringify(name)} are on node ${JSON.stringify(nodeName)}, which this server cannot reach`,
     );
   }
   const previous = booleanOf(query, 'previous') ?? false;

@@ -1,4 +1,4 @@
-/** PUT: an object, or a subresource of it, as it is to be. */
+/** PUT: replaces an object or one of its subresources. */
 import { apiErrors } from '../resources/api-error.ts';
 import type { Metadata } from '../resources/metadata-fields.ts';
 import { cloneJson, type JsonObject } from '../schema/json.ts';

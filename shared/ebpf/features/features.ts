@@ -192,9 +192,7 @@ export function probeFeatures(attach: readonly AttachKind[] = attachKinds): Kern
     probeReadKernel: probeReadKernel(context),
     programs: answers(programKinds, (kind) => probeProgram(kind, btf, context)),
     attach: answers(attachKinds, (kind) =>
-      attach.includes(kind)
-        ? attachProbes[kind](btf, context)
-        : unavailable('not_probed', 'Nobody asked for it.'),
+      attach.includes(kind) ? attachProbes[kind](btf, context) : unavailable('not_probed', 'Not requested.'),
     ),
   };
 }

@@ -104,7 +104,7 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
     if (!isAtLeast(context.release, memcgAccountingSince)) {
       return unavailable(
         'memlock_limit',
-        `${name}: kernels before ${memcgAccountingSince} answer so when RLIMIT_MEMLOCK is too low.`,
+        `${name}: kernels before ${memcgAccountingSince} return this when RLIMIT_MEMLOCK is too low.`,
       );
     }
   }
@@ -116,7 +116,7 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
   if (!isAtLeast(context.release, needs.since)) {
     return unavailable(
       'not_in_kernel',
-      `${answer}: it came with Linux ${needs.since}, this is ${context.release}.`,
+      `${answer}: it requires Linux ${needs.since}, this is ${context.release}.`,
     );
   }
   if (needs.builtWith !== undefined && context.hasFunction(needs.builtWith) === false) {

@@ -70,7 +70,7 @@ export class VmlinuxBtf implements Disposable {
 
   get #handle(): Pointer {
     if (this.#btf === undefined) {
-      throw new RampartError(errorCodes.DISPOSED, { what: `the BTF of ${path} was disposed` });
+      throw new RampartError(errorCodes.DISPOSED, { what: `the BTF of ${path} was already disposed` });
     }
     return this.#btf;
   }

@@ -5,7 +5,7 @@ import { integer, list, object, oneOf, optional, type Schema, string } from './s
 /** `metav1.Condition`, with the rules that Kubernetes itself puts on it (apimachinery, pkg/apis/meta/v1/types.go). */
 const condition = object({
   type: string({
-    description: 'Type of the condition, in CamelCase or in example.com/CamelCase.',
+    description: 'The type of the condition, in CamelCase or example.com/CamelCase form.',
     maxLength: 316,
     pattern:
       '^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$',
@@ -20,12 +20,15 @@ const condition = object({
   ),
   lastTransitionTime: string({ description: 'When the status last changed.', format: 'date-time' }),
   reason: string({
-    description: 'Why the status is so, for programs.',
+    description: 'The machine-readable reason for the status.',
     minLength: 1,
     maxLength: 1024,
     pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$',
   }),
-  message: string({ description: 'Why the status is so, for people.', maxLength: 32_768 }),
+  message: string({
+    description: 'A human-readable message with details about the status.',
+    maxLength: 32_768,
+  }),
 });
 
 /** A list of conditions, one of each type; written with `setCondition`. */

@@ -143,7 +143,7 @@ suite('custom resources: manifests', () => {
     'its kind is not CamelCase': { kind: 'kitchen' },
     '"Things" is not a DNS label': { plural: 'Things' },
     '"v.1" is not a DNS label': { versions: { 'v.1': { fields: {} } } },
-    'not exactly one version is stored': { versions: { v1: { fields: {} }, v2: { fields: {} } } },
+    'exactly one version must be stored': { versions: { v1: { fields: {} }, v2: { fields: {} } } },
   } satisfies Record<string, Partial<ResourceDefinition>>)) {
     test(`refused: ${what}`, () => {
       const definition: ResourceDefinition = {

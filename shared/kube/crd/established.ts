@@ -44,7 +44,7 @@ export async function established(
       const said = conditions.map(({ type, status: is, message }) => `${type} is ${is}: ${message}`);
       throw new RampartError(errorCodes.API, {
         what: `${name} is not established after ${timeoutMs / 1000} s`,
-        why: said.length > 0 ? said.join('; ') : 'the server gives no reason',
+        why: said.length > 0 ? said.join('; ') : 'the server gave no reason',
       });
     }
     await sleep(systemClock, POLL_MS, signal);

@@ -50,7 +50,7 @@ export function crdManifest(resource: Resource): CrdManifest {
     versionManifest(name, version, version.storage ?? names.length === 1),
   );
   if (versions.filter(({ storage }) => storage).length !== 1)
-    throw refuse('not exactly one version is stored');
+    throw refuse('exactly one version must be stored');
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
@@ -84,7 +84,7 @@ function versionManifest(name: string, version: VersionDefinition, storage: bool
         ...json,
         properties: {
           apiVersion: {
-            description: 'The group and version that this object is written in.',
+            description: 'The API group and version of this object.',
             type: 'string',
           },
           kind: { description: 'The kind of this object.', type: 'string' },

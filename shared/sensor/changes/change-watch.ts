@@ -150,7 +150,7 @@ export class ChangeWatch implements Disposable {
     if (!path.startsWith('/') || path.includes('\0')) {
       throw new RampartError(errorCodes.INPUT, {
         what: `cannot watch ${JSON.stringify(path)}`,
-        why: 'an absolute path without NUL is needed',
+        why: 'an absolute path without NUL is required',
       });
     }
     return this.#directories.watch(path);

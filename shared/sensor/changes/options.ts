@@ -1,4 +1,4 @@
-/** What the change watch is asked, and what it counts. */
+/** The options and counters of the change watch. */
 import type { ByteString, Change, ChangeLoss } from './change.ts';
 import type { ChangeSensorMode, ChangeSensorStats } from './change-sensor.ts';
 
@@ -33,7 +33,7 @@ export interface ChangeWatchStats {
   readonly directories: number;
   /** Directories that were to be watched and for which there was no watch left. */
   readonly unwatchedDirectories: number;
-  /** Watched directories whose changes have no author, for want of room. */
+  /** Watched directories beyond the capacity of the sensor; their changes have no author. */
   readonly directoriesWithoutAuthors: number;
   /** Events of inotify. */
   readonly events: number;

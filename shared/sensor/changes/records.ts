@@ -140,8 +140,8 @@ function keyOf(pid: number, facts: number): number {
 
 function malformed(why: string): RampartError {
   return new RampartError(errorCodes.DECODE, {
-    what: 'a record of a change cannot be read',
+    what: 'cannot decode the record of a change',
     why,
-    next: 'The eBPF object and this program are of different versions; reinstall',
+    next: 'The eBPF object and this program are from different versions; reinstall',
   });
 }

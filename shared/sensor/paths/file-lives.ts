@@ -80,8 +80,8 @@ export class FileLives<H extends object> implements Disposable {
     if (this.#byWd.size >= this.#budget) {
       this.#tellOnce(
         new RampartError(errorCodes.LIMIT, {
-          what: `the end of file ${key} cannot be followed`,
-          why: `${this.#budget} files are followed already, and the rest of fs.inotify.max_user_watches is reserved for paths`,
+          what: `cannot track when file ${key} ends`,
+          why: `${this.#budget} files are already tracked, and the rest of fs.inotify.max_user_watches is reserved for paths`,
           next: 'Raise fs.inotify.max_user_watches: without it, a file is no longer watched after a rename',
         }),
       );

@@ -1,4 +1,4 @@
-/** When to do again what no event asks for: retries, and work that comes in bursts. */
+/** When to repeat work that no event triggers: retries, and work that comes in bursts. */
 import { Backoff } from '../../time/backoff.ts';
 
 /**

@@ -22,7 +22,7 @@ export type PathState =
   | { readonly kind: 'file'; readonly identity: FileIdentity; readonly type: FileType }
   /** `missing` is the first path on the way, links resolved, that does not exist. */
   | { readonly kind: 'absent'; readonly missing: string }
-  /** A directory, ELOOP, ENOTDIR, EACCES, a root that can't be opened, ... */
+  /** A directory, ELOOP, ENOTDIR, EACCES, a root that cannot be opened, ... */
   | { readonly kind: 'unusable'; readonly error: RampartError };
 
 /** Reads the identity of the file behind an O_PATH descriptor. */
@@ -121,7 +121,7 @@ export function cannotTrack({ path, root }: TrackedPath, code: ErrorCode, why: s
 const advice: ReadonlyMap<number, string> = new Map([
   [
     constants.errno.ELOOP,
-    'Links that lead to each other are not followed, nor those of procfs to what a process has (/proc/PID/root)',
+    'Circular links are not followed, nor are the links of procfs to the files of a process (/proc/PID/root)',
   ],
   [constants.errno.EISDIR, 'Name a file in it'],
 ]);

@@ -161,7 +161,7 @@ export class PathTracker implements Disposable {
   #add(path: TrackedPath): PathState {
     if (this.#disposed) throw cannotTrack(path, errorCodes.DISPOSED, 'the tracker was disposed');
     if (path.path === '' || path.path.includes('\0') || path.root.includes('\0'))
-      throw cannotTrack(path, errorCodes.INPUT, 'a path is not empty and has no NUL');
+      throw cannotTrack(path, errorCodes.INPUT, 'a path must not be empty or contain NUL');
     // Found as it is written, it is absolute.
     const root = this.#roots.get(path.root) ?? this.#root(absolute(path.root));
     const { parent, name } = splitPath(path.path);

@@ -33,7 +33,7 @@ type Watched = WatchedDirectory | undefined;
 export interface RefreshContext {
   readonly watches: DirectoryWatches;
   readonly identify: Identify;
-  /** The opened root, or why it can't be opened; the tracker closes it. */
+  /** The opened root, or why it cannot be opened; the tracker closes it. */
   openRoot(root: TrackedRoot): Fd | SystemCallError;
   /** Something that no event will mend: have `listener` refreshed again later; tell `problem`. */
   retry(listener: Listener, problem?: RampartError): void;

@@ -181,7 +181,7 @@ export function openOwnMountinfo(): Fd {
 export class OpenRoots {
   readonly #roots = new Map<TrackedRoot, Fd | SystemCallError>();
 
-  /** The root, or why it can't be opened; good until {@link OpenRoots.close}. */
+  /** The root, or why it cannot be opened; good until {@link OpenRoots.close}. */
   open(root: TrackedRoot): Fd | SystemCallError {
     let opened = this.#roots.get(root);
     if (opened === undefined) {

@@ -88,7 +88,7 @@ export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEn
       if (components > MAX_COMPONENTS) {
         throw new RampartError(errorCodes.LIMIT, {
           what: `cannot follow ${fromByteString(path)}`,
-          why: `with its symbolic links it has more than ${MAX_COMPONENTS} components`,
+          why: `including symbolic links it has more than ${MAX_COMPONENTS} components`,
         });
       }
       if (name === '..') {
@@ -102,7 +102,7 @@ export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEn
         flags: openFlags.PATH | openFlags.NOFOLLOW,
       });
       if (number < 0) {
-        if (!isLasting(-number)) throw new SystemCallError(`cannot look at ${shown}`, -number);
+        if (!isLasting(-number)) throw new SystemCallError(`cannot inspect ${shown}`, -number);
         return { directory: undefined, shown, absent: number === -constants.errno.ENOENT };
       }
       const fd = new Fd(number);

@@ -243,7 +243,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     send('out0', 10);
     assert.equal(lab.counted('five'), 50);
     assert.match(failed(outcomes, 'unknown', 'load'), /no such global variable\. It has: .*step, tc_verdict/);
-    assert.match(failed(outcomes, 'short', 'load'), /it is of 8 bytes, and the value of 4/);
+    assert.match(failed(outcomes, 'short', 'load'), /it has 8 bytes, the value 4/);
     // Other values are another program, in the same place of the chain.
     await host.apply([desired('five', xdp('in0'), { globals: { step: u64(7) } })]);
     send('out0', 10);

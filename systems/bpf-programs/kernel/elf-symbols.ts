@@ -65,6 +65,6 @@ function section(fd: number, sections: Buffer, at: number): Buffer {
   if (at + SECTION_HEADER_BYTES > sections.length) return Buffer.alloc(0);
   const sizeBytes = Number(sections.readBigUInt64LE(at + 32));
   if (sizeBytes > MOST_TABLE_BYTES)
-    throw new RampartError(errorCodes.DECODE, { what: `its table of symbols is of ${sizeBytes} bytes` });
+    throw new RampartError(errorCodes.DECODE, { what: `its symbol table has ${sizeBytes} bytes` });
   return readAt(fd, Number(sections.readBigUInt64LE(at + 24)), sizeBytes);
 }

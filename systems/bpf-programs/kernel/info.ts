@@ -56,7 +56,7 @@ const BTF_INFO_BYTES = 32;
 
 function fill(fd: number, info: Structure): void {
   const attr = new Structure(16).u32(0, fd).u32(4, info.bytes.byteLength).pointer(8, info.bytes);
-  done(`cannot look at descriptor ${fd}`, bpfDo(command.OBJ_GET_INFO_BY_FD, attr));
+  done(`cannot inspect descriptor ${fd}`, bpfDo(command.OBJ_GET_INFO_BY_FD, attr));
 }
 
 /** @throws {KernelRefusal} EBADF, EINVAL: no eBPF object. */
@@ -134,5 +134,5 @@ export function btfById(id: number): Uint8Array {
  * @throws {KernelRefusal} EPERM.
  */
 export function enableStatistics(): Descriptor {
-  return granted('cannot turn on statistics of eBPF programs', bpf(command.ENABLE_STATS, new Structure(4)));
+  return granted('cannot enable statistics of eBPF programs', bpf(command.ENABLE_STATS, new Structure(4)));
 }

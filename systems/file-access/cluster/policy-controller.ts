@@ -89,7 +89,7 @@ class PolicyController {
       const left = data.keysByIndex('policy', key).length;
       // The agents delete them, and the pod controller where there is none; the end of the last one asks again.
       if (left > 0) {
-        logger.debug({ policy: key, left }, 'a deleted policy waits for its KiveData to go');
+        logger.debug({ policy: key, left }, 'waiting for the KiveData of a deleted policy to be removed');
         return done;
       }
       await removeFinalizer(client, kivePolicyType, policy, policyHolds, { signal });

@@ -5,14 +5,14 @@ import { integer, list, object, optional, type ReadOf, string } from '../../../s
 const count = (description: string) => integer({ description, minimum: 0 });
 const lastAlertTime = optional(
   string({
-    description: 'When a file was last accessed, with a delay of some seconds.',
+    description: 'When a file was last accessed. Updated with a delay of a few seconds.',
     format: 'date-time',
   }),
 );
 
 const problem = object(
   {
-    trap: count('Which of spec.traps.'),
+    trap: count('The index in spec.traps.'),
     path: string({ description: 'The path of the trap.' }),
     container: string({ description: 'namespace/pod/container.' }),
     message: string({ description: 'Why the file is not watched.' }),
@@ -25,7 +25,7 @@ const callbackProblem = object(
     callback: string({
       description: 'The origin of the URL, and part of a hash to distinguish URLs of one origin.',
     }),
-    message: string({ description: 'Why.' }),
+    message: string({ description: 'Why it does not accept alerts.' }),
   },
   { description: 'A callback of the policy that does not accept alerts from this node.' },
 );
@@ -37,9 +37,9 @@ const node = object(
       integer({ description: 'The observed metadata.generation.', format: 'int64', minimum: 0 }),
     ),
     matchedContainers: count('Running containers that a trap matches.'),
-    watchedFiles: count('Files that are watched in them.'),
-    problemCount: count('Requested files in them that are not watched.'),
-    problems: optional(list(problem, { description: 'The first of these.', maxItems: 10 })),
+    watchedFiles: count('Watched files in these containers.'),
+    problemCount: count('Requested files in these containers that are not watched.'),
+    problems: optional(list(problem, { description: 'The first of these files.', maxItems: 10 })),
     callbackProblems: optional(
       list(callbackProblem, { description: 'The first callbacks that do not accept alerts.', maxItems: 10 }),
     ),
@@ -51,7 +51,7 @@ const node = object(
 export const policyStatus = object({
   conditions: optional(conditionList()),
   matchedContainers: optional(count('Running containers that a trap matches, on all nodes.')),
-  watchedFiles: optional(count('Files that are watched in them.')),
+  watchedFiles: optional(count('Watched files in these containers.')),
   lastAlertTime,
   nodes: optional(
     list(node, { description: 'Nodes with containers that a trap matches.', mapKeys: ['name'] }),

@@ -115,12 +115,7 @@ suite('what the operator says of a policy', () => {
     assert.equal(ready?.status, 'True');
     assert.deepEqual(
       [delivering?.type, delivering?.status, delivering?.reason, delivering?.message],
-      [
-        'Delivering',
-        'False',
-        'CallbackFailing',
-        'Not delivered are alerts for https://sink#1 on n1: HTTP 404.',
-      ],
+      ['Delivering', 'False', 'CallbackFailing', 'Not delivered: alerts for https://sink#1 on n1: HTTP 404.'],
     );
     assert.equal(clusterStatus(withCallback(failing), all), failing);
     const mended = clusterStatus(withCallback({ ...failing, nodes: [entry('n1', 2)] }), all);

@@ -1,4 +1,4 @@
-/** What the status of a policy says: each agent tells about its node, the operator puts it together. */
+/** The status of a policy: each agent reports on its node, the operator combines the reports. */
 import { apiTime } from '../../../shared/kube/api-time.ts';
 import {
   type Condition,
@@ -127,7 +127,7 @@ function withDelivering(
       : {
           status: 'False',
           reason: 'CallbackFailing',
-          message: `Not delivered are ${all.slice(0, SHOWN_PROBLEMS).join('; ')}.${more}`,
+          message: `Not delivered: ${all.slice(0, SHOWN_PROBLEMS).join('; ')}.${more}`,
         }),
   });
 }

@@ -1,5 +1,5 @@
 /**
- * Which KiveData nobody is left for: the agent that would delete them is gone, or was when it should have.
+ * Finds orphaned KiveData: the agent that would delete them is gone, or was when it should have.
  */
 import type { KiveData } from '../api.ts';
 import { isOver } from '../node/desired.ts';

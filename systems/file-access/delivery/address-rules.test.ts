@@ -97,7 +97,7 @@ suite('addresses of callbacks', () => {
     for (const callback of usable) assert.ok(parseCallback(callback, rules) instanceof URL, callback);
   });
 
-  test('allowed and refused by the configuration', () => {
+  test('allowed and blocked by the configuration', () => {
     const own = new AddressRules({
       allow: ['127.0.0.1', '169.254.10.0/24', 'fe80::5', 'local.example'],
       refuse: ['10.1.0.0/16', 'fd00:1::/32'],
@@ -110,9 +110,9 @@ suite('addresses of callbacks', () => {
     assert.match(why('169.254.11.77') ?? '', /link-local/);
     assert.equal(why('fe80::5'), undefined);
     assert.match(why('fe80::6') ?? '', /link-local/);
-    assert.match(why('10.1.2.3') ?? '', /refused by the configuration/);
-    assert.match(why('::ffff:10.1.2.3') ?? '', /refused by the configuration/);
-    assert.match(why('fd00:1::2') ?? '', /refused by the configuration/);
+    assert.match(why('10.1.2.3') ?? '', /blocked by the configuration/);
+    assert.match(why('::ffff:10.1.2.3') ?? '', /blocked by the configuration/);
+    assert.match(why('fd00:1::2') ?? '', /blocked by the configuration/);
     assert.equal(why('10.2.2.3'), undefined);
     for (const bad of ['', '1.2.3', '1.2.3.4/33', '::1/129', '1.2.3.4/a', '1.2.3.4/8/8', 'a b', 'http://a']) {
       assert.throws(() => new AddressRules({ allow: [bad] }), RampartError, bad);

@@ -69,7 +69,7 @@ export class AddressRules {
   constructor(options: AddressRulesOptions = {}) {
     this.#resolve = options.resolve ?? systemLookup;
     for (const [network, what] of refusedNetworks) this.#refuse(network, what);
-    for (const network of options.refuse ?? []) this.#refuse(network, 'refused by the configuration');
+    for (const network of options.refuse ?? []) this.#refuse(network, 'blocked by the configuration');
     for (const entry of options.allow ?? []) {
       if (isIP(entry.split('/', 1)[0] ?? '') !== 0) addNetwork(this.#allowed, entry);
       else this.#allowedHosts.add(checkHostName(entry));
@@ -79,7 +79,7 @@ export class AddressRules {
   /** Why this address is not called, or undefined where it is: `169.254.169.254 is link-local`. */
   refusal(address: string): string | undefined {
     const plain = address.split('%', 1)[0] ?? '';
-    if (isIP(plain) === 0) return `${JSON.stringify(address)} is no address`;
+    if (isIP(plain) === 0) return `${JSON.stringify(address)} is not an IP address`;
     const same = [plain, ...embeddedIPv4(plain)];
     if (same.some((one) => this.#allowed.check(one, familyOf(one)))) return undefined;
     for (const one of same) {

@@ -64,7 +64,10 @@ suite('Secrets of the configuration', () => {
   }
 
   test('refused: two for one origin, however it is written', () => {
-    assert.throws(() => parseCallbackDefaults(['https://a=b/c', 'https://A:443=b/d']), /two for https:\/\/a/);
-    assert.throws(() => parseCallbackDefaults(['b/c', 'b/d']), /two for all callbacks/);
+    assert.throws(
+      () => parseCallbackDefaults(['https://a=b/c', 'https://A:443=b/d']),
+      /two Secrets for https:\/\/a/,
+    );
+    assert.throws(() => parseCallbackDefaults(['b/c', 'b/d']), /two Secrets for all callbacks/);
   });
 });

@@ -26,14 +26,14 @@ export function parseCallbackDefaults(texts: readonly string[]): CallbackDefault
     const secret = text.slice(at + 1);
     const origin = at === -1 ? undefined : originOf(text.slice(0, at));
     if (origin === '') {
-      throw refused('it does not begin with an origin of https', 'Write https://HOST[:PORT]=NAMESPACE/NAME');
+      throw refused('it does not start with an https origin', 'Write https://HOST[:PORT]=NAMESPACE/NAME');
     }
     if (!isSecretName(secret))
       throw refused(`${JSON.stringify(secret)} is not the name of a Secret`, 'Write NAMESPACE/NAME');
     if (defaults.has(origin)) {
       throw refused(
-        `there are two for ${origin ?? 'all callbacks'}`,
-        'Give one Secret with all that is needed',
+        `there are two Secrets for ${origin ?? 'all callbacks'}`,
+        'Give one Secret with all credentials',
       );
     }
     defaults.set(origin, { origin, secret });

@@ -78,7 +78,7 @@ export class CallbackLog {
     return this.#sizeBytes;
   }
 
-  /** Alerts that wait. */
+  /** Alerts in the queue. */
   get depth(): number {
     return this.#depth;
   }

@@ -1,4 +1,4 @@
-/** Which callbacks of a policy take no alerts of this node. */
+/** Which callbacks of a policy do not accept alerts from this node. */
 import type { KivePolicy, KiveTrap } from '../api.ts';
 import type { CallbackState } from './options.ts';
 import type { PolicyNodeStatus } from '../cluster/policy-status-schema.ts';

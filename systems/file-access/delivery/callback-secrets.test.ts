@@ -111,10 +111,10 @@ suite('credentials from Secrets', () => {
   test('missing, forbidden, unusable: an error until it is mended, told once', async () => {
     const api = new Api();
     for (const [spoil, why] of [
-      [() => void api.stored.delete('shop/hook'), /^the Secret shop\/hook is not there$/],
+      [() => void api.stored.delete('shop/hook'), /^the Secret shop\/hook does not exist$/],
       [
         () => void (api.failure = answer(403)),
-        /may not be read by the agent\. Create a RoleBinding to the ClusterRole rampart-callback-secrets/,
+        /not allowed to read the Secret \S+\. Create a RoleBinding to the ClusterRole rampart-callback-secrets/,
       ],
       [() => void api.stored.set('shop/hook', { token: 'hush\nhush' }), /key token contains a line break/],
     ] as const) {
@@ -155,7 +155,7 @@ suite('credentials from Secrets', () => {
       assert.equal(await api.get('shop/hook'), first);
       await assert.rejects(async () => await api.get('shop/new'), {
         code: 'RAMPART_API_UNREACHABLE',
-        message: 'the Secret shop/new cannot be read now: the Kubernetes API gives no usable response',
+        message: 'cannot read the Secret shop/new: the Kubernetes API gave no usable response',
       });
       api.clock.advanceSync(15_000);
     }
@@ -164,10 +164,10 @@ suite('credentials from Secrets', () => {
     assert.equal(await api.token('shop/new'), 'new');
     // It was deleted while the API was away: from now on it is not used.
     api.stored.delete('shop/hook');
-    await assert.rejects(async () => await api.get('shop/hook'), { message: /is not there/ });
+    await assert.rejects(async () => await api.get('shop/hook'), { message: /does not exist/ });
     api.failure = answer(500);
     api.clock.advanceSync(60_000);
-    await assert.rejects(async () => await api.get('shop/hook'), { message: /is not there/ });
+    await assert.rejects(async () => await api.get('shop/hook'), { message: /does not exist/ });
   });
 
   test('who does not wait any more does not wait for the API', async () => {

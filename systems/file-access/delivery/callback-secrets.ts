@@ -186,8 +186,8 @@ export class CallbackSecrets implements Disposable {
     if (known === undefined || known.told === why) return;
     const { logger } = this.#options;
     known.told = why;
-    if (problem === undefined) logger.info({ secret }, 'credentials of callbacks are usable again');
-    else logger.warn({ secret, why }, 'callbacks wait for their credentials');
+    if (problem === undefined) logger.info({ secret }, 'credentials of callbacks are available again');
+    else logger.warn({ secret, why }, 'callbacks are waiting for their credentials');
   }
 
   /** What was not used for longest goes, and is read again when it is needed. */
@@ -220,19 +220,19 @@ function sizeOf(credentials: Credentials | undefined): number {
 }
 
 function missing(secret: string): RampartError {
-  return new RampartError(errorCodes.NOT_FOUND, { what: `the Secret ${secret} is not there` });
+  return new RampartError(errorCodes.NOT_FOUND, { what: `the Secret ${secret} does not exist` });
 }
 
 function forbidden(secret: string): RampartError {
   return new RampartError(errorCodes.PRIVILEGE, {
-    what: `the Secret ${secret} may not be read by the agent`,
+    what: `the agent is not allowed to read the Secret ${secret}`,
     next: 'Create a RoleBinding to the ClusterRole rampart-callback-secrets in that namespace',
   });
 }
 
 function unreachable(secret: string): RampartError {
   return new RampartError(errorCodes.API_UNREACHABLE, {
-    what: `the Secret ${secret} cannot be read now`,
-    why: 'the Kubernetes API gives no usable response',
+    what: `cannot read the Secret ${secret}`,
+    why: 'the Kubernetes API gave no usable response',
   });
 }

@@ -31,21 +31,29 @@ export function addDeliveryMetrics(
     );
 
   count('offered', 'Alerts for callbacks.', (now) => now.offered);
-  count('queued', 'Alerts taken into a queue.', (now) => now.accepted);
-  byReason('refused', 'Alerts not taken into a queue, by reason.', (now) => now.refused);
-  count('recovered', 'Alerts that an earlier process had left in its queues.', (now) => now.recovered);
-  count('delivered', 'Alerts that their receiver has taken.', (now) => now.delivered);
-  count('retried', 'Tries that failed.', (now) => now.retried);
-  byReason('dropped', 'Queued alerts that are given up, by reason.', (now) => now.dropped);
-  count('latency_seconds', 'Time in the queue, over all delivered alerts.', (now) => now.latencyMs / 1000);
-  count('damaged_files', 'Queue files with damaged parts.', (now) => now.damagedFiles);
-  count('torn_bytes', 'Bytes of writes that an earlier end has cut off.', (now) => now.tornBytes);
-  count('sync_errors', 'Failures to bring a queue to the disk.', (now) => now.syncErrors);
-  count('cursor_errors', 'Deliveries that could not be written down.', (now) => now.cursorErrors);
-  gauge('queue_alerts', 'Alerts that wait.', (callback) => callback.depth);
-  gauge('queue_bytes', 'Length of the queue files.', (callback) => callback.sizeBytes);
-  gauge('queue_oldest_seconds', 'Age of the oldest alert.', (callback) => callback.oldestMs / 1000);
-  gauge('failures', 'Failed tries since the last success.', (callback) => callback.failures);
+  count('queued', 'Alerts queued.', (now) => now.accepted);
+  byReason('refused', 'Alerts not queued, by reason.', (now) => now.refused);
+  count('recovered', 'Alerts recovered from the queues of an earlier process.', (now) => now.recovered);
+  count('delivered', 'Alerts accepted by their receiver.', (now) => now.delivered);
+  count('retried', 'Failed delivery attempts.', (now) => now.retried);
+  byReason('dropped', 'Queued alerts dropped, by reason.', (now) => now.dropped);
+  count(
+    'latency_seconds',
+    'Total time that delivered alerts spent in the queue.',
+    (now) => now.latencyMs / 1000,
+  );
+  count('damaged_files', 'Damaged queue files.', (now) => now.damagedFiles);
+  count('torn_bytes', 'Bytes of incomplete writes by an earlier process.', (now) => now.tornBytes);
+  count('sync_errors', 'Failures to sync a queue to disk.', (now) => now.syncErrors);
+  count('cursor_errors', 'Deliveries that could not be recorded.', (now) => now.cursorErrors);
+  gauge('queue_alerts', 'Alerts in the queue.', (callback) => callback.depth);
+  gauge('queue_bytes', 'Size of the queue files.', (callback) => callback.sizeBytes);
+  gauge(
+    'queue_oldest_seconds',
+    'Age of the oldest alert in the queue.',
+    (callback) => callback.oldestMs / 1000,
+  );
+  gauge('failures', 'Failed attempts since the last success.', (callback) => callback.failures);
 }
 
 function snapshot<T>(read: () => T): () => T {

@@ -150,7 +150,7 @@ export class Lane {
         if (outcome === undefined) return;
         delayMs = this.#settle(alert, outcome);
       } catch (error) {
-        delayMs = this.#failed({ kind: 'failed', why: `reading the queue: ${messageOf(error)}` });
+        delayMs = this.#failed({ kind: 'failed', why: `cannot read the queue: ${messageOf(error)}` });
       }
       if (delayMs > 0) await sleep(this.#clock, delayMs, signal).catch(() => undefined);
     }
@@ -236,7 +236,9 @@ export class Lane {
     const aboutCredentials = outcome.kind === 'failed' && outcome.aboutCredentials === true;
     // Not while it is stopped: what fails then says nothing of the receiver.
     if (!this.#leave.signal.aborted)
-      this.#trouble.failed(outcome.kind === 'unwanted' ? `${outcome.why}, so they are dropped` : outcome.why);
+      this.#trouble.failed(
+        outcome.kind === 'unwanted' ? `${outcome.why}, so the alerts are dropped` : outcome.why,
+      );
     return (this.#lastError = { why: outcome.why, atMs: this.#options.nowMs(), aboutCredentials });
   }
 }

@@ -37,7 +37,9 @@ suite('a callback that takes no alerts', { timeout: 300_000 }, () => {
     receiver.manners = answerWith(400);
     await using delivery = openQuick(directory.path, { failingMs: 50 });
     delivery.enqueue(receiver.url(), 'a', '{}');
-    await until(() => delivery.stateOf(receiver.url(), '')?.problem === 'HTTP 400, so they are dropped');
+    await until(
+      () => delivery.stateOf(receiver.url(), '')?.problem === 'HTTP 400, so the alerts are dropped',
+    );
     assert.equal(delivery.stats.dropped.unwanted, 1);
   });
 

@@ -1,4 +1,4 @@
-/** What a delivery can be told, and what it tells. */
+/** The options of a delivery, and what it reports. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type BackoffOptions, checkBackoff } from '../../../shared/time/backoff.ts';
@@ -95,7 +95,7 @@ export interface DeliveryStats {
   /** Tries that failed and are made again. */
   readonly retried: number;
   readonly dropped: Readonly<Record<Drop, number>>;
-  /** Alerts that wait. */
+  /** Alerts in the queue. */
   readonly depth: number;
   /** Length of all files, with what is delivered and not yet removed. */
   readonly sizeBytes: number;

@@ -130,7 +130,7 @@ export class Poster implements Disposable {
   /** The credentials, or in words why there are none to be used. */
   async #credentials(url: URL, signal: AbortSignal): Promise<Credentials | string> {
     const secret = this.#secret;
-    if (secret !== '' && url.protocol !== 'https:') return 'a Secret is for https only';
+    if (secret !== '' && url.protocol !== 'https:') return 'a Secret requires https';
     let credentials: Credentials | undefined;
     try {
       credentials = await this.#options.credentialsFor(this.#callback, secret, signal);
@@ -142,11 +142,11 @@ export class Poster implements Disposable {
     }
     const { bearerToken, ca, cert, key } = credentials ?? {};
     // Whoever names a Secret means it: without what is in it nothing is sent.
-    if (secret !== '' && !bearerToken && !ca && !(cert && key)) return 'its credentials are not known';
+    if (secret !== '' && !bearerToken && !ca && !(cert && key)) return 'its credentials are unknown';
     if (credentials === undefined || bearerToken === undefined) return credentials ?? {};
     if (!isPrivateWay(url)) return 'a bearer token is not sent over plain http';
     const token = bearerToken.trim();
-    if (!tokenForm.test(token)) return 'its bearer token has characters that tokens have not';
+    if (!tokenForm.test(token)) return 'its bearer token contains invalid characters';
     return { ...credentials, bearerToken: token };
   }
 
@@ -168,7 +168,7 @@ export class Poster implements Disposable {
     request.on('error', reject);
     const onAbort = (): void => void (incoming ?? request).destroy();
     signal.addEventListener('abort', onAbort, { once: true });
-    const late = new Error(`no answer within ${timeoutMs} ms`);
+    const late = new Error(`no response within ${timeoutMs} ms`);
     const cancelTimeout = clock.schedule(timeoutMs, () => {
       reject(late);
       request.destroy(late);

@@ -89,7 +89,7 @@ suite('receivers of all kinds', { timeout: 300_000 }, () => {
     receiver.manners = hang;
     delivery.enqueue(receiver.url(), 'a', '{}');
     await until(() => delivery.stats.retried >= 2);
-    assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no answer within 100 ms/);
+    assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no response within 100 ms/);
     const timers = new Set<NodeJS.Timeout>();
     // The head says all; the body is given a second.
     receiver.manners = (_received, response) => {
@@ -130,7 +130,7 @@ suite('receivers of all kinds', { timeout: 300_000 }, () => {
       const { port } = server.address() as { port: number };
       delivery.enqueue(`http://127.0.0.1:${port}/`, 'a', '{}');
       await until(() => delivery.stats.retried >= 2);
-      assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no answer within/);
+      assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no response within/);
     } finally {
       for (const timer of timers) clearInterval(timer);
       server.close();

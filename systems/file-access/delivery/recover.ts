@@ -1,4 +1,4 @@
-/** What an earlier process has left in the directory. */
+/** Recovers what an earlier process left in the directory. */
 import { chmodSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -43,7 +43,7 @@ export function secretCredentials({ type, data = {} }: Secret, secret: string): 
     texts.set(key, bytes.toString('utf8'));
   }
   if (texts.size === 0) throw unusable(secret, `it has none of the keys ${keys.join(', ')}`);
-  if (sizeBytes > MAX_BYTES) throw unusable(secret, `it has more than ${MAX_BYTES / 1024} KiB in these keys`);
+  if (sizeBytes > MAX_BYTES) throw unusable(secret, `these keys hold more than ${MAX_BYTES / 1024} KiB`);
   const [token, cert, key, ca] = keys.map((name) => texts.get(name));
   if (cert !== undefined || key !== undefined) checkPair(secret, cert, key);
   if (ca !== undefined) checkCertificates(secret, 'ca.crt', ca);

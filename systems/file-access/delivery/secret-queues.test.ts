@@ -125,7 +125,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     delivery.enqueue(url, 'a', '{}', 'shop/hook');
     const lastWhy = (): string => delivery.callbacks()[0]?.lastError?.why ?? '';
     await until(() => delivery.stats.retried > 3);
-    assert.equal(lastWhy(), 'its credentials are not known');
+    assert.equal(lastWhy(), 'its credentials are unknown');
     credentials = {};
     await until(() => delivery.stats.retried > 6);
     assert.equal(receiver.connections, 0);
@@ -192,7 +192,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     segment.close();
     await using delivery = openQuick(directory.path, { credentialsFor: () => ({ bearerToken: 'token' }) });
     await until(() => delivery.stats.retried > 2);
-    assert.equal(delivery.callbacks()[0]?.lastError?.why, 'a Secret is for https only');
+    assert.equal(delivery.callbacks()[0]?.lastError?.why, 'a Secret requires https');
     assert.equal(receiver.connections, 0);
   });
 

@@ -1,4 +1,4 @@
-/** How many requests are under way at once, over all callbacks. */
+/** Limits concurrent requests over all callbacks. */
 
 /**
  * Callbacks whose last try failed get at most half of the places: receivers that hang until the timeout cannot keep

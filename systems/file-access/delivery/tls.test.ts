@@ -143,7 +143,7 @@ suite('credentials', { timeout: 300_000 }, () => {
     await until(() => failures().length === attempts.length && failures().every((count) => count > 0));
     const why = delivery.callbacks().map(({ lastError }) => lastError?.why ?? '');
     assert.match(why[0] ?? '', /HTTP 401/);
-    assert.match(why[1] ?? '', /characters that tokens have not/);
+    assert.match(why[1] ?? '', /bearer token contains invalid characters/);
     assert.match(why[4] ?? '', /credentials cannot be read$/);
     assert.match(why[5] ?? '', /no key "token"/);
     const told = inspect(

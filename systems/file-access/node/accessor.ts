@@ -1,4 +1,4 @@
-/** Which container an access came from, as alerts tell it. */
+/** The container that an access came from, as shown in alerts. */
 import type { ContainerIndex, IndexedContainer } from '../../../shared/cri/container-index.ts';
 import type { Access } from '../../../shared/sensor/access.ts';
 import type { AlertAccessor } from '../alert/alert.ts';

@@ -88,12 +88,12 @@ function unseen(path: string, error: unknown): RampartError {
   if (code !== 'EACCES' && code !== 'EPERM') return gone(path, message);
   // What another user's process has below /proc/PID is closed as its memory is: proc_pid(5), ptrace(2).
   return new RampartError(errorCodes.SYSTEM, {
-    what: `cannot read the container with its root at ${path}`,
+    what: `cannot read the root file system of the container at ${path}`,
     why: message,
     next: 'Give the agent the capability CAP_SYS_PTRACE (deploy/README.md)',
   });
 }
 
 function gone(path: string, why: string): RampartError {
-  return new RampartError(errorCodes.NOT_FOUND, { what: `no container has its root at ${path}`, why });
+  return new RampartError(errorCodes.NOT_FOUND, { what: `no container root file system at ${path}`, why });
 }

@@ -1,4 +1,4 @@
-/** Writes what differs between the KiveData that there are and those that there are to be. */
+/** Writes the difference between the existing KiveData and the desired ones. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { removeFinalizer } from '../../../shared/kube/finalizers.ts';

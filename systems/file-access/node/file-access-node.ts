@@ -86,7 +86,7 @@ export class FileAccessNode implements Disposable {
       new TrapFiles({
         identify: (fd) => this.#sensor.identify(fd),
         onChange: (id) => this.#discovery?.touch(id),
-        onProblem: (err) => logger.warn({ err }, 'some files in containers cannot be followed by events'),
+        onProblem: (err) => logger.warn({ err }, 'some files in containers cannot be tracked by events'),
       }),
     );
     this.#applier = stack.use(new PlanApplier(this.#sensor, logger));

@@ -51,13 +51,13 @@ export class FileCreation implements Disposable {
     try {
       using root = this.#root.open();
       if (!createInRoot(root, this.#path, modeBits)) {
-        return 'it is not created, because a dangling symbolic link has its name';
+        return 'it was not created because a dangling symbolic link has its name';
       }
       this.#pause();
       return undefined;
     } catch (error) {
       if (!(error instanceof SystemCallError)) return String(error);
-      if (error.errno === 'ENOENT') return 'it is not created, because its directory does not exist';
+      if (error.errno === 'ENOENT') return 'it was not created because its directory does not exist';
       if (!waitsForPath.has(error.errno)) {
         this.#pause();
         this.#schedule();

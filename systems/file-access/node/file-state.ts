@@ -19,7 +19,7 @@ export type Seen =
 const none: readonly FileIdentity[] = [];
 
 /** The state before the first, of which nothing is told. */
-export const unseen: FileState = { kind: 'waiting', why: 'it was not looked at yet' };
+export const unseen: FileState = { kind: 'waiting', why: 'it has not been examined yet' };
 
 /** Of a path that leads to a file. */
 export function seenOf({ identity, type }: Extract<PathState, { kind: 'file' }>): Seen {
@@ -37,8 +37,8 @@ export function withMoved(seen: Seen, moved: readonly FileIdentity[]): FileState
 function andMoved(why: string, moved: readonly FileIdentity[]): string {
   if (moved.length === 0) return why;
   return moved.length === 1
-    ? `${why}; the file that was there was moved and is still watched`
-    : `${why}; ${moved.length} files that were there were moved and are still watched`;
+    ? `${why}; the previous file was moved and is still watched`
+    : `${why}; ${moved.length} previous files were moved and are still watched`;
 }
 
 /** The file that a KiveData tells, and those that were moved; the first of these where the path leads to none. */

@@ -68,7 +68,7 @@ export class Loader implements Disposable {
       new TouchedKeys({
         each: (name) => void this.#names.add(name),
         onSliceEnd: () => this.#settle(),
-        onProblem: (err, name) => logger.error({ err, data: name }, 'cannot plan a file'),
+        onProblem: (err, name) => logger.error({ err, data: name }, 'cannot process a KiveData'),
       }),
     );
     this.#stack.use(
@@ -251,7 +251,7 @@ export async function runLoaderElection(options: LoaderElectionOptions): Promise
         if (term.reason instanceof LeadershipLostError && holder === identity && !signal.aborted) {
           logger.warn(
             { kernel: kernelId, err: term.reason },
-            'cannot renew the lease; alerts continue until another loader is seen',
+            'cannot renew the lease; alerts continue until another loader takes over',
           );
           return;
         }

@@ -43,7 +43,7 @@ suite('a file that leaves its path', () => {
     mkdirSync(moving.at('root', 'dir'));
     renameSync(path, moving.at('root', 'dir', 'x'));
     await moving.until(() => file.state.kind === 'waiting');
-    assert.equal(whyOf(file), '/f does not exist; the file that was there was moved and is still watched');
+    assert.equal(whyOf(file), '/f does not exist; the previous file was moved and is still watched');
     assert.deepEqual(movedOf(file), [first]);
     assert.equal(watchedFile(file.state)?.identity.inode, first);
     renameSync(moving.at('root', 'dir', 'x'), path);
@@ -68,7 +68,7 @@ suite('a file that leaves its path', () => {
     mkdirSync(moving.where);
     await moving.until(() => moving.file.state.kind === 'refused');
     assert.equal(movedOf(moving.file).length, 1);
-    assert.match(whyOf(moving.file), /; the file that was there was moved and is still watched$/);
+    assert.match(whyOf(moving.file), /; the previous file was moved and is still watched$/);
     rmSync(moving.at('root', 'x'));
     await moving.until(() => movedOf(moving.file).length === 0);
     assert.doesNotMatch(whyOf(moving.file), /moved/);

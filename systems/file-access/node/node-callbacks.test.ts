@@ -234,12 +234,12 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
     await scene.read('b', 'missing');
     assert.match(
       await scene.event('refused', /401/),
-      /^alerts for https:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8} wait on n1: HTTP 401$/,
+      /^alerts for https:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8} are waiting on n1: HTTP 401$/,
     );
-    await scene.event('missing', /the Secret kivebpf-system\/created-later is not there/);
+    await scene.event('missing', /the Secret kivebpf-system\/created-later does not exist/);
     assert.deepEqual(scene.receiver.taken, []);
     const stats = scene.delivery.callbacks().find(({ secret }) => secret.endsWith('/created-later'));
-    assert.match(stats?.lastError?.why ?? '', /is not there/);
+    assert.match(stats?.lastError?.why ?? '', /does not exist/);
     assert.equal(stats?.lastError?.aboutCredentials, true);
 
     await scene.putSecret('rotated', { token: 'right', 'ca.crt': ca });
@@ -345,7 +345,7 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
       await until('a failure', () => delivery.stats.retried > 0);
       assert.match(
         delivery.callbacks()[0]?.lastError?.why ?? '',
-        /receiver cannot be read now: the Kubernetes API gives no usable response/,
+        /cannot read the Secret \S+receiver: the Kubernetes API gave no usable response/,
       );
       assert.equal(delivery.stats.depth, waiting);
       assert.equal(scene.receiver.received.length, before);

@@ -44,7 +44,7 @@ test('a file is told on its policy, and where it is', () => {
   assert.match(told[0]?.note ?? '', /^\/secret\.txt in default\/nginx-pod\/nginx on n1 is gone/);
   events.file('FileMoved', trap, container);
   assert.equal(told[1]?.type, 'Warning');
-  assert.match(told[1]?.note ?? '', /the file was moved, and is still watched$/);
+  assert.match(told[1]?.note ?? '', /was moved; the moved file is still watched$/);
 });
 
 test('a loss is told once on each policy, and on not too many', () => {
@@ -87,7 +87,7 @@ test('a callback without its credentials is told on the policies with just that 
     named('other-callback', 'shop', { callback: 'https://sink/', callbackSecret: 'hook' }),
     named('none', 'shop', {}),
   ]);
-  const now = failing(callback, 'shop/hook', 'the Secret shop/hook is not there');
+  const now = failing(callback, 'shop/hook', 'the Secret shop/hook does not exist');
   let listener: ((callback: CallbackStats) => void) | undefined;
   using following = events.followCallbacks({
     callbacks: () => [now, { ...now, failures: 0 }, { ...now, lastError: undefined }],
@@ -102,7 +102,7 @@ test('a callback without its credentials is told on the policies with just that 
   );
   assert.equal(
     told[0]?.note,
-    'alerts for https://sink#0123abcd wait on n1: the Secret shop/hook is not there',
+    'alerts for https://sink#0123abcd are waiting on n1: the Secret shop/hook does not exist',
   );
   listener?.(failing(callback, '', 'HTTP 401'));
   assert.deepEqual(

@@ -26,8 +26,9 @@ export type CallbackTroubles = Partial<
 const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
   Watching: (path, where) => `${path} in ${where} is watched`,
   FileReplaced: (path, where) => `${path} in ${where} was replaced; the new file is watched`,
-  FileMissing: (path, where) => `${path} in ${where} is gone; it is watched as soon as it is there again`,
-  FileMoved: (path, where) => `${path} in ${where} is gone: the file was moved, and is still watched`,
+  FileMissing: (path, where) =>
+    `${path} in ${where} is gone; it will be watched again as soon as it reappears`,
+  FileMoved: (path, where) => `${path} in ${where} was moved; the moved file is still watched`,
 };
 /** Policies that are told of one loss, or of one callback. */
 const MAX_POLICIES = 20;
@@ -57,7 +58,7 @@ export class NodeEvents {
       keys.add(key);
       if (keys.size === MAX_POLICIES) break;
     }
-    const note = `${count} accesses to watched files were lost on ${this.#options.nodeName}, perhaps some of this policy`;
+    const note = `${count} accesses to watched files were lost on ${this.#options.nodeName}, possibly including some of this policy`;
     for (const key of keys) this.#record(key, { type: 'Warning', reason: 'AccessesLost', note });
   }
 
@@ -90,7 +91,7 @@ export class NodeEvents {
   /** A callback lacks credentials, or the receiver does not take them: told to the policies with such a trap. */
   callbackFailing({ callback, secret, name, lastError }: CallbackStats): void {
     // Of the callback only the origin: a path is often a secret, and events are read by others than policies are.
-    const note = `alerts for ${name} wait on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
+    const note = `alerts for ${name} are waiting on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
     this.#tellFailing({ callback, secret }, note);
   }
 

@@ -38,7 +38,7 @@ suite('how an agent is', () => {
     }
     assert.equal(ring.problem(), undefined);
     await clock.advance(10_000);
-    assert.equal(ring.problem(), '5 accesses wait in the ring, and none was taken out for 30 s');
+    assert.equal(ring.problem(), '5 accesses are waiting in the ring buffer; none has been read for 30 s');
     stats = { ...stats, received: stats.received + 5 };
     assert.equal(ring.problem(), undefined);
   });
@@ -57,8 +57,8 @@ suite('how an agent is', () => {
       hasLoader: () => hasLoader,
     });
     assert.deepEqual(health.readiness().text.split('\n'), [
-      '[-] file-access-node-containers: the container runtime has not told of them yet',
-      '[-] file-access-node-files: not looked at yet',
+      '[-] file-access-node-containers: the container runtime has not listed them yet',
+      '[-] file-access-node-files: not examined yet',
       '[-] file-access-node-loader: no agent is known to watch the files of this kernel yet',
       'not ready',
       '',

@@ -1,4 +1,4 @@
-/** What an agent says of this guard when it is asked how it is. */
+/** The health of this guard in an agent. */
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
@@ -25,8 +25,8 @@ export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: 
     () => (containersKnown = true),
     () => undefined,
   );
-  ready('containers', () => containersKnown, 'the container runtime has not told of them yet');
-  ready('files', parts.looked, 'not looked at yet');
+  ready('containers', () => containersKnown, 'the container runtime has not listed them yet');
+  ready('files', parts.looked, 'not examined yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
   const ring = new RingWatch(parts.sensor, clock);
   health.alive('sensor', () => ring.problem());
@@ -57,7 +57,7 @@ export class RingWatch {
     const seconds = Math.floor((nowMs - this.#sinceMs) / 1000);
     return nowMs - this.#sinceMs < STUCK_MS
       ? undefined
-      : `${waiting} accesses wait in the ring, and none was taken out for ${seconds} s`;
+      : `${waiting} accesses are waiting in the ring buffer; none has been read for ${seconds} s`;
   }
 }
 
@@ -75,7 +75,7 @@ export function warnOfSlowStart(caches: readonly Awaited[], logger: Logger): Dis
     const missing = caches.filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
     logger.warn(
       { missing: missing.length > 0 ? missing : ['containers'] },
-      'waiting for these before files can be watched',
+      'waiting for resources; files are not watched until they are available',
     );
   }, SLOW_START_MS);
   return { [Symbol.dispose]: () => clearTimeout(timer) };

@@ -1,4 +1,4 @@
-/** What the guard counts on a node, and its metrics. */
+/** The guard's counters on a node, and its metrics. */
 import type { HistogramReading, Metrics } from '../../../shared/observe/metrics.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
 
@@ -54,10 +54,10 @@ export function registerNodeMetrics(
     metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read);
   const gauge = (name: string, help: string, read: () => number): void =>
     metrics.gauge({ name: `rampart_file_access_${name}`, help }, read);
-  counter('alerts', 'Alerts that were made.', () => counts.alerts);
-  counter('callbacks', 'Alerts given to the queue of a callback.', () => counts.callbacks);
-  counter('callbacks_refused', 'Alerts that no queue took.', () => counts.callbacksRefused);
-  counter('folded', 'Accesses held back by the rate limit.', () => of.sensor().folded);
+  counter('alerts', 'Alerts raised.', () => counts.alerts);
+  counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
+  counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
+  counter('folded', 'Accesses suppressed by the rate limit.', () => of.sensor().folded);
   metrics.counter(
     { name: 'rampart_file_access_lost_total', help: 'Accesses lost, by reason.', labelNames: ['reason'] },
     () => {
@@ -71,30 +71,30 @@ export function registerNodeMetrics(
   );
   counter(
     'recycled',
-    'Accesses to another file that got the inode number of a watched one.',
+    'Accesses to another file that reused the inode number of a watched one.',
     () => of.sensor().recycled,
   );
   counter('verdict_unknown', 'Accesses without a verdict.', () => of.sensor().verdictUnknown);
   counter(
     'hook_misses',
-    'Times the kernel skipped a program that was running already.',
+    'Times the kernel skipped a program because it was already running.',
     () => of.sensor().hookMisses,
   );
   metrics.histogram(
-    { name: 'rampart_file_access_latency_seconds', help: 'From the access to its line on stdout.' },
+    { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },
     () => counts.latencies(),
   );
-  gauge('moved', 'Files that traps have led to before, and that are still watched.', of.moved);
+  gauge('moved', 'Moved files that are still watched for their traps.', of.moved);
   counter(
     'moved_dropped',
-    'Files that were moved and are not watched any more, because their trap has too many of them.',
+    'Moved files that are no longer watched because their trap has too many.',
     of.movedDropped,
   );
-  gauge('watched', 'Traps on files of containers that are watched.', of.watched);
-  gauge('refused', 'Traps on files that the sensor has no room for.', of.refused);
+  gauge('watched', 'Traps on files in containers that are watched.', of.watched);
+  gauge('refused', 'Traps on files that exceed the capacity of the sensor.', of.refused);
   gauge('loader', 'Whether this agent is the loader of its kernel.', () => (of.isLoader() ? 1 : 0));
-  gauge('containers', 'Running containers of this node.', of.containers);
-  gauge('kivedata', 'KiveData of the cluster.', of.data);
-  gauge('targets', 'Files in the kernel map.', () => of.sensor().targets);
-  gauge('capacity', 'Most files it can hold.', () => of.sensor().capacity);
+  gauge('containers', 'Running containers on this node.', of.containers);
+  gauge('kivedata', 'KiveData in the cluster.', of.data);
+  gauge('targets', 'Files that the sensor watches.', () => of.sensor().targets);
+  gauge('capacity', 'Maximum number of files that the sensor can watch.', () => of.sensor().capacity);
 }

@@ -1,4 +1,4 @@
-/** Tells the API what this node has to say of each policy: its entry in the status, paced. */
+/** Reports the state of each policy on this node to the API: its entry in the status, paced. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemClock } from '../../../shared/time/clock.ts';

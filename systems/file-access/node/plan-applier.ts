@@ -1,4 +1,4 @@
-/** Puts what is planned into the sensor, and tries again what it has no room for. */
+/** Applies the plan to the sensor, and retries what exceeds its capacity. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { PlanChanges } from './loader-plan.ts';
 import type { LocalSensor } from './local-sensor.ts';

@@ -1,4 +1,4 @@
-/** The files of the traps that are for the containers of this node. */
+/** The files of the traps that match containers of this node. */
 import type { RampartError } from '../../../shared/observe/errors.ts';
 import type { Identify } from '../../../shared/sensor/paths/path-state.ts';
 import { type ContainerFile, ContainerFiles } from './container-files.ts';

@@ -1,4 +1,4 @@
-/** Which traps are for which containers. */
+/** Which traps match which containers. */
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';

@@ -35,7 +35,7 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
     const steps = new Regex(expression).size;
     if (steps > MAX_INSTRUCTIONS) {
       return {
-        why: `with its counts expanded it has ${steps} steps; the limit is ${MAX_INSTRUCTIONS}`,
+        why: `with its repetitions expanded it has ${steps} steps; the limit is ${MAX_INSTRUCTIONS}`,
       };
     }
     // Read alone above: put between these, `a)|(b` would be one.
@@ -82,7 +82,7 @@ function globExpression(glob: string): string | { readonly why: string } {
     else if (character === '[') {
       // As in a shell, a ] that comes first is a member.
       const end = glob.indexOf(']', at + (/^[!^]/.test(glob.slice(at + 1)) ? 3 : 2));
-      if (end < 0) return { why: 'a [ without its ]' };
+      if (end < 0) return { why: 'a [ without a matching ]' };
       const members = glob.slice(at + 1, end);
       out += `[${members.replace(/^[!^]/, '^').replace(/(?!^\^)[\\[\]^&]/g, '\\$&')}]`;
       at = end;
@@ -99,7 +99,7 @@ function globExpression(glob: string): string | { readonly why: string } {
       out += quoted(glob.charAt(at));
     } else out += quoted(character);
   }
-  return depth > 0 ? { why: 'a { without its }' } : `(?s)^(?:${out})$`;
+  return depth > 0 ? { why: 'a { without a matching }' } : `(?s)^(?:${out})$`;
 }
 
 function quoted(character: string): string {

@@ -1,4 +1,4 @@
-/** The names that a trap and what is found for it have in the cluster. */
+/** The names of a trap and of its KiveData in the cluster. */
 import { hash } from 'node:crypto';
 
 import type { KiveTrap } from '../api.ts';

@@ -15,8 +15,8 @@ function problemsOf(more: object) {
 
 suite('what cannot work is told by field', () => {
   for (const [more, field, why] of [
-    [{ path: 'secret.txt' }, 'path', /does not begin with \//],
-    [{ path: '' }, 'path', /does not begin with \//],
+    [{ path: 'secret.txt' }, 'path', /does not start with \//],
+    [{ path: '' }, 'path', /does not start with \//],
     [{ path: '/etc/../secret' }, 'path', /".."/],
     [{ path: '/..' }, 'path', /".."/],
     [{ path: '/etc/./secret' }, 'path', /"\."/],

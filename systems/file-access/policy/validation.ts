@@ -42,7 +42,7 @@ export function validatePolicy({ spec }: KivePolicy): ReadonlyMap<number, readon
     const first = seen.get(json);
     if (first === undefined) seen.set(json, index);
     else {
-      faults.push(['', 'a trap twice', `it is the same as spec.traps[${first}]`, 'Remove one of them']);
+      faults.push(['', 'a duplicate trap', `it is the same as spec.traps[${first}]`, 'Remove one of them']);
     }
     if (faults.length === 0) return;
     const prefix = `spec.traps[${index}]`;
@@ -83,7 +83,7 @@ function pathFaults(path: string): Fault[] {
   const names = path.split('/');
   if (path.includes('\0')) return [['path', what, 'it contains a NUL', 'Remove it']];
   if (!path.startsWith('/')) {
-    return [['path', what, 'it does not begin with /', 'Write it as seen from the root of the container']];
+    return [['path', what, 'it does not start with /', 'Write the absolute path within the container']];
   }
   if (names.includes('..') || names.includes('.')) {
     return [['path', what, 'it contains "." or ".."', 'Write the resolved path']];
@@ -150,7 +150,7 @@ function matchFaults(match: KiveMatch, field: string): Fault[] {
     faults.push([
       `${field}.container-name`,
       `the name ${JSON.stringify(older)}`,
-      `containerName, which is the same field, says ${JSON.stringify(containerName)}`,
+      `containerName, which is the same field, is ${JSON.stringify(containerName)}`,
       'Keep one of the two',
     ]);
   }

@@ -1,4 +1,4 @@
-/** From what the API has to what is guarded and why something is not. No I/O, no clock. */
+/** Derives from the objects of the API what is guarded, and why something is not. No I/O, no clock. */
 import { holderName, holderOf, type HolderReport } from '../../../shared/guard/lease-holder.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
@@ -201,7 +201,7 @@ function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblem
     problems.push({
       kind: 'node-behind',
       node,
-      message: 'Its agent has reported on an older version of the policy only.',
+      message: 'Its agent has reported only on an older version of the policy.',
     });
   }
   return problems;
@@ -213,10 +213,10 @@ function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
 
 function noLoader(loader: HolderReport): string | undefined {
   const { state, renewedSecondsAgo } = loader;
-  if (state === 'free') return 'No agent alerts on its kernel: the lease has no holder.';
+  if (state === 'free') return 'No agent raises alerts for its kernel: the lease has no holder.';
   if (state !== 'stale') return undefined;
   return (
-    `Apparently no agent alerts on its kernel: the one of ${holderName(loader)} has not renewed the lease` +
+    `No agent appears to raise alerts for its kernel: the agent of ${holderName(loader)} has not renewed the lease` +
     `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
   );
 }

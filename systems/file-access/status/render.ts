@@ -1,4 +1,4 @@
-/** File access in the report for people. */
+/** File access in the report as text. */
 import { holderName } from '../../../shared/guard/lease-holder.ts';
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
@@ -103,6 +103,6 @@ function loaderCell(name: string, loader: FileAccessNodeFields['loader']): Cell 
 /** Nothing where KiveData may not be read. */
 export function kiveDataLines({ total, orphans }: FileAccessFields['kiveData']): string[] {
   if (total === null) return [];
-  const of = orphans === null || orphans === 0 ? '' : `, ${orphans} of policies that are gone`;
+  const of = orphans === null || orphans === 0 ? '' : `, ${orphans} of deleted policies`;
   return [`KiveData: ${total}${of}`];
 }

@@ -1,4 +1,4 @@
-/** What the API has of file access, read once. */
+/** The objects of file access in the API, read once. */
 import type { LeaseView } from '../../../shared/guard/lease-holder.ts';
 import type { NodeView, StatusContext } from '../../../shared/guard/status-section.ts';
 import { type Pod, pods as podType } from '../../../shared/kube/object.ts';

@@ -18,12 +18,12 @@ export function parseCondition(line: Line): Condition {
   const word = line.take(/^(?:not|defined|hostname|exists)(?=[ \t]|$)/);
   if (word === 'not') return { test: 'not', condition: parseCondition(line) };
   if (word === 'defined' || word === 'hostname' || word === 'exists') {
-    return { test: word, text: line.needText(`what ${word} asks for`, next) };
+    return { test: word, text: line.needText(`the argument of ${word}`, next) };
   }
   const left = line.needText('the condition', next);
   line.skipBlanks();
   if (line.take(/^version_ge(?=[ \t])/) === undefined)
-    throw new LineError(left.at, 'this is no condition', next);
+    throw new LineError(left.at, 'this is not a condition', next);
   return { test: 'version_ge', left, right: line.needText('the version', next) };
 }
 

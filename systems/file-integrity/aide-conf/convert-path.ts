@@ -63,8 +63,8 @@ export function convertInclude(
   const place = written(path);
   const word = executes ? '@@x_include' : '@@include';
   if (!place.startsWith('/')) {
-    const next = 'Write the path in full, starting with /; the rules in it have to be for the host';
-    problems.error(path.at, `it is not known where '${place}' lies on the host`, next);
+    const next = 'Write an absolute path; the rules in it must apply to the host';
+    problems.error(path.at, `the location of '${place}' on the host is unknown`, next);
     return undefined;
   }
   const inside = isInside(place, root) ? place : writtenPath(root) + place;
@@ -79,7 +79,7 @@ export function convertInclude(
   const slash = inside.lastIndexOf('/');
   const name = inside.slice(slash + 1);
   if (name === '' || path.parts.some((part) => 'variable' in part)) {
-    const next = `Write '${word} DIRECTORY REGEX' for it`;
+    const next = `Write '${word} DIRECTORY REGEX' instead`;
     problems.error(path.at, `'${place}' cannot be split into a directory and a file`, next);
     return undefined;
   }

@@ -127,7 +127,7 @@ class Converter {
         }
         case 'include':
           if (statement.executes) {
-            const next = 'Write what they would print into the configuration, or use @@include';
+            const next = 'Write their output into the configuration, or use @@include';
             this.#problems.error(
               statement.at,
               '@@x_include runs programs as root, which is not allowed here',
@@ -162,7 +162,7 @@ class Converter {
     this.#edits.replace(path.at, inside);
     if (hasTopLevelBranch(written)) {
       const next = 'Write a rule for each of them';
-      this.#problems.warn(path.at, 'only the first of the alternatives leads to the host', next);
+      this.#problems.warn(path.at, 'only the first of the alternatives applies to the host', next);
     }
   }
 
@@ -180,7 +180,7 @@ class Converter {
     }
     const isReplaced = text !== undefined && meant.foreign !== 0;
     if (isReplaced) {
-      const next = `It is '${text}' now`;
+      const next = `It was replaced with '${text}'`;
       this.#problems.warn(expression.at, 'FIPS 140-3 does not approve all of its checksums', next);
     }
   }
@@ -219,7 +219,7 @@ class Converter {
         if (levels === undefined) {
           this.#problems.error(
             value.at,
-            `'${written}' is no number from 0 to 255`,
+            `'${written}' is not a number from 0 to 255`,
             "Write 'log_level' and 'report_level' instead",
           );
         } else this.#edits.replace(at, levels.join('\n'));
@@ -242,8 +242,8 @@ class Converter {
     const written = this.#edits.written(at);
     if (!written.startsWith('/')) {
       if (!leadsToHost(written, this.#edits.text, this.#statements, this.#root)) {
-        const next = 'Write the path in full, starting with /';
-        this.#problems.warn(at, `it is not known where '${written}' lies on the host`, next);
+        const next = 'Write an absolute path';
+        this.#problems.warn(at, `the location of '${written}' on the host is unknown`, next);
       }
     } else if (!isInside(written, this.#root)) this.#edits.replace(at, writtenPath(this.#root) + written);
   }

@@ -121,7 +121,7 @@ export class Evaluation {
           if (/[^A-Za-z0-9]/.test(name) && isGroupName(name, this.dialect)) {
             this.problems.warn(
               nameAt,
-              `the name of group '${name}' has special characters, which a later AIDE refuses`,
+              `the name of group '${name}' has special characters, which later versions of AIDE refuse`,
               'Use letters and digits only',
             );
           }
@@ -231,7 +231,7 @@ export class Evaluation {
       const next = `Write '${now}' instead`;
       if (this.dialect === '0.18')
         this.problems.warn(nameAt, `'${statement.name}' is deprecated, and AIDE 0.19 refuses it`, next);
-      else this.problems.error(nameAt, `AIDE 0.19 has no option '${statement.name}' any more`, next);
+      else this.problems.error(nameAt, `AIDE 0.19 no longer has the option '${statement.name}'`, next);
     }
     const name = now ?? statement.name;
     const option = options.get(name);
@@ -239,7 +239,7 @@ export class Evaluation {
     if ('terms' in value) {
       const set = this.value(value);
       if (option.type === 'checksums' && (set.set & ~checksums) !== 0) {
-        this.problems.error(value.at, `'${name}' takes checksums only`, 'Leave the other attributes out');
+        this.problems.error(value.at, `'${name}' accepts only checksums`, 'Remove the other attributes');
       }
       // What a report leaves out must not become sha256.
       this.#attributeOptions.set(name, option.type === 'checksums' ? settled(set) : set.set);
@@ -253,7 +253,7 @@ export class Evaluation {
     }
     if (option.wins === 'all') this.#reportUrls.push({ value: text, at });
     else if (option.wins === 'first' && this.#options.has(name)) {
-      this.problems.warn(at, `'${name}' is set already; this line does nothing`, 'Leave one of them out');
+      this.problems.warn(at, `'${name}' is already set; this line has no effect`, 'Remove one of them');
     } else this.#options.set(name, { value: text, at });
   }
 }

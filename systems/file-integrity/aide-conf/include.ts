@@ -14,7 +14,7 @@ const maxDepth = 16;
 /** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
 const maxFiles = 10_000;
 
-const missingNext = 'Create it, or take the line out; @@if exists FILE asks whether it is there';
+const missingNext = 'Create it, or remove the line; @@if exists FILE checks whether it exists';
 
 export function include(
   statement: IncludeStatement,
@@ -25,18 +25,14 @@ export function include(
   const { problems, environment } = evaluation;
   const { at, path, pattern, executes } = statement;
   if (depth > maxDepth) {
-    problems.error(
-      at,
-      `more than ${maxDepth} includes inside of each other`,
-      'Look whether a file includes itself',
-    );
+    problems.error(at, `more than ${maxDepth} nested includes`, 'Check whether a file includes itself');
     return;
   }
   if (executes && environment.execute === undefined) {
     problems.error(
       at,
       '@@x_include runs programs as root, which is not allowed here',
-      'Write what they would print into the configuration, or use @@include',
+      'Write their output into the configuration, or use @@include',
     );
     return;
   }
@@ -84,7 +80,7 @@ function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Eva
     problems.error(
       at,
       `cannot read the directory ${directory}: ${messageOf(error)}`,
-      'Create it, or take the line out',
+      'Create it, or remove the line',
     );
     return [];
   }
@@ -117,8 +113,8 @@ function readOne(
 ): void {
   const { environment, problems } = evaluation;
   if (++evaluation.filesRead > maxFiles) {
-    const next = 'Look whether a directory includes itself';
-    problems.error(statement.path.at, `more than ${maxFiles} files are included`, next);
+    const next = 'Check whether a directory includes itself';
+    problems.error(statement.path.at, `more than ${maxFiles} included files`, next);
     return;
   }
   let content: string | Uint8Array;
@@ -131,7 +127,7 @@ function readOne(
     problems.error(
       statement.path.at,
       `cannot read ${file}: ${messageOf(error)}`,
-      'Create it, or take the line out',
+      'Create it, or remove the line',
     );
     return;
   }

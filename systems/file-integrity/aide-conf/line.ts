@@ -67,7 +67,7 @@ export class Line {
   /** @throws {LineError} when something follows */
   expectEnd(next: string): void {
     this.skipBlanks();
-    if (!this.isAtEnd) throw new LineError(this.position(), `'${this.rest}' is too much here`, next);
+    if (!this.isAtEnd) throw new LineError(this.position(), `unexpected '${this.rest}'`, next);
   }
 
   /** A path, a value: up to a blank that is not escaped; `undefined` at the end of the line. */
@@ -81,7 +81,7 @@ export class Line {
       const next = text[this.at + 1] ?? '';
       if (isBlank(character)) break;
       if (character === '\0') {
-        throw new LineError(this.position(), 'there is a zero byte', 'Take it out: no path has one');
+        throw new LineError(this.position(), 'unexpected NUL', 'Remove it: paths cannot contain NUL');
       }
       if (character === '\\' && (next === ' ' || next === '@' || next === '\\')) {
         literal += next;
@@ -117,7 +117,7 @@ export class Line {
     const from = this.at;
     const name = this.take(/^[A-Za-z0-9_%>]+/);
     if (name !== undefined) return { at: this.position(from, this.at), name };
-    const found = this.isAtEnd ? 'the line ends' : `there is '${this.rest}'`;
+    const found = this.isAtEnd ? 'the line ends' : `found '${this.rest}'`;
     const isComment = this.rest.startsWith('#');
     throw new LineError(
       this.position(),
@@ -137,7 +137,7 @@ export class Line {
       if (operator !== '+' && operator !== '-') {
         throw new LineError(
           this.position(),
-          `there is '${this.rest}' where + or - is expected`,
+          `found '${this.rest}' where + or - is expected`,
           this.rest.startsWith('#')
             ? 'Put the comment on a line of its own'
             : 'Write attributes and groups with + and - between them, as in p+u+g',
@@ -176,7 +176,7 @@ export class Line {
     if (!isNegative && isExpression) return { restriction: undefined, expression: this.expression(first) };
     const restriction: Restriction = { at: this.position(from, end), types, fileSystem };
     if (!isNegative) return { restriction, expression: this.expression() };
-    this.expectEnd('A negative rule has no attributes: leave them out');
+    this.expectEnd('A negative rule has no attributes: remove them');
     return { restriction, expression: undefined };
   }
 }

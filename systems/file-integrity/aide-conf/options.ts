@@ -76,7 +76,7 @@ export const removedOptions: ReadonlyMap<string, string> = new Map([
     "Write 'report_ignore_added_attrs', 'report_ignore_removed_attrs' and 'report_ignore_changed_attrs' instead",
   ],
   ['report_attributes', "Write 'report_force_attrs' instead"],
-  ['recstop', 'Leave it out: it never did anything'],
+  ['recstop', 'Remove it: it never had an effect'],
 ]);
 
 export function isAttributeType(type: OptionType): boolean {
@@ -91,11 +91,11 @@ export function wrongValue(type: OptionType, value: string, hostname: string): s
     case 'bool':
       return ['yes', 'true', 'no', 'false'].includes(value)
         ? undefined
-        : `'${value}' is no truth value: yes, true, no or false`;
+        : `'${value}' is not a boolean: yes, true, no or false`;
     case 'workers':
       return /^\d{1,9}$/.test(value) || /^(?:100|[1-9]?\d)%$/.test(value)
         ? undefined
-        : `'${value}' is no number of workers: a whole number, or a share of the processors as in '50%'`;
+        : `'${value}' is not a number of workers: write an integer, or a share of the processors such as '50%'`;
     case 'inputUrl':
       return wrongUrl(value, ['stdin', 'file', 'fd'], hostname);
     case 'outputUrl':
@@ -116,14 +116,14 @@ export function wrongValue(type: OptionType, value: string, hostname: string): s
 function wrongUrl(value: string, allowed: readonly string[], hostname: string): string | undefined {
   const scheme = value.split(':', 1)[0] ?? '';
   if (!['stdin', 'stdout', 'stderr', 'file', 'fd', 'syslog', 'http', 'https', 'ftp'].includes(scheme)) {
-    return `'${value}' is no URL that AIDE knows`;
+    return `'${value}' is not a URL that AIDE supports`;
   }
   if (!allowed.includes(scheme)) return `'${scheme}' cannot be used here, only ${allowed.join(', ')}`;
   const host = /^file:\/\/([^/]*)(\/?)/.exec(value);
   if (host !== null) {
     if (host[2] === '') return `'${value}' has no path`;
     if (host[1] !== '' && host[1] !== 'localhost' && host[1] !== hostname) {
-      return `'${value}' is a file of another host`;
+      return `'${value}' is a file on another host`;
     }
   }
   return undefined;

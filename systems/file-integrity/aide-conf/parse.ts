@@ -85,7 +85,7 @@ class Parser {
         this.#problems.error(
           at,
           `${word} has no @@endif`,
-          'Write @@endif on a line of its own where it is to end',
+          'Write @@endif on a line of its own where the block ends',
         );
       }
     }
@@ -118,14 +118,14 @@ class Parser {
     const name = line.take(/^[A-Za-z0-9_%]+/);
     if (line.number === 1 && /^(?:\ufeff|\xef\xbb\xbf)/.test(line.rest)) {
       const next = 'Save the file as UTF-8 without one: AIDE refuses it too';
-      throw new LineError(at, 'the file begins with a byte order mark, which no editor shows', next);
+      throw new LineError(at, 'the file starts with a byte order mark, which editors do not show', next);
     }
     if (name === undefined) {
       throw new LineError(
         at,
-        `there is '${line.rest}' where an option, a group, a rule or a macro is expected`,
+        `found '${line.rest}' where an option, a group, a rule or a macro is expected`,
         /^[=!-]\s/.test(line.rest)
-          ? 'Leave out the blank before the /'
+          ? 'Remove the blank before the /'
           : 'A rule starts with / (=/, !/, -/), a macro with @@',
       );
     }
@@ -148,9 +148,9 @@ class Parser {
     }
     const value = isAttributeType(option.type)
       ? line.expression()
-      : line.needText('the value', `Write ${name}=..., or leave the line out`);
+      : line.needText('the value', `Write ${name}=..., or remove the line`);
     if (!isAttributeType(option.type))
-      line.expectEnd('A value ends at a blank; write \\ before a blank that belongs to it');
+      line.expectEnd('A value ends at a blank; write \\ before a blank that is part of it');
     this.#statements.push({ kind: 'option', at, name, nameAt, value });
   }
 
@@ -163,7 +163,7 @@ class Parser {
         const name = this.#variable(line);
         line.skipBlanks();
         const value = line.text();
-        line.expectEnd('A value ends at a blank; write \\ before a blank that belongs to it');
+        line.expectEnd('A value ends at a blank; write \\ before a blank that is part of it');
         this.#statements.push({ kind: 'define', at, name, value });
         return;
       }
@@ -191,9 +191,9 @@ class Parser {
       }
       case '@@x_include_setenv': {
         const name = line.take(/^[A-Za-z_][A-Za-z0-9_]*(?=[ \t])/);
-        const next = 'Write @@x_include_setenv NAME VALUE; a name has letters, digits and _';
+        const next = 'Write @@x_include_setenv NAME VALUE; a name consists of letters, digits and _';
         if (name === undefined)
-          throw new LineError(line.position(), 'the name of the variable is missing or wrong', next);
+          throw new LineError(line.position(), 'the name of the variable is missing or invalid', next);
         const value = line.needText('the value', next);
         line.expectEnd(next);
         this.#statements.push({ kind: 'setenv', at, name, value });
@@ -217,7 +217,7 @@ class Parser {
       line.isAtEnd
         ? 'the name of the variable is missing'
         : `'${line.rest}' does not start with the name of a variable`,
-      'A name has letters, digits and _',
+      'A name consists of letters, digits and _',
     );
   }
 
@@ -228,15 +228,11 @@ class Parser {
       case '@@endif':
         line.expectEnd(`Write ${word} alone on its line`);
         if (open === undefined) {
-          throw new LineError(
-            at,
-            `${word} without @@if`,
-            `Take it out, or write the @@if that it belongs to`,
-          );
+          throw new LineError(at, `${word} without @@if`, `Remove it, or write the @@if that it belongs to`);
         }
         if (word === '@@endif') this.#close(open);
         else if (open.otherwise === undefined) open.otherwise = [];
-        else throw new LineError(at, 'a second @@else', 'Leave one of them out');
+        else throw new LineError(at, 'a second @@else', 'Remove one of them');
         return;
       case '@@if':
       case '@@ifdef':
@@ -244,11 +240,7 @@ class Parser {
       case '@@ifhost':
       case '@@ifnhost': {
         if (this.#open.length >= maxConditionDepth) {
-          throw new LineError(
-            at,
-            `more than ${maxConditionDepth} conditions inside of each other`,
-            'Use fewer',
-          );
+          throw new LineError(at, `more than ${maxConditionDepth} nested conditions`, 'Use fewer');
         }
         const opened: OpenIf = { at, word, condition: unread, branch: [], otherwise: undefined };
         this.#open.push(opened);
@@ -270,11 +262,7 @@ class Parser {
     this.#statements.push(statement);
     for (const part of [branch, otherwise]) {
       if (part?.every(({ kind }) => kind === 'blank') === true) {
-        this.#problems.warn(
-          at,
-          `a branch of ${word} is empty`,
-          'AIDE itself refuses it: leave out the branch',
-        );
+        this.#problems.warn(at, `a branch of ${word} is empty`, 'AIDE itself refuses it: remove the branch');
       }
     }
   }
@@ -292,9 +280,9 @@ function unknownOption(at: Position, name: string): LineError {
     ? new LineError(
         at,
         `unknown option '${name}'`,
-        'See aide.conf(5) for the options; the name of a group needs a capital letter or a digit',
+        'See aide.conf(5) for the options; the name of a group must contain a capital letter or a digit',
       )
-    : new LineError(at, `AIDE has no option '${name}' any more`, next);
+    : new LineError(at, `AIDE no longer has the option '${name}'`, next);
 }
 
 function unknownMacro(at: Position, word: string): LineError {

@@ -26,15 +26,11 @@ export function ruleOf(
     attributes = settled(value);
     const compressed = setOf('compressed');
     if ((attributes & compressed) !== 0 && (attributes & checksums) === 0) {
-      problems.warn(
-        expression.at,
-        "'compressed' does nothing without a checksum",
-        'Add one, or leave it out',
-      );
+      problems.warn(expression.at, "'compressed' has no effect without a checksum", 'Add one, or remove it');
     }
   }
   if (evaluation.dialect === '0.18' && kind === 'prune') {
-    problems.error(at, "a rule with '-' is of AIDE 0.19", "Write '!' instead, which prunes in AIDE 0.18");
+    problems.error(at, "a rule with '-' requires AIDE 0.19", "Write '!' instead, which prunes in AIDE 0.18");
     return undefined;
   }
   const regex = regexOf(pattern, path.at, problems, 'the rule');
@@ -64,13 +60,13 @@ export function regexOf(
       problems.error(
         at,
         `${what} has ${error.message} at character ${error.at + 1}`,
-        "Write it without, or use provider 'aide', which knows it",
+        "Rewrite it without that, or use provider 'aide', which supports it",
       );
     } else if (error instanceof PcreSyntaxError) {
       problems.error(
         at,
-        `${what} is no regular expression: ${error.message} (character ${error.at + 1})`,
-        'Correct it; \\\\ before a character takes it as it is',
+        `${what} is not a regular expression: ${error.message} (character ${error.at + 1})`,
+        'Correct it; \\\\ before a character makes it literal',
       );
     } else throw error;
     return undefined;
@@ -85,8 +81,8 @@ function typesOf(
   if (restriction.fileSystem !== undefined) {
     problems.error(
       restriction.at,
-      `the rule asks for the file system '${restriction.fileSystem}'`,
-      "Leave it out, or use provider 'aide' with AIDE 0.19, which knows it",
+      `the rule is restricted to the file system '${restriction.fileSystem}'`,
+      "Remove it, or use provider 'aide' with AIDE 0.19, which supports it",
     );
     return 'wrong';
   }
@@ -101,7 +97,7 @@ function typesOf(
       const isSolaris = name === 'D' || name === 'P';
       problems.error(
         at,
-        isSolaris ? `file type '${name}' is of Solaris` : `'${name}' is no file type`,
+        isSolaris ? `file type '${name}' exists only on Solaris` : `'${name}' is not a file type`,
         'Write f, d, l, c, b, p, s or 0 (any) with commas between them, then a blank and the attributes',
       );
     }
@@ -117,17 +113,13 @@ export function warnOfAttributes(expression: Expression, { problems, groups }: E
     if (refusedChecksums.has(name)) {
       problems.warn(
         at,
-        `FIPS 140-3 does not approve '${name}': sha256 is taken in its place`,
+        `FIPS 140-3 does not approve '${name}': sha256 is used instead`,
         'Write sha256 or sha512',
       );
     } else if (otherChecksums.has(name)) {
-      problems.warn(
-        at,
-        `'${name}' is not calculated here: sha256 is taken in its place`,
-        'Write sha256 or sha512',
-      );
+      problems.warn(at, `'${name}' is not calculated here: sha256 is used instead`, 'Write sha256 or sha512');
     } else if (ignoredAttributes.has(name)) {
-      problems.warn(at, `'${name}' is not compared here`, "Leave it out, or use provider 'aide'");
+      problems.warn(at, `'${name}' is not compared here`, "Remove it, or use provider 'aide'");
     } else if (name === 'S') {
       problems.warn(at, "'S' is deprecated, and AIDE 0.20 will refuse it", "Write 'growing+s' instead");
     }

@@ -45,7 +45,7 @@ async function* readRows(path: string, signal: AbortSignal): AsyncGenerator<Rows
           nameAt = columns.split(' ').indexOf('name');
         } else if (line === '@@end_db') ended = true;
         else if (line.startsWith('/')) {
-          if (nameAt !== 0) throw notWhole(path, 'its rows do not begin with their names');
+          if (nameAt !== 0) throw notWhole(path, 'its rows do not start with their names');
           const end = line.indexOf(' ');
           rows.push({ path: decodeName(end === -1 ? line : line.slice(0, end)), text: line });
         }
@@ -149,7 +149,7 @@ export async function mergeRows({ old, now, into, paths, signal }: Merge): Promi
 function otherColumns(before: string, now: string | undefined): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'the findings cannot be accepted into the baseline',
-    why: `AIDE records other attributes (${now ?? 'none'}) than when the baseline was created (${before})`,
+    why: `AIDE now records other attributes (${now ?? 'none'}) than when the baseline was created (${before})`,
     next: 'Initialize again',
   });
 }

@@ -167,7 +167,7 @@ class Led {
 
   #include({ at, executes, path, pattern, prefix }: IncludeStatement, asIs: boolean): void {
     if (executes) {
-      const next = 'Write what they would print into the configuration, or use @@include';
+      const next = 'Write their output into the configuration, or use @@include';
       this.#problems.error(at, '@@x_include runs programs as root, which is not allowed here', next);
       return;
     }
@@ -176,7 +176,7 @@ class Led {
     if (pattern === undefined || prefix === undefined) {
       this.#problems.error(
         at,
-        `nothing says that the rules of the file are for ${this.#prefix}`,
+        `the include does not state that the rules of the file apply to ${this.#prefix}`,
         this.#convert,
       );
       return;

@@ -1,4 +1,4 @@
-/** The `aide` of this machine: where it is, and whether it is one that we know. */
+/** The `aide` of this machine: where it is, and whether its version is supported. */
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
@@ -41,14 +41,14 @@ export async function findProgram(
  */
 export async function findAide(program?: string): Promise<AideProgram> {
   const path = program ?? (await findProgram('aide'));
-  if (path === undefined)
-    throw unsupported('AIDE cannot be used', 'there is no program aide in PATH on this machine');
+  if (path === undefined) throw unsupported('AIDE cannot be used', 'aide is not in PATH on this machine');
   const said = await versionText(path);
   const version = /^AIDE (\d+\.\d+(?:\.\d+)*)/m.exec(said)?.[1];
-  if (version === undefined) throw unsupported(`${path} cannot be used`, 'it does not say that it is AIDE');
+  if (version === undefined)
+    throw unsupported(`${path} cannot be used`, 'it does not identify itself as AIDE');
   const dialect = dialectOf(version);
   if (dialect === undefined)
-    throw unsupported(`${path} cannot be used`, `it is AIDE ${version}, and 0.18 and 0.19 are known here`);
+    throw unsupported(`${path} cannot be used`, `it is AIDE ${version}; 0.18 and 0.19 are supported`);
   return { path, version, dialect };
 }
 

@@ -152,10 +152,10 @@ test('a baseline that cannot be trusted is an error, whatever is wrong with it',
   const database = `aide.db.${id}.gz`;
   const bytes = kept.get(database) ?? Buffer.alloc(0);
   const faults: [string, Parameters<typeof hasFault>, () => void][] = [
-    ['no baseline', ['missing', /there was one/], () => fs.rmSync(at('aide.baseline'))],
+    ['no baseline', ['missing', /existed before/], () => fs.rmSync(at('aide.baseline'))],
     ['an empty one', ['truncated', /empty/], () => fs.writeFileSync(at('aide.baseline'), '')],
     ['a cut one', ['truncated', /JSON/], () => fs.writeFileSync(at('aide.baseline'), baseline.slice(0, 90))],
-    ['a foreign one', ['foreign', /no baseline/], () => fs.writeFileSync(at('aide.baseline'), 'hello\n')],
+    ['a foreign one', ['foreign', /not a baseline/], () => fs.writeFileSync(at('aide.baseline'), 'hello\n')],
     [
       'without signature',
       ['unsigned', /no signature/],
@@ -163,7 +163,7 @@ test('a baseline that cannot be trusted is an error, whatever is wrong with it',
     ],
     [
       'edited',
-      ['wrong signature', /does not fit/],
+      ['wrong signature', /does not match/],
       () => fs.writeFileSync(at('aide.baseline'), baseline.replace('"entries":6', '"entries":7')),
     ],
     [
@@ -171,8 +171,12 @@ test('a baseline that cannot be trusted is an error, whatever is wrong with it',
       ['foreign', /regular/],
       () => (fs.rmSync(at('aide.baseline')), fs.mkdirSync(at('aide.baseline'))),
     ],
-    ['the one before', ['outdated', /not the last/], () => fs.copyFileSync(at(backup), at('aide.baseline'))],
-    ['without its note', ['outdated', /note/], () => fs.rmSync(at('aide.last-baseline'))],
+    [
+      'the one before',
+      ['outdated', /not the latest/],
+      () => fs.copyFileSync(at(backup), at('aide.baseline')),
+    ],
+    ['without its note', ['outdated', /record/], () => fs.rmSync(at('aide.last-baseline'))],
     ['no database', ['missing', /does not exist/], () => fs.rmSync(at(database))],
     ['an empty database', ['truncated', /0 bytes/], () => fs.writeFileSync(at(database), '')],
     ['a cut database', ['truncated', /bytes/], () => fs.truncateSync(at(database), bytes.length - 5)],
@@ -358,7 +362,7 @@ test('no AIDE, one of another version, something else: an error that says what t
   const none = host.beside('none');
   for (const [program, why] of [
     [old, /it is AIDE 0\.16\.1/],
-    [other, /does not say that it is AIDE/],
+    [other, /does not identify itself as AIDE/],
     [failing, /--version failed/],
     [none, /--version failed/],
   ] as const) {
@@ -383,7 +387,7 @@ test('the failures of AIDE are errors, never findings', { skip }, async () => {
     [19, /version/],
     [21, /lock/],
     [23, /thread/],
-    [99, /not known/],
+    [99, /unknown/],
   ] as const) {
     const provider = failing(`echo "  ERROR: it is so" >&2; exit ${code}`);
     await assert.rejects(provider.check(job, patience()), (error: Error) => {
@@ -458,7 +462,7 @@ test('AIDE that does nothing any more is ended, and one that works says so', { s
   const script = (what: string): string =>
     host.script('aide', `case "$1" in --version) exec aide --version;; esac\n${what}`);
   const stuck = new AideProvider({ program: script('exec sleep 1000'), stuckMs: 400 });
-  await assert.rejects(stuck.init(job, patience()), failsWith(errorCodes.SYSTEM, /has done nothing for/));
+  await assert.rejects(stuck.init(job, patience()), failsWith(errorCodes.SYSTEM, /has made no progress for/));
   const enough = host.beside('enough');
   const busy = script(`until [ -e ${enough} ]; do :; done; exec aide "$@"`);
   const onProgress = ({ cpuMs = 0 }: ScanProgress): void => {

@@ -94,7 +94,7 @@ export class AideProvider implements IntegrityProvider {
       return { entries: before.entries, unread: before.unread };
     const { id, path, aide, conf } = await this.#prepare(job);
     try {
-      const how = { command: ['--init'], purpose: 'make a baseline', writes: path };
+      const how = { command: ['--init'], purpose: 'create a baseline', writes: path };
       const run = await this.#run(job, aide, conf, how, { signal, onProgress });
       const unseen = await this.#unseen(job, aide, conf, path, signal);
       const unread = unreadIn(run, conf, job).length + unseen.length;
@@ -159,7 +159,7 @@ export class AideProvider implements IntegrityProvider {
     const fresh = join(directory, `aide.db.${id}.part`);
     try {
       const command = ['--init', ...(limit === undefined ? [] : [`--limit=${limit}`])];
-      const how = { command, purpose: 'look at the accepted files', writes: fresh };
+      const how = { command, purpose: 'inspect the accepted files', writes: fresh };
       const run = await this.#run(job, aide, conf, how, { signal, onProgress });
       const shut = new Set(unreadIn(run, conf, job).map((each) => each.path));
       const unread = new Set(paths.filter((each) => isUnread(each, shut)));
@@ -315,7 +315,7 @@ function unreadIn(
   const found = unreadOf(messages, toJob);
   if (!messagesAreCut) return found;
   const path = root.prefix === '' ? '/' : root.prefix;
-  const message = 'AIDE warned of more than is kept: what it did not find may be what it could not read';
+  const message = 'AIDE gave more warnings than are kept: files reported as removed may only be unreadable';
   return [...found.filter((each) => each.path !== path), { path, code: 'EOVERFLOW', message }];
 }
 

@@ -90,7 +90,7 @@ export async function runAide(call: AideCall): Promise<AideRun> {
     if (isStuck) {
       throw new RampartError(errorCodes.SYSTEM, {
         what: 'AIDE was stopped',
-        why: `it has done nothing for ${Math.round(call.stuckMs / 1000)} s: it seems to wait for a file system that does not respond, such as an NFS mount whose server is gone`,
+        why: `it has made no progress for ${Math.round(call.stuckMs / 1000)} s: it appears to be waiting for a file system that does not respond, such as an NFS mount whose server is gone`,
         next: 'Unmount that file system, or exclude it in the configuration',
       });
     }
@@ -145,7 +145,7 @@ async function gentle({ memoryLimitBytes }: AideCall): Promise<string[]> {
     if (prlimit === undefined) {
       throw new RampartError(errorCodes.UNSUPPORTED, {
         what: 'the memory of AIDE cannot be limited',
-        why: 'there is no program prlimit in PATH',
+        why: 'prlimit is not in PATH',
         next: 'Install util-linux, or remove the limit',
       });
     }

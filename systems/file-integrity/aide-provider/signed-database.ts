@@ -102,9 +102,13 @@ export class SignedDatabase implements AsyncDisposable {
       if (at > sizeBytes) break;
     }
     if (at < sizeBytes)
-      throw new BaselineError('truncated', this.path, `it has ${at} bytes, and had ${sizeBytes}`);
+      throw new BaselineError(
+        'truncated',
+        this.path,
+        `it has ${at} bytes; when it was signed it had ${sizeBytes}`,
+      );
     if (at > sizeBytes || digest.digest('hex') !== sha256)
-      throw new BaselineError('damaged', this.path, 'its bytes are not those that were signed');
+      throw new BaselineError('damaged', this.path, 'its content is not what was signed');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -124,7 +128,7 @@ export async function readFacts(directory: string, key: VerifyingKey): Promise<D
     if (!(error instanceof BaselineError) || error.fault !== 'missing') throw error;
     const note = await readLastBaseline(join(directory, lastName), key);
     if (note?.digest === undefined) return undefined;
-    throw new BaselineError('missing', path, 'there was one, and it is gone', error);
+    throw new BaselineError('missing', path, 'it existed before and is gone', error);
   });
   if (text === undefined) return undefined;
   const [line = '', signature, ...more] = text.split('\n');
@@ -143,11 +147,11 @@ export async function readFacts(directory: string, key: VerifyingKey): Promise<D
     throw new BaselineError(
       'wrong signature',
       path,
-      `it is signed with ${signed}, and ${key.scheme}, key ${wanted}, is expected`,
+      `it is signed with ${signed}; expected ${key.scheme}, key ${wanted}`,
     );
   }
   if (!verifyDigest(digestOf(line), Buffer.from(signature, 'base64'), key))
-    throw new BaselineError('wrong signature', path, 'its signature does not fit its content');
+    throw new BaselineError('wrong signature', path, 'its signature does not match its content');
   await checkLast(directory, path, digestOf(line).toString('hex'), key);
   return facts;
 }
@@ -158,10 +162,10 @@ async function checkLast(directory: string, path: string, digest: string, key: V
     throw new BaselineError(
       'outdated',
       path,
-      'nothing says that it is the last one: the note beside it is gone',
+      'it cannot be verified as the latest one: the record beside it is gone',
     );
   if (digest !== note.digest && digest !== note.next)
-    throw new BaselineError('outdated', path, 'it is not the last one that was made');
+    throw new BaselineError('outdated', path, 'it is not the latest one');
 }
 
 /** Opens the database and verifies all of it. @throws {BaselineError} */
@@ -299,7 +303,8 @@ async function readSigned(path: string): Promise<string> {
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
     if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
-    if (stat.size > longestBytes) throw new BaselineError('foreign', path, 'it is too long for one of ours');
+    if (stat.size > longestBytes)
+      throw new BaselineError('foreign', path, 'it is too long for a baseline of Rampart');
     return await file.readFile('utf8');
   } catch (error) {
     if (isMissing(error)) throw new BaselineError('missing', path, 'it does not exist', error);
@@ -314,17 +319,17 @@ function parseFacts(path: string, line: string, signature: string | undefined): 
     value = JSON.parse(line) as Partial<DatabaseFacts> | null;
   } catch (error) {
     if (!line.startsWith('{"format":'))
-      throw new BaselineError('foreign', path, 'it is no baseline of AIDE', error);
+      throw new BaselineError('foreign', path, 'it is not a baseline of AIDE', error);
     const fault = signature === undefined ? 'truncated' : 'damaged';
-    throw new BaselineError(fault, path, 'it is no JSON', error);
+    throw new BaselineError(fault, path, 'it is not JSON', error);
   }
   if (typeof value?.format !== 'number' || typeof value.id !== 'string')
-    throw new BaselineError('foreign', path, 'it is no baseline of AIDE');
+    throw new BaselineError('foreign', path, 'it is not a baseline of AIDE');
   if (value.format !== format)
     throw new BaselineError(
       'newer',
       path,
-      `it has format ${value.format}, and this Rampart knows format ${format}`,
+      `it has format ${value.format}; this version of Rampart supports format ${format}`,
     );
   if (!databaseName.test(`aide.db.${value.id}.gz`))
     throw new BaselineError('damaged', path, 'its id is malformed');

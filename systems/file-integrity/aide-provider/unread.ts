@@ -61,7 +61,7 @@ export function unreadOf(messages: string, toJob: (path: ByteString) => ByteStri
       const path = toJob(unescaped(written));
       const code = groups['changed'] === undefined ? (codes[why] ?? 'EIO') : 'CHANGED';
       const message =
-        code === 'CHANGED' ? 'it was written to while it was read' : `AIDE could not read it: ${why}`;
+        code === 'CHANGED' ? 'it was changed while it was being read' : `AIDE could not read it: ${why}`;
       found.push({ path, code, message });
       break;
     }

@@ -38,7 +38,7 @@ export async function unseenNames(options: UnseenNamesOptions): Promise<readonly
       found.push({
         path,
         code: 'EILSEQ',
-        message: 'this AIDE does not look at a name that is no UTF-8',
+        message: 'this version of AIDE does not inspect names that are not UTF-8',
       });
       if (found.length === mostNames) return found;
     }

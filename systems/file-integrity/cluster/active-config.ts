@@ -1,4 +1,4 @@
-/** Makes the configuration that agents use of what a FileIntegrity names. */
+/** Creates the configuration that agents use from the one that a FileIntegrity names. */
 import { isAlreadyExists, isForbidden } from '../../../shared/kube/client-errors.ts';
 import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
 import { names } from '../api.ts';

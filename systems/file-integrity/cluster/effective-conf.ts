@@ -94,7 +94,7 @@ export function effectiveConf(
     const { text: converted, source, warnings } = convertAideConf(where, text);
     const bytes = Buffer.byteLength(converted);
     if (bytes > MAX_TEXT_BYTES) {
-      const message = `${where}: converted it has ${bytes} bytes, and ${MAX_TEXT_BYTES} fit. Move parts of it into files on the nodes, and @@include them.`;
+      const message = `${where}: the converted configuration has ${bytes} bytes; the limit is ${MAX_TEXT_BYTES}. Move parts of it into files on the nodes, and @@include them.`;
       return { kind: 'error', reason: 'ConfigurationInvalid', message };
     }
     // AIDE itself knows expressions that we do not.

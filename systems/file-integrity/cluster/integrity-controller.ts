@@ -131,7 +131,7 @@ class IntegrityController {
 
   async #refuse(other: Found, counting: Found, signal: AbortSignal): Promise<Result> {
     const { namespace, name } = other.integrity.metadata;
-    const message = `A FileIntegrity ${namespace}/${name} in the group ${counting.group.types.group} is older, and their ConfigMaps would have the same names. Give this one another name, or delete the other.`;
+    const message = `An older FileIntegrity ${namespace}/${name} exists in the group ${counting.group.types.group}, and their ConfigMaps would have the same names. Rename this one, or delete the other.`;
     const configured: Configured = { isUsable: false, reason: 'NameTaken', message };
     return await this.#writeStatus(other, { configured, nodeNames: [], statuses: [] }, signal);
   }
@@ -171,7 +171,7 @@ class IntegrityController {
     for (const { by, node } of reinit.counted) counts.reinit(by, node);
     logger.info({ fileIntegrity: `${namespace}/${name}`, nodes: requests.length }, 'requested new baselines');
     for (const { nodeName } of reinit.requests.filter(isOfOther)) {
-      const note = `node ${nodeName} cannot be asked: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} is of another node and FileIntegrity. Rename one of the two.`;
+      const note = `cannot request a new baseline of node ${nodeName}: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} belongs to another node and FileIntegrity. Rename one of the two.`;
       tell(
         this.#context,
         { group, integrity },
@@ -181,7 +181,7 @@ class IntegrityController {
       );
     }
     if (reinit.unknown.length > 0) {
-      const note = `${names.reinit} names nodes that this FileIntegrity is not for: ${reinit.unknown.join(', ')}`;
+      const note = `${names.reinit} names nodes that this FileIntegrity does not select: ${reinit.unknown.join(', ')}`;
       tell(
         this.#context,
         { group, integrity },

@@ -1,4 +1,4 @@
-/** The status of a FileIntegrity: its phase, what its nodes say, its conditions. No I/O. */
+/** The status of a FileIntegrity: its phase, the results of its nodes, its conditions. No I/O. */
 import type { Clock } from '../../../shared/time/clock.ts';
 import { type ConditionChange, setCondition } from '../../../shared/kube/conditions.ts';
 import {

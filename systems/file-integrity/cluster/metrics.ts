@@ -61,8 +61,8 @@ export class ClusterMetrics {
     const both = ['condition', 'node'];
     counter('node_status_total', 'Transitions of a node to this condition.', both, this.#transitions);
     counter('node_status_error_total', 'Errors of nodes.', ['error', 'node'], this.#nodeErrors);
-    counter('pause_total', 'Annotations holdoff that were set.', ['node'], this.#pauses);
-    counter('unpause_total', 'Annotations holdoff that were removed.', ['node'], this.#unpauses);
+    counter('pause_total', 'Times the holdoff annotation was set.', ['node'], this.#pauses);
+    counter('unpause_total', 'Times the holdoff annotation was removed.', ['node'], this.#unpauses);
     const failed = { name: `${prefix}node_failed`, help: '1 for a node whose files differ, 0 for others.' };
     metrics.gauge({ ...failed, labelNames: ['node'] }, () => this.failedNodes());
   }

@@ -61,7 +61,10 @@ suite('refused', () => {
       const notes = await cluster.notes('NodeIntegrityIncomplete');
       return notes.length > 0 && notes;
     });
-    assert.match(told ?? '', /^what node n1 has found is not written as a whole: .*exceeded quota: small/);
+    assert.match(
+      told ?? '',
+      /^the findings of node n1 could not be written completely: .*exceeded quota: small/,
+    );
     client.isFull = false;
     await until('it is taken', async () => (await cluster.temporary()).length === 0);
     assert.equal((await cluster.kept('example', 'n1'))?.data?.['integritylog'], 'the log');

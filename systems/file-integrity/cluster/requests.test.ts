@@ -34,7 +34,7 @@ suite('annotations', () => {
     assert.equal((await requests(cluster, 'node-2')).length, 1);
     assert.deepEqual(await requests(cluster, 'node-1'), []);
     await until('the unknown one is told', async () =>
-      (await cluster.notes('FileIntegrityStatus')).some((note) => note.endsWith('is not for: other')),
+      (await cluster.notes('FileIntegrityStatus')).some((note) => note.endsWith('does not select: other')),
     );
     await cluster.report('example', 'node-10', succeeded, { doneRequests: [asked.id] });
     assert.deepEqual(await requests(cluster, 'node-10'), []);
@@ -136,7 +136,7 @@ suite('annotations', () => {
     assert.deepEqual(status?.metadata.annotations, { ...requestAnnotation(other), kept: 'as it is' });
     await until('an event', async () =>
       (await cluster.notes('NodeIntegrityAccepted')).includes(
-        'alice accepted the changes of /etc/* on node n1: the update',
+        'alice accepted the changes to /etc/* on node n1: the update',
       ),
     );
   });

@@ -174,7 +174,7 @@ class ResultController {
     const known = await orUndefined(client.get(nodeStatuses, target, { signal }));
     if (known !== undefined && !isOf(known, result)) {
       // a + b-c and a-b + c: FIO mixes them up.
-      const note = `node ${result.nodeName} has an error! FileIntegrityNodeStatus ${target.name} is of node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
+      const note = `node ${result.nodeName} has an error! FileIntegrityNodeStatus ${target.name} belongs to node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
       this.#once(configMap, () =>
         tell(
           this.#context,

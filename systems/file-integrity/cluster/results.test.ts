@@ -81,7 +81,7 @@ suite('results', () => {
       const last = (await cluster.status('example', 'n1'))?.lastResult;
       return last?.condition === 'Errored' && last;
     });
-    assert.match(damaged.errorMessage ?? '', /the result in ConfigMap .*aide-example-n1: .* is no JSON/);
+    assert.match(damaged.errorMessage ?? '', /the result in ConfigMap .*aide-example-n1: .* is not JSON/);
     await until('it is gone', async () => (await cluster.temporary()).length === 0);
     // One of nobody knows whom.
     const nobody = { [names.logLabel]: '', [names.ownerLabel]: 'example', [names.nodeLabel]: 'nowhere' };
@@ -133,7 +133,9 @@ suite('results', () => {
     // Nor is the other one asked for a new baseline.
     await cluster.annotate('a-b', { [names.reinit]: 'c' });
     await until('it is told', async () =>
-      (await cluster.notes('FileIntegrityStatus')).some((note) => note.startsWith('node c cannot be asked')),
+      (await cluster.notes('FileIntegrityStatus')).some((note) =>
+        note.startsWith('cannot request a new baseline of node c'),
+      ),
     );
     assert.deepEqual(requestsOf((await cluster.status('a', 'b-c'))?.metadata.annotations), []);
     await cluster.client.delete(nodes, { name: long });
@@ -190,7 +192,7 @@ suite('results', () => {
     await until('the gauge is gone', () => !metrics.registry.metrics().includes('node="n1"'));
   });
 
-  test('a node that goes on from the baseline of an earlier FileIntegrity: status and event say so, once', async () => {
+  test('a node that continues with the baseline of an earlier FileIntegrity: status and event say so, once', async () => {
     await using cluster = await start('n1');
     cluster.startOperator();
     const continued = { continuedFromMs: Date.UTC(2026, 0, 2) };
@@ -204,7 +206,7 @@ suite('results', () => {
     await cluster.report('example', 'n1', succeeded);
     assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, undefined);
     const [note, ...others] = await told();
-    assert.match(note ?? '', /^node n1 goes on from the baseline of 2026-01-02T00:00:00Z.*re-init$/);
+    assert.match(note ?? '', /^node n1 continues with the baseline of 2026-01-02T00:00:00Z.*re-init$/);
     assert.deepEqual(others, []);
   });
 

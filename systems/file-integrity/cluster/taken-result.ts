@@ -1,4 +1,4 @@
-/** What a result makes of a FileIntegrityNodeStatus, and what is told of it. No I/O. */
+/** How a result changes a FileIntegrityNodeStatus, and its events. No I/O. */
 import { apiTime } from '../../../shared/kube/api-time.ts';
 import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
 import type { Finding } from '../finding.ts';
@@ -175,20 +175,20 @@ function noteOfContinued(
   known: FileIntegrityNodeStatus | undefined,
 ): Note[] {
   if (continuedFrom === undefined || continuedFrom === known?.continuedFrom) return [];
-  const note = `node ${nodeName} goes on from the baseline of ${continuedFrom}, made for an earlier FileIntegrity of this name. For a new one: annotation ${names.reinit}`;
+  const note = `node ${nodeName} continues with the baseline of ${continuedFrom}, created for an earlier FileIntegrity of this name. To create a new one, set the annotation ${names.reinit}`;
   return [{ type: 'Normal', reason: 'NodeIntegrityContinued', note }];
 }
 
 function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {
   if (request.kind === 're-init') return [];
-  const what = request.path === '' ? 'all changes' : `the changes of ${request.path}`;
+  const what = request.path === '' ? 'all changes' : `the changes to ${request.path}`;
   const note = `${request.author} accepted ${what} on node ${nodeName}: ${request.reason}`;
   return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
 }
 
 /** The log or the report of a result was refused. */
 export function noteOfRefusal(nodeName: string, { message }: Error): Note {
-  const note = `what node ${nodeName} has found is not written as a whole: ${message}. It is tried again.`;
+  const note = `the findings of node ${nodeName} could not be written completely: ${message}. Retrying.`;
   return {
     type: 'Warning',
     reason: 'NodeIntegrityIncomplete',

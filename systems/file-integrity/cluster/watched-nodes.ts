@@ -1,4 +1,4 @@
-/** Which nodes a FileIntegrity is for, and what is left of others: that goes. */
+/** Which nodes a FileIntegrity selects; deletes the remains of others. */
 import { isConflict, isNotFound, type KubeError, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { type ConfigMap, configMaps, nodes } from '../../../shared/kube/object.ts';

@@ -108,7 +108,7 @@ test('a database that is cut off anywhere is an error, in plain and in gzip', as
       writeFileSync(path, whole.subarray(0, length));
       await assert.rejects(
         collect(readAideDatabase(path)),
-        corrupt(/it is empty|cut off|line \d+: /),
+        corrupt(/it is empty|truncated|line \d+: /),
         `${length} bytes`,
       );
     }
@@ -124,21 +124,21 @@ test('what is wrong in a database is told with its line', async () => {
   await assert.rejects(read('@@db_spec name\n'), corrupt(/line 1: @@db_spec comes before @@begin_db/));
   await assert.rejects(
     read(`${rows}/b 1 0\n@@end_db\n`),
-    corrupt(/line 4: it has 3 fields, and @@db_spec has 4/),
+    corrupt(/line 4: it has 3 fields, but @@db_spec names 4/),
   );
-  await assert.rejects(
-    read(`${rows}/b x 0 0\n@@end_db\n`),
-    corrupt(/line 4: its attr cannot be understood: "x"/),
-  );
+  await assert.rejects(read(`${rows}/b x 0 0\n@@end_db\n`), corrupt(/line 4: its attr is invalid: "x"/));
   await assert.rejects(read(`${rows}/b 1 ?? 0\n@@end_db\n`), corrupt(/line 4: its mtime/));
   await assert.rejects(read(`${rows}/b 1 0 abcd\n@@end_db\n`), corrupt(/line 4: its sha256/));
   await assert.rejects(read(`${rows}b 1 0 0\n@@end_db\n`), corrupt(/line 4: its name/));
   await assert.rejects(read(`${rows}@@begin_db\n`), corrupt(/line 4: there is a second @@begin_db/));
   await assert.rejects(read(`${rows}@@end_db\n/b 1 0 0\n`), corrupt(/line 5: there is data after @@end_db/));
-  await assert.rejects(read('@@begin_db\n@@db_spec attr\n'), corrupt(/line 2: @@db_spec has no name/));
+  await assert.rejects(
+    read('@@begin_db\n@@db_spec attr\n'),
+    corrupt(/line 2: @@db_spec does not contain name/),
+  );
   await assert.rejects(
     read('@@begin_db\n@@db_spec name name\n'),
-    corrupt(/line 2: @@db_spec has name twice/),
+    corrupt(/line 2: @@db_spec names name twice/),
   );
   await assert.rejects(read(gzipSync(rows)), corrupt(/line 3: it ends without @@end_db/));
   await assert.rejects(read(Buffer.from('\x1f\x8bnonsense', 'latin1')), corrupt(/gzip data is damaged/));

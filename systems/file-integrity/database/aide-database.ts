@@ -96,7 +96,7 @@ function readFault(path: string, error: unknown): unknown {
     });
   }
   if (typeof code === 'string' && code.startsWith('Z_')) {
-    return damaged(path, `its gzip data is damaged or cut off (${error.message})`, error);
+    return damaged(path, `its gzip data is damaged or truncated (${error.message})`, error);
   }
   return new RampartError(errorCodes.SYSTEM, {
     what: `the AIDE database ${path} cannot be read`,
@@ -145,7 +145,7 @@ class AideParser {
   end(): void {
     if (this.#line === 0) throw damaged(this.#path, 'it is empty');
     if (this.#columns === undefined) throw this.fault('it ends without a @@db_spec');
-    if (!this.#ended) throw this.fault('it ends without @@end_db: it was cut off');
+    if (!this.#ended) throw this.fault('it ends without @@end_db: it was truncated');
   }
 
   fault(why: string): RampartError {
@@ -169,14 +169,14 @@ class AideParser {
         this.#ended = true;
         return;
       default:
-        throw this.fault(`${directive} is not known`);
+        throw this.fault(`${directive} is unknown`);
     }
   }
 
   #spec(names: readonly string[]): void {
     const twice = names.find((name, at) => names.indexOf(name) !== at);
-    if (twice !== undefined) throw this.fault(`@@db_spec has ${twice} twice`);
-    if (!names.includes('name')) throw this.fault('@@db_spec has no name');
+    if (twice !== undefined) throw this.fault(`@@db_spec names ${twice} twice`);
+    if (!names.includes('name')) throw this.fault('@@db_spec does not contain name');
     this.#onColumns?.(names);
     this.#columns = names.map((name) => aideColumn(name));
     if (!names.includes('attr')) this.#template = { ...emptyDraft, attributes: attributesOfColumns(names) };
@@ -186,7 +186,7 @@ class AideParser {
     const fields = line.split(' ');
     if (fields.length !== columns.length) {
       throw this.fault(
-        `it has ${fields.length} fields, and @@db_spec has ${columns.length}: it was cut off or changed`,
+        `it has ${fields.length} fields, but @@db_spec names ${columns.length}: it was truncated or changed`,
       );
     }
     const draft: Draft = { ...this.#template };
@@ -194,7 +194,7 @@ class AideParser {
       const column = columns[at];
       const field = fields[at] ?? '';
       if (column !== undefined && (field === '' || !column.read(field, draft))) {
-        throw this.fault(`its ${column.name} cannot be understood: ${JSON.stringify(field.slice(0, 100))}`);
+        throw this.fault(`its ${column.name} is invalid: ${JSON.stringify(field.slice(0, 100))}`);
       }
     }
     return draft;

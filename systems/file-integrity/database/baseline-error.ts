@@ -29,12 +29,12 @@ const kinds = {
   /** It is whole, and not signed with the key that was given. */
   'wrong signature': {
     code: errorCodes.CORRUPT,
-    next: 'If the key has not changed, somebody changed the baseline: investigate before you initialize again',
+    next: 'If the key has not changed, someone changed the baseline: investigate before you initialize again',
   },
   /** It is signed, and not the one that was made last. */
   outdated: {
     code: errorCodes.CORRUPT,
-    next: 'Somebody replaced the baseline: find out who. Then restore the last one, or initialize again',
+    next: 'Someone replaced the baseline: find out who. Then restore the latest one, or initialize again',
   },
   /** A later Rampart wrote it. */
   newer: {
@@ -70,6 +70,6 @@ export function emptyBaseline(unread: number): RampartError {
       unread === 0
         ? 'the configuration selects no file that exists'
         : `none of the files that the configuration selects could be read (${unread} failed)`,
-    next: "Check its rules, and the mount point of the machine's root file system",
+    next: 'Check its rules and the mount point of the root file system',
   });
 }

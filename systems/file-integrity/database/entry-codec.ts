@@ -234,7 +234,7 @@ export function decodeEntries(block: Buffer): Entry[] {
     const at = reader.unsigned();
     if (at === texts.length) texts.push(reader.text());
     const text = texts[at];
-    if (text === undefined) throw new MalformedBytes('it refers to a text that is not there');
+    if (text === undefined) throw new MalformedBytes('it refers to a text that does not exist');
     return text;
   };
 
@@ -248,7 +248,7 @@ export function decodeEntries(block: Buffer): Entry[] {
     const classAt = reader.unsigned();
     if (classAt === classes.length) classes.push(readClass(reader));
     const kind = classes[classAt];
-    if (kind === undefined) throw new MalformedBytes('it refers to a class that is not there');
+    if (kind === undefined) throw new MalformedBytes('it refers to a class that does not exist');
     const set = kind.attributes;
     const linkCount = set & has.linkCount ? reader.number() : 0;
     const inode = set & has.inode ? reader.unsigned64() : 0n;
@@ -288,13 +288,13 @@ export function decodeEntries(block: Buffer): Entry[] {
 /** The path of the first entry of a block, without reading the others. @throws MalformedBytes */
 export function firstPathOf(block: Buffer): ByteString {
   const reader = new ByteReader(block);
-  if (reader.unsigned() !== 0) throw new MalformedBytes('its first path lacks its start');
+  if (reader.unsigned() !== 0) throw new MalformedBytes('the start of its first path is missing');
   return reader.latin1();
 }
 
 function readClass(reader: ByteReader): EntryClass {
   const type = fileTypes[reader.byte()];
-  if (type === undefined) throw new MalformedBytes('it has an unknown type of file');
+  if (type === undefined) throw new MalformedBytes('it has an unknown file type');
   return {
     type,
     attributes: setOfAideMask(reader.unsigned()).set,

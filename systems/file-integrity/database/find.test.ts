@@ -86,5 +86,8 @@ test('a block that was written to since is an error', async () => {
   bytes[at] = 0x50;
   // The same file, not another one in its place.
   writeFileSync(path, bytes, { flag: 'r+' });
-  await assert.rejects(baseline.find(['/etc/passwd']), hasFault('damaged', /changed while it was read/));
+  await assert.rejects(
+    baseline.find(['/etc/passwd']),
+    hasFault('damaged', /changed while it was being read/),
+  );
 });

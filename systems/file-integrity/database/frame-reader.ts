@@ -18,7 +18,7 @@ export async function takeFrame(
   if (left < frameHeadBytes + frameTailBytes) throw ends();
   const length = (await window.peek(frameHeadBytes)).readUInt32LE(1);
   const damaged = (): BaselineError =>
-    new BaselineError('damaged', path, `block ${index}, at byte ${at}, is not what was written`);
+    new BaselineError('damaged', path, `block ${index}, at byte ${at}, is damaged`);
   if (length > longestPayloadBytes) throw damaged();
   const bytes = frameHeadBytes + length + frameTailBytes;
   if (bytes > left) throw ends();
@@ -55,7 +55,8 @@ export class Window {
         this.#bytes = larger;
       }
       const read = await readAt(this.#path, this.#file, this.#bytes.subarray(this.#end), this.#fileAt);
-      if (read === 0) throw new BaselineError('truncated', this.#path, 'it became shorter while it was read');
+      if (read === 0)
+        throw new BaselineError('truncated', this.#path, 'it was truncated while it was being read');
       this.#end += read;
       this.#fileAt += read;
     }

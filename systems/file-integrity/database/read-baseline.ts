@@ -126,7 +126,11 @@ export class Baseline implements AsyncDisposable {
     const frame = Buffer.allocUnsafeSlow(bytes);
     const read = await readAt(this.path, this.#file, frame, at);
     if (read < bytes || !digestOf(frame).equals(digest)) {
-      throw new BaselineError('damaged', this.path, `bytes ${at} to ${at + bytes} changed while it was read`);
+      throw new BaselineError(
+        'damaged',
+        this.path,
+        `bytes ${at} to ${at + bytes} changed while it was being read`,
+      );
     }
     const payload = frame.subarray(frameHeadBytes, frame.length - frameTailBytes);
     return new EntryBlock(payload, {
@@ -203,8 +207,7 @@ async function verify(
       blocks.push({ at, bytes: frame.length, digest: frameDigest, firstPath: firstPath(path, payload, at) });
     } else if (kind === frameKinds.footer && header !== undefined && footer === undefined)
       footer = parse(path, payload);
-    else
-      throw new BaselineError('damaged', path, `at byte ${at} there is a block that does not belong there`);
+    else throw new BaselineError('damaged', path, `there is an unexpected block at byte ${at}`);
     at += frame.length;
   }
   if (header === undefined || footer === undefined)
@@ -219,7 +222,7 @@ async function verify(
   const checked = checkHeader(path, header);
   checkKeys(path, checked, key, expectedKeyId);
   if (!verifyDigest(sum, signature, key)) {
-    throw new BaselineError('wrong signature', path, 'its signature does not fit its content');
+    throw new BaselineError('wrong signature', path, 'its signature does not match its content');
   }
   return { header: checked, counts: checkFooter(path, footer), digest: sum.toString('hex'), blocks };
 }
@@ -227,7 +230,7 @@ async function verify(
 function checkPreamble(path: string, start: Buffer): void {
   if (start.length === 0) throw new BaselineError('truncated', path, 'it is empty');
   if (!start.subarray(0, magic.length).equals(magic.subarray(0, start.length))) {
-    throw new BaselineError('foreign', path, 'it is no baseline of Rampart');
+    throw new BaselineError('foreign', path, 'it is not a baseline of Rampart');
   }
   if (start.length < preambleBytes)
     throw new BaselineError('truncated', path, `it ends after ${start.length} bytes`);
@@ -236,7 +239,7 @@ function checkPreamble(path: string, start: Buffer): void {
     throw new BaselineError(
       'newer',
       path,
-      `it has format ${version}, and this Rampart knows format ${formatVersion}`,
+      `it has format ${version}; this version of Rampart supports format ${formatVersion}`,
     );
   }
 }
@@ -246,14 +249,14 @@ function checkKeys(path: string, header: BaselineHeader, key: VerifyingKey, expe
     throw new BaselineError(
       'wrong signature',
       path,
-      `it is signed with ${header.scheme}, and ${key.scheme} is expected`,
+      `it is signed with ${header.scheme}; expected ${key.scheme}`,
     );
   }
   if (header.keyId !== expectedKeyId) {
     throw new BaselineError(
       'wrong signature',
       path,
-      `it is signed with key ${header.keyId}, and ${expectedKeyId} is expected`,
+      `it is signed with key ${header.keyId}; expected ${expectedKeyId}`,
     );
   }
 }
@@ -270,7 +273,7 @@ function checkHeader(path: string, value: unknown): BaselineHeader {
   ) {
     return header as BaselineHeader;
   }
-  throw new BaselineError('damaged', path, 'its header lacks something');
+  throw new BaselineError('damaged', path, 'its header is incomplete');
 }
 
 function checkFooter(path: string, value: unknown): BaselineCounts {
@@ -278,14 +281,14 @@ function checkFooter(path: string, value: unknown): BaselineCounts {
   if (typeof entries === 'number' && typeof attributes === 'number' && typeof contentBytes === 'number') {
     return { entries, attributes: setOfAideMask(attributes).set, contentBytes };
   }
-  throw new BaselineError('damaged', path, 'its footer lacks something');
+  throw new BaselineError('damaged', path, 'its footer is incomplete');
 }
 
 function parse(path: string, payload: Buffer): unknown {
   try {
     return JSON.parse(payload.toString('utf8'));
   } catch (error) {
-    throw new BaselineError('damaged', path, 'its header or footer is no JSON', error);
+    throw new BaselineError('damaged', path, 'its header or footer is not JSON', error);
   }
 }
 

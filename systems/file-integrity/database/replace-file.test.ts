@@ -65,8 +65,8 @@ test('a full disk leaves the old baseline, and says so', async (t) => {
       (error: unknown) => {
         assert.ok(error instanceof RampartError);
         assert.equal(error.code, errorCodes.FULL);
-        assert.match(error.message, /no space is left/);
-        assert.match(error.message, /before is unchanged/);
+        assert.match(error.message, /no space left/);
+        assert.match(error.message, /previous file is unchanged/);
         return true;
       },
     );

@@ -80,10 +80,10 @@ async function attempt<T>(path: string, action: () => Promise<T>): Promise<T> {
     const full = code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG';
     throw new RampartError(full ? errorCodes.FULL : errorCodes.SYSTEM, {
       what: `cannot write ${path}`,
-      why: full ? `no space is left (${code})` : error.message,
+      why: full ? `no space left (${code})` : error.message,
       next: full
-        ? `Make space on the file system of ${dirname(path)}. What was there before is unchanged.`
-        : 'What was there before is unchanged.',
+        ? `Free space on the file system of ${dirname(path)}. The previous file is unchanged`
+        : 'The previous file is unchanged',
       cause: error,
     });
   }

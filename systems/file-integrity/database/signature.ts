@@ -57,7 +57,7 @@ function checkKey(key: VerifyingKey): void {
     if (key.secret.length >= shortestSecretBytes) return;
     throw new RampartError(errorCodes.INPUT, {
       what: 'the baseline key cannot be used',
-      why: `it has ${key.secret.length} bytes, and HMAC-SHA-256 needs at least ${shortestSecretBytes}`,
+      why: `it has ${key.secret.length} bytes; HMAC-SHA-256 requires at least ${shortestSecretBytes}`,
       next: 'Give 32 random bytes',
     });
   }

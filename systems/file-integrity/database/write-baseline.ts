@@ -156,7 +156,7 @@ function unsorted(path: string, before: string, after: string): RampartError {
 function tooLong(path: string, entry: string, bytes: number): RampartError {
   return new RampartError(errorCodes.LIMIT, {
     what: `cannot write the baseline ${path}`,
-    why: `the entry of ${JSON.stringify(entry)} has ${bytes} bytes, and the limit is ${longestPayloadBytes}`,
+    why: `the entry of ${JSON.stringify(entry)} has ${bytes} bytes; the limit is ${longestPayloadBytes}`,
     next: 'Exclude extended attributes (xattrs) for it in the configuration',
   });
 }

@@ -1,4 +1,4 @@
-/** The process that the sensor saw, as findings tell it. */
+/** The process that the sensor saw, as shown in findings. */
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import { NodeContainerIndex } from '../../../shared/cri/node-container-index.ts';
 import type { ChangeProcess } from '../../../shared/sensor/changes/change.ts';

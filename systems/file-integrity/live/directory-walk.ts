@@ -1,5 +1,5 @@
 /**
- * The way through the directories that are to be watched, one after the other, so that the event loop goes on.
+ * Walks the directories to watch one by one, so that the event loop is not blocked.
  */
 import { lstatSync, type Dirent } from 'node:fs';
 import { readdir } from 'node:fs/promises';

@@ -89,7 +89,7 @@ export class FollowedTree {
     this.#lost = undefined;
     if (!this.queue.takeOverflow()) return lost;
     this.onOverflow?.();
-    return 'more has changed than can be looked at one by one';
+    return 'more has changed than can be checked one by one';
   }
 
   /** What may have changed before it was watched. */

@@ -181,7 +181,7 @@ export class JobWatch implements AsyncDisposable {
     clearTimeout(this.#slowTimer);
     if (this.#slow.size > mostSlow) {
       this.#slow.clear();
-      this.#lose('more has changed than can be looked at one by one');
+      this.#lose('more has changed than can be checked one by one');
     }
     this.#slowLooks ??= this.#lookSlowly();
   }
@@ -233,7 +233,7 @@ export class JobWatch implements AsyncDisposable {
     const asked = new Map<ByteString, Pick<ChangedPath, 'path' | 'author'>>([[path, { path, author }]]);
     for (const one of seen.changes.keys())
       if (one !== path) asked.set(one, { path: one, author: authorBelow });
-    if (seen.isCut) this.#lose('more differs in a directory than is looked at at once');
+    if (seen.isCut) this.#lose('more has changed in a directory than is checked at once');
     else {
       for (const one of this.job.findings.paths()) {
         if (one.startsWith(`${path}/`) && !asked.has(one)) asked.set(one, { path: one, author: undefined });

@@ -1,4 +1,4 @@
-/** What follows the files of all jobs of a node. */
+/** Follows the files of all jobs of a node. */
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import type { LiveJob } from '../node/live.ts';
 import { NodeWatch } from './node-watch.ts';

@@ -78,7 +78,7 @@ export class Followed implements AsyncDisposable {
 
 /** Waits until a job says how changes are known. */
 export function untilFollowed(cluster: TestCluster, name = 'fi', after = 0): Promise<Detection> {
-  return until('changes are known at once', async () => {
+  return until('changes are detected at once', async () => {
     const result = await cluster.result(name);
     return result !== undefined && result.sequence > after && result.detection.events !== 'none'
       ? result.detection

@@ -134,7 +134,7 @@ export class NodeWatch implements Disposable {
           onFile: (path) => tree.addUnseen(path),
           onDirectory: (path) => {
             tree.addUnseen(path);
-            tree.lose('names came or went before they were watched');
+            tree.lose('files were created or removed before they were watched');
           },
         },
         signal: tree.stop.signal,
@@ -155,7 +155,7 @@ export class NodeWatch implements Disposable {
         ...(mode === 'sensor' ? { sensorMode } : { reason: this.#reason }),
         tookMs,
       },
-      'changes are known at once',
+      'changes are detected at once',
     );
     this.#tell();
   }

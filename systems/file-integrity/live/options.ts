@@ -1,4 +1,4 @@
-/** What may be chosen of how changes are known at once. */
+/** The options for detecting changes at once. */
 import type { ChangeWatchOptions } from '../../../shared/sensor/changes/options.ts';
 
 export interface LiveOptions {

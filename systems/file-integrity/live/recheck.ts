@@ -1,4 +1,4 @@
-/** Compares single paths with the baseline: what a scan would say of them. */
+/** Compares single paths with the baseline, as a scan would. */
 import type { Batch, Batches } from '../batches.ts';
 import { Comparison } from '../compare.ts';
 import type { Baseline } from '../database/read-baseline.ts';

@@ -1,5 +1,5 @@
 /**
- * Begins to follow the files of a job. Small, since every agent loads it: what follows is loaded with the first job.
+ * Starts following the files of a job. Small, since every agent loads it: the rest is loaded with the first job.
  */
 import { sleep, systemClock } from '../../../shared/time/clock.ts';
 import { noDetection } from '../finding.ts';

@@ -46,7 +46,7 @@ export class BaselineStore {
     } catch (error) {
       if (!(error instanceof BaselineError) || error.fault !== 'missing') throw error;
       if (note?.digest === undefined) return undefined;
-      throw new BaselineError('missing', this.path, 'there was one, and it is gone', error);
+      throw new BaselineError('missing', this.path, 'it existed before and is gone', error);
     }
     try {
       await this.#check(baseline, note);
@@ -104,7 +104,7 @@ export class BaselineStore {
       throw new BaselineError(
         'outdated',
         this.path,
-        'nothing says that it is the last one: the note beside it is gone',
+        'it cannot be verified as the latest one: the record beside it is gone',
       );
     }
     const { digest } = baseline;
@@ -113,7 +113,7 @@ export class BaselineStore {
       throw new BaselineError(
         'outdated',
         this.path,
-        `it is not the last one; it was made at ${new Date(madeAtMs).toISOString()}`,
+        `it is not the latest one; it was created at ${new Date(madeAtMs).toISOString()}`,
       );
     }
     if (note.next === undefined) return;
@@ -167,7 +167,7 @@ export class BaselineStore {
       throw new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {
         what: `cannot replace the baseline ${this.path}`,
         why: error.message,
-        next: 'It is unchanged',
+        next: 'The baseline is unchanged',
         cause: error,
       });
     }

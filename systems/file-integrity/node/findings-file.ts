@@ -15,8 +15,8 @@ const version = 1;
 
 const kind: NoteKind = {
   purpose: 'findings of a job',
-  unreadable: 'the findings of before the restart cannot be read',
-  unsigned: 'the findings of before the restart are not signed with the key that is expected',
+  unreadable: 'the findings from before the restart cannot be read',
+  unsigned: 'the findings from before the restart are not signed with the expected key',
 };
 
 interface FindingsNote {

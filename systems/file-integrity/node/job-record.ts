@@ -1,4 +1,4 @@
-/** What a job remembers over restarts: its notes, and with them which requests are still to be done. */
+/** What a job remembers across restarts: its notes, and which requests are pending. */
 import { join } from 'node:path';
 
 import type { Logger } from '../../../shared/observe/log.ts';

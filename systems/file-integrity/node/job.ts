@@ -130,7 +130,7 @@ export class Job implements AsyncDisposable {
       },
       onMissing: (why) =>
         this.#results.reportError(
-          new RampartError(errorCodes.NOT_FOUND, { what: 'there is no key to sign baselines with', why }),
+          new RampartError(errorCodes.NOT_FOUND, { what: 'there is no key for signing baselines', why }),
           this.#facts(),
         ),
     });

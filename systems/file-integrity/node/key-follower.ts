@@ -1,4 +1,4 @@
-/** The key of a job: asked for until it is there, and now and then after that, since it may be replaced. */
+/** The key of a job: queried until it exists, and periodically after that, since it may be replaced. */
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 
 import { Backoff } from '../../../shared/time/backoff.ts';
@@ -30,9 +30,9 @@ export async function readSigningKey(
   try {
     ({ data = {} } = await client.get(secrets, { namespace, name: keySecretName }, { signal }));
   } catch (error) {
-    if (isNotFound(error)) return `${name} is not there. The operator makes it; is it running?`;
+    if (isNotFound(error)) return `${name} does not exist. The operator creates it; is the operator running?`;
     if (isForbidden(error))
-      return `${name} must not be read: ${error.message}. The operator allows it; is it running?`;
+      return `access to ${name} is denied: ${error.message}. The operator grants access; is the operator running?`;
     throw error;
   }
   const pem = data[ed25519DataKey];
@@ -48,7 +48,7 @@ export async function readSigningKey(
   }
   const secret = Buffer.from(data[hmacDataKey] ?? '', 'base64');
   if (secret.length >= 32) return { scheme: 'hmac-sha256', secret };
-  return `${name} has ${secret.length} bytes under ${hmacDataKey}, and at least 32 are needed.`;
+  return `${name} has ${secret.length} bytes under ${hmacDataKey}; at least 32 are required.`;
 }
 
 export interface KeyFollowerOptions {
@@ -118,14 +118,14 @@ export class KeyFollower {
       this.#known = id;
       if (isOther && !signal.aborted) onKey(key);
     } catch (err) {
-      logger.debug({ err }, 'cannot read the baseline signing key now');
+      logger.debug({ err }, 'cannot read the baseline signing key');
     }
     return undefined;
   }
 
   get #withoutKey(): string {
     return this.#known === undefined
-      ? 'nothing is scanned before there is a key to sign baselines with'
-      : 'the key that baselines are signed with is gone: this agent keeps using it until it stops; a new agent will not have it';
+      ? 'scans do not start until there is a key for signing baselines'
+      : 'the baseline signing key is gone: this agent keeps using it until it stops; a new agent will not have it';
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What is needed to know changes when they happen: the seam between the jobs of a node and what watches their files.
+ * The interface between the jobs of a node and what watches their files.
  */
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import type { Logger } from '../../../shared/observe/log.ts';

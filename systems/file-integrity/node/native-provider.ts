@@ -174,7 +174,7 @@ export class NativeProvider implements IntegrityProvider {
   async openBaseline(job: IntegrityJob): Promise<Baseline> {
     const store = new BaselineStore(job);
     const baseline = await store.open();
-    if (baseline === undefined) throw new BaselineError('missing', store.path, 'none was made yet');
+    if (baseline === undefined) throw new BaselineError('missing', store.path, 'none has been created yet');
     return baseline;
   }
 

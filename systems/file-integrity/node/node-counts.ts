@@ -1,4 +1,4 @@
-/** What the guard counts on a node, and its metrics. */
+/** The guard's counters on a node, and its metrics. */
 import type { Metrics } from '../../../shared/observe/metrics.ts';
 import type { ScanProgress } from '../provider.ts';
 
@@ -10,7 +10,7 @@ export interface JobReading {
   readonly key: string;
   readonly findings: number;
   readonly unread: number;
-  /** Nothing is known of its files. */
+  /** The state of its files is unknown. */
   readonly errored: boolean;
   /** There is a result that the API does not have. */
   readonly pending: boolean;
@@ -26,7 +26,7 @@ export class NodeCounts {
   results = 0;
   /** Of other programs that scan. */
   #cpuMs = 0;
-  /** Findings that became known, by who told of them. */
+  /** New findings, by how they were detected. */
   readonly findings = { event: 0, scan: 0 };
   /** Jobs of this node; none before the first FileIntegrity is for it. */
   jobs: () => Iterable<JobReading> = () => [];
@@ -59,33 +59,29 @@ export class NodeCounts {
 
   register(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): void {
     const name = (rest: string): string => `rampart_file_integrity_${rest}`;
-    metrics.counter(
-      { name: name('runs_total'), help: 'Runs over the files, by what they were for.', labelNames: ['kind'] },
-      () => Object.entries(this.scans).map(([kind, value]) => ({ labels: { kind }, value })),
+    metrics.counter({ name: name('runs_total'), help: 'Scans, by kind.', labelNames: ['kind'] }, () =>
+      Object.entries(this.scans).map(([kind, value]) => ({ labels: { kind }, value })),
     );
     metrics.histogram(
-      { name: name('scan_seconds'), help: 'How long scans took, of one or several FileIntegrities.' },
+      { name: name('scan_seconds'), help: 'Duration of scans, each for one or more FileIntegrities.' },
       () => ({
         bounds,
         ...this.#seconds,
       }),
     );
+    metrics.counter({ name: name('files_total'), help: 'Files examined by scans.' }, () => this.files);
     metrics.counter(
-      { name: name('files_total'), help: 'Files that scans have looked at.' },
-      () => this.files,
-    );
-    metrics.counter(
-      { name: name('read_bytes_total'), help: 'Bytes that scans have read for checksums.' },
+      { name: name('read_bytes_total'), help: 'Bytes read by scans for checksums.' },
       () => this.bytes,
     );
     metrics.counter(
-      { name: name('results_total'), help: 'Results that the API has taken.' },
+      { name: name('results_total'), help: 'Results accepted by the API.' },
       () => this.results,
     );
     metrics.counter(
       {
         name: name('findings_total'),
-        help: 'Findings that became known, by who told of them.',
+        help: 'New findings, by how they were detected.',
         labelNames: ['seen_by'],
       },
       () => Object.entries(this.findings).map(([by, value]) => ({ labels: { seen_by: by }, value })),
@@ -96,7 +92,9 @@ export class NodeCounts {
       );
     gauge('findings', 'Files that differ from the baseline now.', (job) => job.findings);
     gauge('unread', 'Paths that the last scan could not read.', (job) => job.unread);
-    gauge('errored', 'Whether nothing is known of the files.', (job) => (job.errored ? 1 : 0));
-    gauge('result_pending', 'Whether a result waits for the API.', (job) => (job.pending ? 1 : 0));
+    gauge('errored', 'Whether the state of the files is unknown.', (job) => (job.errored ? 1 : 0));
+    gauge('result_pending', 'Whether a result is waiting to be written to the API.', (job) =>
+      job.pending ? 1 : 0,
+    );
   }
 }

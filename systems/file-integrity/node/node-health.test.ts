@@ -25,7 +25,7 @@ test('a scan goes on while it reads one large file, and while another program wo
   progress({ files: 1, bytes: 2000, cpuMs: 20 });
   assert.equal(after(10), undefined);
   progress({ files: 1, bytes: 2000, cpuMs: 20 });
-  assert.equal(after(16), '"check" has not gone on for 960 s');
+  assert.equal(after(16), '"check" has made no progress for 960 s');
   steps.set(undefined);
   assert.equal(after(16), undefined);
 });

@@ -1,4 +1,4 @@
-/** What an agent says of this guard when it is asked how it is. */
+/** The health of this guard in an agent. */
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { NodeCounts } from './node-counts.ts';
@@ -36,7 +36,9 @@ export class StepWatch {
       return undefined;
     }
     const forMs = nowMs - this.#sinceMs;
-    return forMs < stuckMs ? undefined : `"${this.#step}" has not gone on for ${Math.floor(forMs / 1000)} s`;
+    return forMs < stuckMs
+      ? undefined
+      : `"${this.#step}" has made no progress for ${Math.floor(forMs / 1000)} s`;
   }
 }
 
@@ -48,6 +50,6 @@ export interface NodeParts {
 
 /** Registers the parts of the guard on a node. */
 export function registerNodeHealth(health: PartHealth, { looked, steps }: NodeParts): void {
-  health.ready('jobs', () => (looked() ? undefined : 'not looked at yet'));
+  health.ready('jobs', () => (looked() ? undefined : 'not examined yet'));
   health.alive('scan', () => steps.problem());
 }

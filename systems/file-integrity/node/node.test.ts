@@ -306,7 +306,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.startAgent();
     const second = await cluster.resultWhen('fi', kindIs('errored'), first.sequence);
     assert.ok(second.outcome.kind === 'errored');
-    assert.match(second.outcome.message, /it is gone/);
+    assert.match(second.outcome.message, /is gone/);
     await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' });
     await cluster.resultWhen('fi', isSuccess, second.sequence);
   });

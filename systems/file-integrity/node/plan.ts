@@ -1,5 +1,5 @@
 /**
- * What is to be done next for the FileIntegrities of a node. No I/O, no clock: it follows from what is known.
+ * Decides what to do next for the FileIntegrities of a node. No I/O, no clock.
  */
 import type { IntegrityProvider } from '../provider.ts';
 import type { NodeRequest } from '../node-result.ts';

@@ -1,5 +1,5 @@
 /**
- * Brings results of one job to the API: the newest one, again and again until the API has it, also after a restart.
+ * Writes results of one job to the API: the newest one, retried until it is accepted, also after a restart.
  */
 import { readFile, unlink } from 'node:fs/promises';
 import { Backoff } from '../../../shared/time/backoff.ts';
@@ -58,7 +58,7 @@ export class ResultSender {
     if (text === undefined) return undefined;
     const body = unseal(purpose, text, key);
     if (body === undefined) {
-      this.#options.logger.warn({ path: this.#options.path }, 'discarding a queued result that is not ours');
+      this.#options.logger.warn({ path: this.#options.path }, 'discarding a queued result of another agent');
       return undefined;
     }
     const result = JSON.parse(body) as NodeResult;
@@ -107,10 +107,7 @@ export class ResultSender {
         if (this.#waiting === undefined && this.#isSaved) await this.#forget();
       } catch (err) {
         if (signal.aborted) return;
-        logger[this.#level.of(err, backoff.attempts)](
-          { err },
-          'a result is not written yet; it is tried again',
-        );
+        logger[this.#level.of(err, backoff.attempts)]({ err }, 'cannot write a result yet; retrying');
         const wait = AbortSignal.any([signal, this.#hurry.signal]);
         await sleep(systemClock, backoff.nextMs(), wait).catch(() => undefined);
       }

@@ -88,7 +88,7 @@ class PcreParser {
 
   #literal(byte: number): RegexNode {
     const set = (this.#flags.fold ? foldedLiterals : literals)[byte];
-    if (set === undefined) throw new PcreSyntaxError(`character ${byte} is no byte`, this.#at);
+    if (set === undefined) throw new PcreSyntaxError(`character ${byte} is not a byte`, this.#at);
     return { kind: 'char', set };
   }
 

@@ -1,5 +1,5 @@
 /**
- * Gathers the differences of a comparison into a report, with bounded memory: what is too much is counted and not told.
+ * Gathers the differences of a comparison into a report, with bounded memory: what exceeds it is only counted.
  */
 import type { Batches } from '../batches.ts';
 import type { ComparisonTotals, Difference } from '../compare.ts';

@@ -24,6 +24,6 @@ export function fitLog(report: string, whereOnNode: string, limitBytes: number =
   const data = gzipSync(bytes, { level: 9 }).toString('base64');
   if (data.length <= limitBytes) return { data, compressed: true, tooLarge: false };
   const size = `${bytes.length} bytes, ${data.length} compressed`;
-  const text = `The report is too large for a ConfigMap (${size}, and ${limitBytes} fit). It is on the node: ${whereOnNode}\n`;
+  const text = `The report is too large for a ConfigMap (${size}; the limit is ${limitBytes}). It is stored on the node: ${whereOnNode}\n`;
   return { data: text, compressed: false, tooLarge: true };
 }

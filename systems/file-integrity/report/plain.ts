@@ -49,12 +49,12 @@ export function* plainReport(report: Report, options: ReportOptions, facts: RunF
     for (const change of told) yield* detailLines(change);
   }
   if (listed && problems.length > 0) {
-    yield headline('Entries that could not be read: nothing is known of them');
+    yield headline('Entries that could not be read: their state is unknown');
     for (const { path, code, message } of problems) {
       yield `\n${printable(path)}: ${printable(Buffer.from(message).toString('latin1'))} (${code})`;
     }
   }
-  if (omitted > 0) yield `\n\n${omitted} more findings are counted above and not told here.`;
+  if (omitted > 0) yield `\n\n${omitted} more findings are counted above but not shown here.`;
   if (summarized) {
     const seconds = Math.floor(facts.endedMs / 1000) - Math.floor(facts.startedMs / 1000);
     const runTime = `${Math.floor(seconds / 60)}m ${seconds % 60}s`;

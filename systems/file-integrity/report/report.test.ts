@@ -164,7 +164,7 @@ test('findings come in the order of AIDE, and too many are counted only', async 
   assert.equal(bounded.omitted, 900);
   assert.match(
     text(bounded),
-    /Added entries:\t\t1000\n[^]*\n900 more findings are counted above and not told here\./,
+    /Added entries:\t\t1000\n[^]*\n900 more findings are counted above but not shown here\./,
   );
   assert.match(jsonReport(bounded, defaultReportOptions, facts), /"omitted": 900/);
 });

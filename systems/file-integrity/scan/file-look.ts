@@ -120,7 +120,7 @@ export class FileLook {
       const number = this.#stat.readAt(directory.fd, this.#name.address);
       if (number !== 0) {
         if (swapped.has(number)) return 'gone';
-        return this.#failed('cannot look at it', number, 'not selected');
+        return this.#failed('cannot inspect it', number, 'not selected');
       }
       const outcome = this.#once(directory, name, askedOf, left === 0);
       if (outcome !== 'again') return outcome;
@@ -131,7 +131,7 @@ export class FileLook {
   /** Of a directory that is open, for the root itself. */
   lookAtRoot(fd: number, askedOf: AskedOf): LookOutcome {
     const number = this.#stat.readFd(fd);
-    if (number !== 0) return this.#failed('cannot look at it', number, 'not selected');
+    if (number !== 0) return this.#failed('cannot inspect it', number, 'not selected');
     const asked = askedOf('d');
     if (asked === undefined) return 'not selected';
     this.#fill(asked);
@@ -274,7 +274,10 @@ export class FileLook {
   }
 
   #alwaysChanges(): LookOutcome {
-    this.problem = { code: 'CHANGED', message: `it changed while it was read, ${tries} times in a row` };
+    this.problem = {
+      code: 'CHANGED',
+      message: `it changed while it was being read, ${tries} times in a row`,
+    };
     return 'problem';
   }
 

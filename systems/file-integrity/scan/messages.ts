@@ -1,4 +1,4 @@
-/** What the scanner and its threads say to each other. */
+/** The messages between the scanner and its threads. */
 import type { ByteString, Entry } from '../entry.ts';
 import type { ScanRoot } from '../provider.ts';
 import type { PlainConf, Task, TaskResult } from './tasks.ts';

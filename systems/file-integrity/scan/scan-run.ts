@@ -148,7 +148,7 @@ export class ScanRun {
   #found(piece: Piece, answer: FromThread): void {
     if (this.#isOver) return;
     if ('noRoot' in answer) return this.#fail(noRoot(this.#options.pool.root.directory, answer.noRoot));
-    if (!('result' in answer)) return this.#fail(new Error('a thread of the scan stopped by itself'));
+    if (!('result' in answer)) return this.#fail(new Error('a scan thread stopped unexpectedly'));
     const { parts, rest } = answer.result;
     piece.parts = parts;
     for (const part of parts.flat()) piece.bytes += sizeOf(part);

@@ -1,4 +1,4 @@
-/** A thread of a scanner: does what it is asked, one thing after the other. */
+/** A thread of a scanner: processes its tasks one by one. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 

@@ -1,4 +1,4 @@
-/** What threads are asked to look at, and what they answer. */
+/** The tasks of scan threads, and their results. */
 import type { AideConf, Rule } from '../aide-conf/conf.ts';
 import type { EncodedBlock } from '../database/entry-block.ts';
 import type { ByteString, FileType, ScanProblem } from '../entry.ts';

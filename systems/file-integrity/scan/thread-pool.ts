@@ -1,4 +1,4 @@
-/** The threads of a scanner: started when they are needed, ended after a while of nothing to do. */
+/** The threads of a scanner: started when they are needed, ended when idle for a while. */
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -62,7 +62,7 @@ export class ThreadPool implements AsyncDisposable {
   constructor(options: ThreadPoolOptions) {
     const { root, workers = Math.min(2, availableParallelism()), readBytesPerSecond = Infinity } = options;
     if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
-    if (!(readBytesPerSecond >= 1)) throw wrong('bytes a second', readBytesPerSecond, 'at least 1');
+    if (!(readBytesPerSecond >= 1)) throw wrong('bytes per second', readBytesPerSecond, 'at least 1');
     const { niceness = 0, restMs = 10_000, idleMs = 5000 } = options;
     this.root = root;
     this.rate = new ReadRate(readBytesPerSecond);
@@ -131,7 +131,7 @@ export class ThreadPool implements AsyncDisposable {
   ask(at: number, request: Request, begin: Begin): Promise<Answer> {
     if (this.#isDisposed) {
       return Promise.reject(
-        new RampartError(errorCodes.DISPOSED, { what: 'a scanner was disposed while it scanned' }),
+        new RampartError(errorCodes.DISPOSED, { what: 'a scanner was disposed during a scan' }),
       );
     }
     clearTimeout(this.#idle);

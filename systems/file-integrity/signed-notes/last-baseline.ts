@@ -18,8 +18,8 @@ export interface LastBaseline {
 
 const kind: NoteKind = {
   purpose: 'last baseline',
-  unreadable: 'the note of the last one cannot be read',
-  unsigned: 'the note of the last one is not signed with the key that is expected',
+  unreadable: 'the record of the latest baseline cannot be read',
+  unsigned: 'the record of the latest baseline is not signed with the expected key',
 };
 
 /** @throws RampartError FULL, SYSTEM; the note is as it was then */

@@ -1,4 +1,4 @@
-/** From what the API has of file integrity to what is known of which node. No I/O, no clock. */
+/** Derives from the objects of the API what is known about each node. No I/O, no clock. */
 import type { NodeView } from '../../../shared/guard/status-section.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { FileIntegrityStatus, ReportedFinding } from '../api.ts';
@@ -56,7 +56,7 @@ function integrityReport(
 function problemsOf({ spec, status }: IntegrityView['integrity'], known: readonly NodeView[]): Problem[] {
   switch (status?.phase) {
     case undefined:
-      return [{ message: 'The operator has not looked at it yet.' }];
+      return [{ message: 'The operator has not processed it yet.' }];
     case 'Pending':
       return reasonsOf(status) ?? [{ message: nowhere(spec, known) ?? 'Nothing runs yet.' }];
     case 'Error': {
@@ -81,7 +81,7 @@ function nowhere(spec: IntegrityView['integrity']['spec'], known: readonly NodeV
   const names = known.map(({ name }) => name).toSorted(compare);
   const nodes = `${names.slice(0, NAMED_NODES).join(', ')}${names.length > NAMED_NODES ? ` and ${names.length - NAMED_NODES} more` : ''}`;
   return selector.length === 0
-    ? `No node is selected: spec.tolerations do not tolerate the taints of any (${nodes}).`
+    ? `No node is selected: spec.tolerations do not tolerate the taints of any node (${nodes}).`
     : `No node is selected by spec.nodeSelector ${selector.join(', ')} and spec.tolerations (there are ${nodes}).`;
 }
 
@@ -125,7 +125,7 @@ function reasonsOf({ conditions = [] }: FileIntegrityStatus): Problem[] | undefi
 
 function nodeProblems({ nodeName: node, lastResult }: IntegrityNodeView): Problem[] {
   if (lastResult?.condition !== 'Errored') return [];
-  return [{ node, message: lastResult.errorMessage ?? 'Nothing is known of its files.' }];
+  return [{ node, message: lastResult.errorMessage ?? 'The state of its files is unknown.' }];
 }
 
 function isResult(condition: IntegrityNodeReport['condition']): boolean {

@@ -1,4 +1,4 @@
-/** File integrity in the report for people. */
+/** File integrity in the report as text. */
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
@@ -116,9 +116,9 @@ function changes({ filesAdded, filesChanged, filesRemoved }: IntegrityNodeReport
 function atOnce({ detection }: IntegrityNodeReport): string {
   switch (detection?.events) {
     case 'sensor':
-      return 'with who';
+      return 'with author';
     case 'inotify':
-      return 'without who';
+      return 'without author';
     case 'none':
       return 'no';
     case undefined:
@@ -140,15 +140,16 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
     const { events, reason, unwatchedDirectories, lostEvents, lostAuthors } = detection;
     const { directoriesWithoutAuthors } = detection;
     const told: string[] = [];
-    if (events === 'inotify') told.push(`Who changes files is not known: ${reason}`);
-    if (events === 'none') told.push(`Changes are known by scans only: ${reason}`);
+    if (events === 'inotify') told.push(`The author of changes is unknown: ${reason}`);
+    if (events === 'none') told.push(`Changes are detected by scans only: ${reason}`);
     if (events !== 'none' && unwatchedDirectories > 0) {
       told.push(
-        `Of ${count(unwatchedDirectories, 'directory', 'directories')} changes are found by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
+        `Changes in ${count(unwatchedDirectories, 'directory', 'directories')} are detected by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
       );
     }
     if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
-    if (lostAuthors > 0) told.push('Records of who made changes were lost; these changes have no author.');
+    if (lostAuthors > 0)
+      told.push('Records of the authors of changes were lost; these changes have no author.');
     if (events === 'sensor' && directoriesWithoutAuthors > 0) {
       const directories = count(directoriesWithoutAuthors, 'directory', 'directories');
       told.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);

@@ -1,4 +1,4 @@
-/** What the API has of file integrity, read once. */
+/** The objects of file integrity in the API, read once. */
 import type { StatusContext } from '../../../shared/guard/status-section.ts';
 import { bothGroups, type FileIntegrity, type FileIntegrityNodeStatus, names } from '../api.ts';
 import { labelValue } from '../object-names.ts';

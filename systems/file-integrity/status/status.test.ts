@@ -126,7 +126,7 @@ suite('file integrity in the status', () => {
   });
 
   for (const [what, one, problems] of [
-    ['the operator is away', view('a', [], {}), ['The operator has not looked at it yet.']],
+    ['the operator is away', view('a', [], {}), ['The operator has not processed it yet.']],
     ['nothing runs', view('a', [], { phase: 'Pending' }), ['Nothing runs yet.']],
     [
       'the configuration has an error',
@@ -223,12 +223,12 @@ suite('file integrity in the status', () => {
 FILE INTEGRITY                    PHASE   NODE  RESULT     CHECKED    CHANGES               AT ONCE
 openshift-file-integrity/broken   Error   -
     line 3\\x1b
-openshift-file-integrity/example  Active  n1    Succeeded  5 min ago  -                     with who
-openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed, 1 removed  without who
+openshift-file-integrity/example  Active  n1    Succeeded  5 min ago  -                     with author
+openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed, 1 removed  without author
     /etc/passwd changed (size, sha256) 10 s ago by /usr/bin/vi /etc/passwd (pid
     41, uid 0)
     and 4 more
-    node n2: Who changes files is not known: this kernel refuses the sensor.`,
+    node n2: The author of changes is unknown: this kernel refuses the sensor.`,
     );
   });
 
@@ -242,7 +242,7 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
       lines.filter((line) => line.startsWith('    node ')).map((line) => line.trim()),
       [
         'node n1: Events were lost; a full scan followed.',
-        'node n1: Records of who made changes were lost; these changes have no author.',
+        'node n1: Records of the authors of changes were lost; these changes have no author.',
         'node n1: Changes in 1 directory beyond the capacity of the sensor have no author.',
       ],
     );
@@ -256,7 +256,7 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     const text = section.table(plain);
     assert.equal(section.headline(plain), 'Files have changed on 1 of 30 nodes.');
     assert.equal(text.split('\n').filter((line) => line.startsWith('openshift-')).length, 1);
-    assert.match(text, /nodes n0, n10, n12 and 12 more: Who changes files is not known/);
+    assert.match(text, /nodes n0, n10, n12 and 12 more: The author of changes is unknown/);
     assert.match(text, /29 more nodes without changes/);
     const all = sectionOf([
       view(

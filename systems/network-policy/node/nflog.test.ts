@@ -66,7 +66,7 @@ suite('NFLOG', { skip: namespaceObstacle() ?? false }, () => {
     const open = () =>
       namespace.run(() => openNflog({ group, onPacket: () => undefined, onError: () => undefined }));
     const first = open();
-    assert.throws(open, { code: errorCodes.LIMIT, message: /cannot read group 4711 of NFLOG: another/ });
+    assert.throws(open, { code: errorCodes.LIMIT, message: /cannot read NFLOG group 4711: another/ });
     assert.equal(first.isOpen, true);
     first[Symbol.dispose]();
     assert.equal(first.isOpen, false);

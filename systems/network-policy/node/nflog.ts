@@ -119,14 +119,14 @@ class NflogReader implements Nflog {
     // struct nfgenmsg: any family, version 0, and the group.
     const general = Buffer.concat([Buffer.of(0, 0), bytes16(group)]);
     const mode = Buffer.concat([bytes32(COPY_BYTES), Buffer.of(COPY_PACKET, 0)]);
-    const what = `cannot read group ${group} of NFLOG`;
+    const what = `cannot read NFLOG group ${group}`;
     // Another socket's group is refused with EPERM, as all is without CAP_NET_ADMIN.
     const holder = holderOf(group);
     if (holder !== undefined) {
       throw new RampartError(errorCodes.LIMIT, {
         what,
         why: `another program reads it (netlink port ${holder}, usually its pid)`,
-        next: 'Stop it, or configure another group for it',
+        next: 'Stop it, or configure it to use another group',
       });
     }
     this.#socket.request(

@@ -101,7 +101,7 @@ suite('the section of network-policy', () => {
     const db = reports([policy('db', { podSelector: {} })], pods);
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
     const around = told({}, { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' });
-    const silent = told({}, { untold: 'cannot read group 100 of NFLOG: another program reads it' });
+    const silent = told({}, { untold: 'cannot read NFLOG group 100: another program reads it' });
     const leftOut = told(
       {},
       { refused: [0, 1].map((at) => ({ policy: 'shop/db', field: `spec.ingress[${at}]`, message: 'full' })) },
@@ -120,7 +120,7 @@ suite('the section of network-policy', () => {
     ]);
     assert.match(
       of(silent).foot[0] ?? '',
-      /refused packets are counted but not reported: cannot read group 100/,
+      /refused packets are counted but not reported: cannot read NFLOG group 100/,
     );
     assert.ok([refused, around, silent].every((node) => of(node).nodes?.of('n1').isDoubtful));
     // Nobody asks for anything: nothing can be missing.

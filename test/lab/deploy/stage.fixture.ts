@@ -186,7 +186,7 @@ const fileIntegrity: Play = {
   },
   works: async (agent, stage) => {
     const { client, nodeName } = stage.deployed;
-    await agent.until('the baseline', () => said(agent, /changes are known at once/));
+    await agent.until('the baseline', () => said(agent, /changes are detected at once/));
     const shadow = join(stage.files, 'etc/shadow');
     execFileSync('/bin/busybox', ['sed', '-i', 's/root/eve/', shadow]);
     const [{ author }] = await agent.until('the finding', () => {

@@ -56,18 +56,18 @@ export const ordinary: Readonly<Record<string, Variant>> = {
   'a chain that is too long': {
     plant: 'ln -s /tmp a0; for i in $(seq 60); do ln -s a$((i-1)) a$i; done',
     path: '$D/a60/$N',
-    ends: { why: /Links that lead to each other/ },
+    ends: { why: /Circular links are not followed/ },
   },
-  'a link to itself': { plant: 'ln -s x x', path: '$D/x', ends: { why: /Links that lead to each other/ } },
+  'a link to itself': { plant: 'ln -s x x', path: '$D/x', ends: { why: /Circular links are not followed/ } },
   'a loop of links as parent': {
     plant: 'ln -s b a; ln -s a b',
     path: '$D/a/$N',
-    ends: { why: /Links that lead to each other/ },
+    ends: { why: /Circular links are not followed/ },
   },
   'the root of process 1': {
     plant: '',
     path: '/proc/1/root/tmp/$N',
-    ends: { why: /those of procfs/ },
+    ends: { why: /the links of procfs/ },
   },
   'its own root, by a link': {
     plant: 'ln -s /proc/self/root d',
@@ -78,7 +78,7 @@ export const ordinary: Readonly<Record<string, Variant>> = {
   'the working directory': {
     plant: 'ln -s /proc/1/cwd d',
     path: '$D/d/tmp/$N',
-    ends: { why: /those of procfs/ },
+    ends: { why: /the links of procfs/ },
   },
   'the root of a thread': {
     plant: 'ln -s /proc/thread-self/root d',
@@ -142,7 +142,7 @@ export const privileged: Readonly<Record<string, Variant>> = {
   'another procfs, and a root in it': {
     plant: 'mkdir m; mount -t proc proc m',
     path: '$D/m/1/root/tmp/$N',
-    ends: { why: /those of procfs/ },
+    ends: { why: /the links of procfs/ },
   },
   'the root of process 1 as a mount': {
     plant: 'mkdir m; mount --bind /proc/1/root m',

@@ -205,7 +205,7 @@ export class LabCluster implements AsyncDisposable {
         this.#server = await RampartProcess.apiServer(...args);
         break;
       } catch (error) {
-        // While nobody listens there, the port may be the near end of a connection of any other process.
+        // While nothing listens there, the port may be the near end of a connection of any other process.
         if (tries === 60 || !String(error).includes('EADDRINUSE')) throw error;
         await delay(500);
       }

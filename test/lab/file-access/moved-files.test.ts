@@ -72,7 +72,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
       await sh(`mv ${path} ${to}`);
       await tells(inode, 1);
       assert.deepEqual(await told(`/bin/cat ${to}`), [`${path}*`]);
-      const said = `${path} does not exist; the file that was there was moved and is still watched`;
+      const said = `${path} does not exist; the previous file was moved and is still watched`;
       await until('the status to say so', async () => (await problems()).includes(said));
       await sh(`mv ${to} ${path}`);
       await tells(inode, 0);

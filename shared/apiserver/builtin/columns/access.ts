@@ -20,7 +20,7 @@ export const bindingColumns: readonly Column[] = [
   nameColumn,
   column(
     'Role',
-    'Role that is given.',
+    'Role that is granted.',
     (binding) => `${textAt(binding, 'roleRef', 'kind')}/${textAt(binding, 'roleRef', 'name')}`,
   ),
   ageColumn,
@@ -33,7 +33,7 @@ export const bindingColumns: readonly Column[] = [
 
 export const webhookColumns: readonly Column[] = [
   nameColumn,
-  column('Webhooks', 'How many webhooks there are.', (object) => listAt(object, 'webhooks').length, {
+  column('Webhooks', 'Number of webhooks.', (object) => listAt(object, 'webhooks').length, {
     type: 'integer',
   }),
   ageColumn,
@@ -48,14 +48,9 @@ function paramKind(object: JsonObject): string {
 
 export const admissionPolicyColumns: readonly Column[] = [
   nameColumn,
-  column(
-    'Validations',
-    'How many rules there are.',
-    (object) => listAt(object, 'spec', 'validations').length,
-    {
-      type: 'integer',
-    },
-  ),
+  column('Validations', 'Number of rules.', (object) => listAt(object, 'spec', 'validations').length, {
+    type: 'integer',
+  }),
   column('ParamKind', 'Kind of the parameters.', paramKind),
   ageColumn,
 ];
@@ -71,6 +66,6 @@ function paramRef(object: JsonObject): string {
 export const admissionBindingColumns: readonly Column[] = [
   nameColumn,
   column('PolicyName', 'Policy that is bound.', (object) => textAt(object, 'spec', 'policyName')),
-  column('ParamRef', 'Parameters that it is bound with.', paramRef),
+  column('ParamRef', 'Parameters of the binding.', paramRef),
   ageColumn,
 ];

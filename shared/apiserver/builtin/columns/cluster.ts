@@ -40,17 +40,17 @@ function systemInfo(name: string, description: string, field: string): Column {
 
 export const nodeColumns: readonly Column[] = [
   nameColumn,
-  column('Status', 'Whether the node is ready, and whether it takes new pods.', nodeStatus),
-  column('Roles', 'What the node is for.', nodeRoles),
+  column('Status', 'Whether the node is ready, and whether it accepts new pods.', nodeStatus),
+  column('Roles', 'Roles of the node.', nodeRoles),
   ageColumn,
   column('Version', 'Version of the kubelet.', (node) =>
     textAt(node, 'status', 'nodeInfo', 'kubeletVersion'),
   ),
-  column('Internal-IP', 'Address inside of the cluster.', address('InternalIP'), { wide: true }),
-  column('External-IP', 'Address outside of the cluster.', address('ExternalIP'), { wide: true }),
+  column('Internal-IP', 'Address inside the cluster.', address('InternalIP'), { wide: true }),
+  column('External-IP', 'Address outside the cluster.', address('ExternalIP'), { wide: true }),
   systemInfo('OS-Image', 'Operating system.', 'osImage'),
   systemInfo('Kernel-Version', 'Version of the kernel.', 'kernelVersion'),
-  systemInfo('Container-Runtime', 'Runtime of the containers, with its version.', 'containerRuntimeVersion'),
+  systemInfo('Container-Runtime', 'Container runtime and its version.', 'containerRuntimeVersion'),
 ];
 
 export const namespaceColumns: readonly Column[] = [
@@ -94,22 +94,22 @@ function eventObject(event: JsonObject): string {
 export const eventColumns: readonly Column[] = [
   column('Last Seen', 'When it was last observed.', lastSeen),
   column('Type', 'Normal or Warning.', (event) => textAt(event, 'type')),
-  column('Reason', 'Why it happened, in one word.', (event) => textAt(event, 'reason')),
-  column('Object', 'What it happened to.', eventObject),
-  column('Subobject', 'The part of the object.', (event) => textAt(event, 'involvedObject', 'fieldPath'), {
+  column('Reason', 'Reason of the event, in one word.', (event) => textAt(event, 'reason')),
+  column('Object', 'Object that the event is about.', eventObject),
+  column('Subobject', 'Part of the object.', (event) => textAt(event, 'involvedObject', 'fieldPath'), {
     wide: true,
   }),
-  column('Source', 'Who has reported it.', eventSource, { wide: true }),
-  column('Message', 'What happened, for people.', (event) => textAt(event, 'message').trim()),
+  column('Source', 'Component that reported it.', eventSource, { wide: true }),
+  column('Message', 'Human-readable description.', (event) => textAt(event, 'message').trim()),
   column('First Seen', 'When it was first observed.', firstSeen, { wide: true }),
-  column('Count', 'How often it was observed.', eventCount, { wide: true }),
+  column('Count', 'Number of times it was observed.', eventCount, { wide: true }),
   { ...nameColumn, priority: 1 },
 ];
 
 export const secretColumns: readonly Column[] = [
   nameColumn,
-  column('Type', 'What the secret is for.', (secret) => textAt(secret, 'type')),
-  column('Data', 'How many values it has.', (secret) => Object.keys(objectAt(secret, 'data')).length),
+  column('Type', 'Type of the secret.', (secret) => textAt(secret, 'type')),
+  column('Data', 'Number of values.', (secret) => Object.keys(objectAt(secret, 'data')).length),
   ageColumn,
 ];
 
@@ -117,7 +117,7 @@ export const configMapColumns: readonly Column[] = [
   nameColumn,
   column(
     'Data',
-    'How many values it has.',
+    'Number of values.',
     (map) => Object.keys(objectAt(map, 'data')).length + Object.keys(objectAt(map, 'binaryData')).length,
   ),
   ageColumn,
@@ -125,13 +125,13 @@ export const configMapColumns: readonly Column[] = [
 
 export const serviceAccountColumns: readonly Column[] = [
   nameColumn,
-  column('Secrets', 'How many secrets it names.', (account) => listAt(account, 'secrets').length),
+  column('Secrets', 'Number of secrets it names.', (account) => listAt(account, 'secrets').length),
   ageColumn,
 ];
 
 export const leaseColumns: readonly Column[] = [
   nameColumn,
-  column('Holder', 'Who holds it.', (lease) => textAt(lease, 'spec', 'holderIdentity')),
+  column('Holder', 'Holder of the lease.', (lease) => textAt(lease, 'spec', 'holderIdentity')),
   ageColumn,
 ];
 
@@ -140,12 +140,12 @@ export const priorityClassColumns: readonly Column[] = [
   column('Value', 'The priority.', (object) => numberAt(object, 'value') ?? 0, { type: 'integer' }),
   column(
     'Global-Default',
-    'Whether pods that name no class have it.',
+    'Whether pods without a class get this one.',
     (object) => valueAt(object, 'globalDefault') === true,
     { type: 'boolean' },
   ),
   ageColumn,
-  column('PreemptionPolicy', 'Whether its pods make others give way.', (object) =>
+  column('PreemptionPolicy', 'Whether its pods preempt others.', (object) =>
     textAt(object, 'preemptionPolicy'),
   ),
 ];

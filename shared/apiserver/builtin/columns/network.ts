@@ -40,17 +40,17 @@ function servicePorts(service: JsonObject): string {
 
 export const serviceColumns: readonly Column[] = [
   nameColumn,
-  column('Type', 'How the service can be reached.', (service) => textAt(service, 'spec', 'type')),
-  column('Cluster-IP', 'Address inside of the cluster.', (service) => {
+  column('Type', 'How the service is exposed.', (service) => textAt(service, 'spec', 'type')),
+  column('Cluster-IP', 'Address inside the cluster.', (service) => {
     const [first] = textsAt(service, 'spec', 'clusterIPs');
     return first ?? '<none>';
   }),
-  column('External-IP', 'Addresses outside of the cluster.', externalAddress),
+  column('External-IP', 'Addresses outside the cluster.', externalAddress),
   column('Port(s)', 'Ports of the service.', servicePorts),
   ageColumn,
   column(
     'Selector',
-    'Labels of the pods behind it.',
+    'Labels of the pods behind the service.',
     (service) => labelsText(objectAt(service, 'spec', 'selector')),
     {
       wide: true,
@@ -60,7 +60,7 @@ export const serviceColumns: readonly Column[] = [
 
 export const networkPolicyColumns: readonly Column[] = [
   nameColumn,
-  column('Pod-Selector', 'Labels of the pods that it is about.', (policy) =>
+  column('Pod-Selector', 'Labels of the selected pods.', (policy) =>
     shownSelector(valueAt(policy, 'spec', 'podSelector')),
   ),
   ageColumn,

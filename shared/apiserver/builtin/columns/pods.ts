@@ -158,12 +158,12 @@ function readinessGates(pod: JsonObject): string {
 
 export const podColumns: readonly Column[] = [
   nameColumn,
-  column('Ready', 'How many of the containers are ready.', (pod) => {
+  column('Ready', 'Number of ready containers and of all containers.', (pod) => {
     const { ready, total } = summaryOf(pod);
     return `${ready}/${total}`;
   }),
-  column('Status', 'What the containers are doing, in one word.', (pod) => summaryOf(pod).status),
-  column('Restarts', 'How often the containers were restarted, and when last.', (pod, now) => {
+  column('Status', 'State of the pod, in one word.', (pod) => summaryOf(pod).status),
+  column('Restarts', 'Number of container restarts, and when the last one was.', (pod, now) => {
     const { restarts, lastRestart } = summaryOf(pod);
     return restarts === 0 || lastRestart === ''
       ? String(restarts)
@@ -181,11 +181,11 @@ export const podColumns: readonly Column[] = [
   }),
   column(
     'Nominated Node',
-    'Node on which the pod will run when others have made way.',
+    'Node on which the pod will run after preemption.',
     (pod) => textAt(pod, 'status', 'nominatedNodeName') || '<none>',
     { wide: true },
   ),
-  column('Readiness Gates', 'How many of the conditions for being ready are true.', readinessGates, {
+  column('Readiness Gates', 'Number of readiness gates that are true, and of all.', readinessGates, {
     wide: true,
   }),
 ];

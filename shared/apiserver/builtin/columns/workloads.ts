@@ -8,7 +8,7 @@ const templateSpec = (object: JsonObject): JsonObject => objectAt(object, 'spec'
 
 const selectorColumn: Column = column(
   'Selector',
-  'Labels by which the pods are found.',
+  'Labels that select the pods.',
   (object) => shownSelector(valueAt(object, 'spec', 'selector')),
   { wide: true },
 );
@@ -19,7 +19,7 @@ function count(name: string, description: string, part: 'spec' | 'status', field
 
 const readyOfDesired: Column = column(
   'Ready',
-  'How many of the desired pods are ready.',
+  'Number of ready pods and of desired pods.',
   (object) =>
     `${numberAt(object, 'status', 'readyReplicas') ?? 0}/${numberAt(object, 'spec', 'replicas') ?? 0}`,
 );
@@ -27,7 +27,7 @@ const readyOfDesired: Column = column(
 export const deploymentColumns: readonly Column[] = [
   nameColumn,
   readyOfDesired,
-  count('Up-to-date', 'Pods of the newest template.', 'status', 'updatedReplicas'),
+  count('Up-to-date', 'Pods that match the latest template.', 'status', 'updatedReplicas'),
   count('Available', 'Pods that have been ready for long enough.', 'status', 'availableReplicas'),
   ageColumn,
   ...containerColumns(templateSpec),
@@ -36,7 +36,7 @@ export const deploymentColumns: readonly Column[] = [
 
 export const replicaColumns: readonly Column[] = [
   nameColumn,
-  count('Desired', 'Pods that there should be.', 'spec', 'replicas'),
+  count('Desired', 'Number of desired pods.', 'spec', 'replicas'),
   count('Current', 'Number of pods.', 'status', 'replicas'),
   count('Ready', 'Pods that are ready.', 'status', 'readyReplicas'),
   ageColumn,
@@ -54,9 +54,9 @@ export const statefulSetColumns: readonly Column[] = [
 export const daemonSetColumns: readonly Column[] = [
   nameColumn,
   count('Desired', 'Nodes that should run the pod.', 'status', 'desiredNumberScheduled'),
-  count('Current', 'Nodes that run at least one pod and should.', 'status', 'currentNumberScheduled'),
+  count('Current', 'Nodes that should run the pod and do.', 'status', 'currentNumberScheduled'),
   count('Ready', 'Nodes whose pod is ready.', 'status', 'numberReady'),
-  count('Up-to-date', 'Nodes whose pod is of the newest template.', 'status', 'updatedNumberScheduled'),
+  count('Up-to-date', 'Nodes whose pod matches the latest template.', 'status', 'updatedNumberScheduled'),
   count('Available', 'Nodes whose pod has been ready for long enough.', 'status', 'numberAvailable'),
   column('Node Selector', 'Labels of the nodes that should run the pod.', (object) =>
     labelsText(objectAt(templateSpec(object), 'nodeSelector')),
@@ -78,6 +78,6 @@ export const disruptionBudgetColumns: readonly Column[] = [
   column('Max Unavailable', 'Pods that may be unavailable.', (object) =>
     orNone(valueAt(object, 'spec', 'maxUnavailable')),
   ),
-  count('Allowed Disruptions', 'Pods that may be disrupted now.', 'status', 'disruptionsAllowed'),
+  count('Allowed Disruptions', 'Pods that may currently be disrupted.', 'status', 'disruptionsAllowed'),
   ageColumn,
 ];

@@ -96,13 +96,14 @@ export class Btf {
 }
 
 function* parse(bytes: Buffer): Generator<BtfType, void> {
-  if (bytes.length < 24 || bytes.readUInt16LE(0) !== MAGIC) throw new RangeError('no BTF of this byte order');
+  if (bytes.length < 24 || bytes.readUInt16LE(0) !== MAGIC)
+    throw new RangeError('its BTF has another byte order');
   const headerBytes = bytes.readUInt32LE(4);
   const begin = headerBytes + bytes.readUInt32LE(8);
   const end = begin + bytes.readUInt32LE(12);
   const stringsBegin = headerBytes + bytes.readUInt32LE(16);
   const strings = bytes.subarray(stringsBegin, stringsBegin + bytes.readUInt32LE(20));
-  if (end > bytes.length) throw new RangeError('it ends within its types');
+  if (end > bytes.length) throw new RangeError('it ends in the middle of its types');
   const nameAt = (offset: number): string => {
     const nul = strings.indexOf(0, offset);
     if (nul < 0) throw new RangeError(`no string at ${offset}`);

@@ -27,7 +27,7 @@ export function setGlobals(object: BpfObject, values: Readonly<Record<string, Ui
       );
     }
     if (variable.sizeBytes !== value.byteLength) {
-      const sizes = `it is of ${variable.sizeBytes} bytes, and the value of ${value.byteLength}`;
+      const sizes = `it has ${variable.sizeBytes} bytes, the value ${value.byteLength}`;
       throw refused(`cannot set ${name}`, sizes, 'Give a value of exactly that size');
     }
     object.initialValue(variable.section).set(value, variable.offset);

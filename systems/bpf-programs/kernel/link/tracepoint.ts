@@ -47,7 +47,7 @@ function tracepointId(name: string): bigint {
 }
 
 function mountUnseen(): Descriptor {
-  const what = 'cannot mount tracefs, which knows the tracepoints';
+  const what = 'cannot mount tracefs, which lists the tracepoints';
   using context = granted(what, outcomeOf(libc.fsopen(syscallNumbers.fsopen, 'tracefs', FSOPEN_CLOEXEC)));
   const made = libc.fsconfig(syscallNumbers.fsconfig, context.fd, FSCONFIG_CMD_CREATE, null, null, 0);
   if (made < 0) granted(what, outcomeOf(made));

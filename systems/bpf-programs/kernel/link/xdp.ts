@@ -26,10 +26,13 @@ export function attachXdp(
   if (native instanceof Descriptor) return { link: native, mode: 'native', why: undefined };
   const { EOPNOTSUPP, ERANGE, EINVAL } = constants.errno;
   const reasons = new Map([
-    [EOPNOTSUPP, 'its driver has no XDP'],
+    [EOPNOTSUPP, 'its driver does not support XDP'],
     // Without flags the kernel takes generic mode for EOPNOTSUPP, but not for this one.
-    [ERANGE, 'its MTU is above what its driver takes for a program without fragments (SEC("xdp.frags"))'],
-    [EINVAL, 'its driver refuses XDP as it is set up'],
+    [
+      ERANGE,
+      'its MTU exceeds the limit of its driver for programs without fragment support (SEC("xdp.frags"))',
+    ],
+    [EINVAL, 'its driver refuses XDP in its current configuration'],
   ]);
   const why = reasons.get(native.errno);
   const what = `cannot attach XDP to interface ${interfaceIndex}`;

@@ -71,7 +71,7 @@ export class Conntrack implements Disposable {
   delete({ family, handle }: Flow): boolean {
     try {
       const general = Buffer.of(family === 4 ? AF_INET : AF_INET6, 0, 0, 0);
-      this.#socket.request('cannot end a connection in the kernel', { type: DELETE }, [general, handle]);
+      this.#socket.request('cannot delete a connection in the kernel', { type: DELETE }, [general, handle]);
       return true;
     } catch (error) {
       if (error instanceof SystemCallError && error.number === osConstants.errno.ENOENT) return false;

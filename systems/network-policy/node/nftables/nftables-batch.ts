@@ -302,7 +302,7 @@ export class NftablesBatch {
     if (!answers.some(({ sequence }) => sequence === this.#count)) {
       throw new RampartError(errorCodes.SYSTEM, {
         what: 'nftables did not acknowledge a change',
-        next: 'The next attempt compares with the state of the kernel',
+        next: 'The next attempt starts from the state of the kernel',
       });
     }
   }

@@ -43,7 +43,7 @@ export class Nftables implements Disposable {
       throw new RampartError(errorCodes.SYSTEM, {
         what: 'cannot open nftables',
         why: 'libnftables returned no context',
-        next: 'A context needs a netlink socket: is there memory, and does the kernel have nf_tables?',
+        next: 'A context requires a netlink socket: is memory available, and does the kernel support nf_tables?',
       });
     }
     lib.ctxBufferOutput(this.#context);
@@ -60,7 +60,7 @@ export class Nftables implements Disposable {
     const fd = libc.memfdCreate('nftables', 0);
     if (fd < 0) {
       const why = `memfd_create: ${getSystemErrorName(-errno())}`;
-      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot hand commands to nftables', why });
+      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot pass commands to nftables', why });
     }
     try {
       writeFileSync(fd, commands);
