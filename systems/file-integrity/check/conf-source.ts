@@ -7,11 +7,11 @@ import { dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import type { AideConf, ConfEnvironment } from '../../systems/file-integrity/aide-conf/conf.ts';
-import { defaultAideConf } from '../../systems/file-integrity/aide-conf/default-conf.ts';
-import { isIncluded, readRegularFile } from '../../systems/file-integrity/aide-conf/include.ts';
-import { readAideConf } from '../../systems/file-integrity/aide-conf/evaluate.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { AideConf, ConfEnvironment } from '../aide-conf/conf.ts';
+import { defaultAideConf } from '../aide-conf/default-conf.ts';
+import { isIncluded, readRegularFile } from '../aide-conf/include.ts';
+import { readAideConf } from '../aide-conf/evaluate.ts';
 
 const USUAL = '/etc/aide/aide.conf';
 /** A program of a configuration that takes longer hangs. */
