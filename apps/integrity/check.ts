@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 
 import { makeDirectories } from '../../shared/observe/make-directories.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { configDigest } from '../../systems/file-integrity/aide-conf/digest.ts';
 import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
 import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
 import { reportLevels, type ReportOptions } from '../../systems/file-integrity/report/report.ts';
@@ -11,7 +12,7 @@ import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.t
 import { Selection } from '../../systems/file-integrity/selection.ts';
 import { describeFailure } from '../failure.ts';
 import { say } from '../process.ts';
-import { findConf, configDigest, readConf } from '../../systems/file-integrity/check/conf-source.ts';
+import { findConf, readConf } from '../../systems/file-integrity/check/conf-source.ts';
 import {
   checkFiles,
   type CheckJob,

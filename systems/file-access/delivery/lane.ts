@@ -34,12 +34,14 @@ export interface LaneOptions extends PosterOptions {
   readonly backoff: BackoffOptions;
   readonly maxAgeMs: number;
   readonly maxRetryAfterMs: number;
-  readonly unwantedTries: number;
   readonly failingMs: number;
   /** Milliseconds since 1970, in which steps of the clock do not show. */
   readonly nowMs: () => number;
   readonly observer: LaneObserver;
 }
+
+/** Tries of an alert that the receiver refuses as such (400, 413, ...). */
+const UNWANTED_TRIES = 3;
 
 /** Starts with `wake`. The owner stops it; the log stays the owner's. */
 export class Lane {
@@ -185,7 +187,7 @@ export class Lane {
 
   /** @returns how long to wait before the next try, in milliseconds. */
   #settle(alert: StoredAlert, outcome: Outcome): number {
-    const { observer, unwantedTries, nowMs } = this.#options;
+    const { observer, nowMs } = this.#options;
     if (outcome.kind === 'delivered') {
       this.#pass();
       this.#delivered++;
@@ -194,7 +196,7 @@ export class Lane {
       this.#succeeded();
       return 0;
     }
-    if (outcome.kind === 'unwanted' && ++this.#refusals >= unwantedTries) {
+    if (outcome.kind === 'unwanted' && ++this.#refusals >= UNWANTED_TRIES) {
       this.#note(outcome);
       this.#pass();
       observer.dropped('unwanted');

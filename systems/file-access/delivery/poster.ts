@@ -3,6 +3,7 @@ import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
+import manifest from '../../../package.json' with { type: 'json' };
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../../shared/observe/node-http.ts';
@@ -42,7 +43,6 @@ export interface PosterOptions {
   /** From the look-up of the name to the head of the answer. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  readonly userAgent: string;
 }
 
 /** Of an answer's body, which says nothing that is used. Above it, or when it takes longer, the connection is given up. */
@@ -192,7 +192,7 @@ export class Poster implements Disposable {
 
   #request(url: URL, alert: StoredAlert, credentials: Credentials): ClientRequest {
     const secure = url.protocol === 'https:';
-    const { rules, userAgent } = this.#options;
+    const { rules } = this.#options;
     const { bearerToken } = credentials;
     return (secure ? httpsRequest : httpRequest)({
       agent: this.#agentFor(secure, credentials),
@@ -204,7 +204,7 @@ export class Poster implements Disposable {
       headers: {
         'content-type': 'application/json',
         'content-length': alert.line.byteLength,
-        'user-agent': userAgent,
+        'user-agent': `rampart/${manifest.version}`,
         'x-rampart-alert-id': alert.id,
         ...(bearerToken !== undefined && { authorization: `Bearer ${bearerToken}` }),
       },

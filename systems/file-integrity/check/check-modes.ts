@@ -16,6 +16,7 @@ import { writeBaseline } from '../database/write-baseline.ts';
 import type { Entry, ScanProblem } from '../entry.ts';
 import type { ScanProgress } from '../provider.ts';
 import { collectReport } from '../report/collect.ts';
+import { runFacts } from '../report/run-facts.ts';
 import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
 import type { ThreadPool } from '../scan/thread-pool.ts';
@@ -208,11 +209,7 @@ function expectedOf({ counts }: Baseline): NonNullable<ScanOptions['expected']> 
   return { files: counts.entries, bytes: counts.contentBytes };
 }
 
-function factsOf({ conf, db }: CheckJob, action: RunFacts['action'], startedMs: number): RunFacts {
-  const configVersion = conf.options.get('config_version')?.value;
-  return {
-    ...{ action, startedMs, endedMs: Date.now(), program: `Rampart ${manifest.version}` },
-    ...(action !== 'check' && { written: db }),
-    ...(configVersion !== undefined && { configVersion }),
-  };
+function factsOf({ conf, db }: CheckJob, action: 'init' | 'check' | 'update', startedMs: number): RunFacts {
+  const written = action === 'check' ? undefined : db;
+  return runFacts(conf, { action, program: `Rampart ${manifest.version}`, startedMs, written });
 }

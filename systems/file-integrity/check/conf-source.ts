@@ -1,6 +1,5 @@
 /** The configuration of `rampart integrity check`: where it is, and what it may ask of the machine. */
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { constants, existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -60,11 +59,6 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
       cause: error,
     });
   }
-}
-
-/** Tells whether a baseline was made with the same configuration. */
-export function configDigest({ text }: ConfSource): string {
-  return createHash('sha256').update(text).digest('hex');
 }
 
 /** Included files are those of this machine, also where the files to be checked are elsewhere; as for AIDE. */

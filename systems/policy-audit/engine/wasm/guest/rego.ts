@@ -24,9 +24,8 @@ export class RegoPolicy {
   #data: { readonly version: number; readonly text: string };
 
   constructor(policy: GuestPolicy) {
-    const imports = WebAssembly.Module.imports(policy.module);
     this.#data = { version: 0, text: policy.runtime === 'opa' ? policy.settings : '{}' };
-    this.#instances = new Instances(policy, () => started(policy, { imports, data: this.#data.text }));
+    this.#instances = new Instances(policy, (of, imports) => started(of, imports, this.#data.text));
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost, data: Job['data']): string {
@@ -42,12 +41,11 @@ export class RegoPolicy {
   }
 }
 
-interface StartOptions {
-  readonly imports: readonly WebAssembly.ModuleImportDescriptor[];
-  readonly data: string;
-}
-
-function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedInstance<Guest> {
+function started(
+  policy: GuestPolicy,
+  imports: readonly WebAssembly.ModuleImportDescriptor[],
+  data: string,
+): StartedInstance<Guest> {
   let host: GuestHost | undefined;
   const most = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);

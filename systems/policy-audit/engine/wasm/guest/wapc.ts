@@ -39,9 +39,7 @@ export class WapcPolicy {
   readonly #instances: Instances<Guest>;
 
   constructor(policy: GuestPolicy) {
-    const { module, answerBytes } = policy;
-    const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(policy, () => started(module, imports, answerBytes));
+    this.#instances = new Instances(policy, started);
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost): string {
@@ -51,9 +49,8 @@ export class WapcPolicy {
 }
 
 function started(
-  module: WebAssembly.Module,
+  { module, answerBytes }: GuestPolicy,
   imports: readonly WebAssembly.ModuleImportDescriptor[],
-  answerBytes: number,
 ): StartedInstance<Guest> {
   let running = callOf('', none, initialising);
   let memory: GuestMemory | undefined;

@@ -28,9 +28,7 @@ export class WasiPolicy {
   readonly #instances: Instances<Guest>;
 
   constructor(policy: GuestPolicy) {
-    const { module, answerBytes } = policy;
-    const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(policy, () => started(module, imports, answerBytes));
+    this.#instances = new Instances(policy, started);
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost): string {
@@ -39,9 +37,8 @@ export class WasiPolicy {
 }
 
 function started(
-  module: WebAssembly.Module,
+  { module, answerBytes }: GuestPolicy,
   imports: readonly WebAssembly.ModuleImportDescriptor[],
-  answerBytes: number,
 ): StartedInstance<Guest> {
   let running: Run = { host: undefined, args: [], stdin: [], stdout: [], written: 0 };
   const memoryNow = (): GuestMemory => memory;
