@@ -92,3 +92,8 @@ export class RampartError extends Error {
     this.detail = parts.detail;
   }
 }
+
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,4 +1,5 @@
 /** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
+import { isRecord } from '../../shared/observe/is-record.ts';
 import { parseJsonKeys } from '../../shared/json/escaped-keys.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { fileTypes } from './entry.ts';
@@ -75,7 +76,7 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
   let report: unknown;
   try {
     report = parseJsonKeys(text);
-    const writer = isObject(report) ? (report['aide_version'] ?? version) : version;
+    const writer = isRecord(report) ? (report['aide_version'] ?? version) : version;
     if (typeof writer === 'string' && writer.startsWith('0.18.')) {
       const meant = withHexadecimal(text);
       if (meant !== text) report = parseJsonKeys(meant);
@@ -83,15 +84,15 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
   } catch (error) {
     throw undecodable(error instanceof Error ? error.message : String(error), error);
   }
-  if (!isObject(report)) throw undecodable('it is no object');
-  if (typeof report['outline'] !== 'string' && !isObject(report['number_of_entries'])) {
+  if (!isRecord(report)) throw undecodable('it is no object');
+  if (typeof report['outline'] !== 'string' && !isRecord(report['number_of_entries'])) {
     throw undecodable('it has neither an outline nor counts');
   }
-  const details = isObject(report['details']) ? report['details'] : {};
+  const details = isRecord(report['details']) ? report['details'] : {};
   const changes = readChanges(report, details).toSorted((a, b) => compareInTree(a.path, b.path));
   const listed = (kind: ReportedChange['kind']): number =>
     changes.filter((change) => change.kind === kind).length;
-  const told = isObject(report['number_of_entries']) ? report['number_of_entries'] : {};
+  const told = isRecord(report['number_of_entries']) ? report['number_of_entries'] : {};
   const count = (name: string, least: number): number => Math.max(countOf(told[name]), least);
   const counts = {
     total: countOf(told['total']),
@@ -100,7 +101,7 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
     changed: count('changed', listed('changed')),
     problems: 0,
   };
-  const redefined = isObject(report['different_attributes'])
+  const redefined = isRecord(report['different_attributes'])
     ? Object.entries(report['different_attributes'])
     : [];
   return {
@@ -139,11 +140,11 @@ function readChanges(report: Record<string, unknown>, details: Record<string, un
     const some = report[kind];
     // Without report_summarize_changes there are only names.
     if (Array.isArray(some)) for (const path of some) add(kind, String(path), '');
-    else if (isObject(some))
+    else if (isRecord(some))
       for (const [path, summary] of Object.entries(some)) add(kind, path, String(summary));
   }
   // Without report_grouped.
-  const entries = isObject(report['entries']) ? Object.entries(report['entries']) : [];
+  const entries = isRecord(report['entries']) ? Object.entries(report['entries']) : [];
   for (const [path, value] of entries) {
     const summary = String(value);
     if (summary === 'added' || summary === 'removed' || summary === 'changed') add(summary, path, '');
@@ -157,11 +158,11 @@ function typeOf(summary: string): FileType | undefined {
 }
 
 function detailsOf(value: unknown): AttributeDetail[] {
-  if (!isObject(value)) return [];
+  if (!isRecord(value)) return [];
   return Object.entries(value).map(([name, sides]) => ({
     name,
-    old: isObject(sides) ? valuesOf(sides['old']) : [],
-    now: isObject(sides) ? valuesOf(sides['new']) : [],
+    old: isRecord(sides) ? valuesOf(sides['old']) : [],
+    now: isRecord(sides) ? valuesOf(sides['new']) : [],
   }));
 }
 
@@ -172,10 +173,6 @@ function valuesOf(value: unknown): string[] {
 
 function countOf(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function undecodable(why: string, cause?: unknown): RampartError {

@@ -3,6 +3,7 @@ import { rmSync, renameSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 
+import { compareText } from '../../../shared/observe/compare-text.ts';
 import { createPerCpuArray, type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
 import { openPin, pin } from '../../../shared/ebpf/pin.ts';
@@ -45,11 +46,11 @@ const LEAST_SLOTS = 64;
 export function inOrder(members: readonly WantedMember[]): WantedMember[] {
   return members.toSorted(
     (a, b) =>
-      a.priority - b.priority || compare(a.record.name, b.record.name) || compare(a.record.id, b.record.id),
+      a.priority - b.priority ||
+      compareText(a.record.name, b.record.name) ||
+      compareText(a.record.id, b.record.id),
   );
 }
-
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** The chains of this host. What could not join is tried again only when the chain changes. */
 export class Chains {

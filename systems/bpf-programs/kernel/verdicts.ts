@@ -42,12 +42,12 @@ export class Verdicts {
     this.outcomes.set(id, failure.outcome);
   }
 
-  /** What goes wrong is the failure of these programs, and of no others. */
-  attempt(programs: readonly DesiredProgram[], reason: FailureReason, work: () => void): void {
+  /** What goes wrong with an attachment is the failure of these programs, and of no others. */
+  attempt(programs: readonly DesiredProgram[], work: () => void): void {
     try {
       work();
     } catch (error) {
-      for (const program of programs) this.failed(program, error, reason);
+      for (const program of programs) this.failed(program, error);
     }
   }
 }

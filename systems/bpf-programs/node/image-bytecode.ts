@@ -4,6 +4,7 @@
  */
 import { endianness } from 'node:os';
 
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { type Secret, secrets } from '../../../shared/kube/object.ts';
@@ -183,8 +184,4 @@ export function checkElf(bytes: Uint8Array, what: string): void {
 
 function refused(what: string, why: string): RampartError {
   return new RampartError(errorCodes.CORRUPT, { what: `${what} cannot be used as bytecode`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

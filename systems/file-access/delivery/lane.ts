@@ -2,6 +2,7 @@
  * The way of one callback's alerts to its receiver: one at a time, so in order, each until it is delivered, unwanted
  * or too old.
  */
+import { messageOf } from '../../../shared/observe/errors.ts';
 import { Backoff, type BackoffOptions } from '../../../shared/time/backoff.ts';
 import { type Clock, sleep } from '../../../shared/time/clock.ts';
 import type { CallbackLog } from './callback-log.ts';
@@ -241,8 +242,4 @@ export class Lane {
       this.#trouble.failed(outcome.kind === 'unwanted' ? `${outcome.why}, so they are dropped` : outcome.why);
     return (this.#lastError = { why: outcome.why, atMs: this.#options.nowMs(), aboutCredentials });
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

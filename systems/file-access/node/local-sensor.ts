@@ -2,12 +2,18 @@
 import { randomBytes } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { everyAccess, type Access, type FileIdentity } from '../../../shared/sensor/access.ts';
+import {
+  everyAccess,
+  type Access,
+  type FileIdentity,
+  fileKey,
+  sameFile,
+} from '../../../shared/sensor/access.ts';
 import type { SensorOptions, SensorStats } from '../../../shared/sensor/options.ts';
 import { Sensor } from '../../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../../shared/sensor/targets.ts';
 import { AlertEncoder } from '../alert/alert.ts';
-import { fileKey, isBeside, type PlanChanges, type PlannedAlert, sameFile } from './loader-plan.ts';
+import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts';
 
 /**
  * Takes an alert. Called within the reading of the kernel's ring: it must neither wait nor throw.

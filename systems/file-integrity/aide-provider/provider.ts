@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { writtenPath } from '../aide-conf/convert-path.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { configDigest } from '../aide-conf/digest.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
@@ -260,7 +261,7 @@ export class AideProvider implements IntegrityProvider {
       const before = [
         // AIDE asks for both; of what a command does not use only the name counts.
         `database_in=${run.baseline === undefined ? 'file:/dev/null' : 'fd:4'}`,
-        `database_out=file:${written(run.writes ?? join(directory, 'none'))}`,
+        `database_out=file:${writtenPath(run.writes ?? join(directory, 'none'))}`,
         `num_workers=${Math.min(2, availableParallelism())}`,
         'log_level=warning',
         ...conf.before,
@@ -355,9 +356,4 @@ function readReport(
 function requestsAfter(before: DatabaseFacts | undefined, request: string | undefined): readonly string[] {
   const requests = before?.requests ?? [];
   return request === undefined ? requests : [...requests, request].slice(-rememberedRequests);
-}
-
-/** In a line of aide.conf. */
-function written(path: string): string {
-  return path.replace(/[\\@ ]/g, String.raw`\$&`);
 }

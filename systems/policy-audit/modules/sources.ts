@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
@@ -106,10 +107,6 @@ function readAuthority(path: string, host: string, what: string): string {
   }
 }
 
-function unusable(what: string, why: string): RampartError {
+export function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,6 +2,7 @@
  * A Sigstore instance that is trusted: the certificate authorities and logs that keyless signatures are verified with, as a file. Nothing is
  * fetched from Sigstore.
  */
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
@@ -40,8 +41,4 @@ export function unusableTrustRoot(what: string, why: string, cause?: unknown): R
     next: 'Create it with cosign trusted-root create, or use the trusted_root.json of the Sigstore instance',
     cause,
   });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,8 @@
 /** `verification.yml` of Kubewarden: whose signatures a module has to have. */
 import { createPublicKey, type KeyObject } from 'node:crypto';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { unusable } from './sources.ts';
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import { readYaml } from './yaml-file.ts';
 
 /** One signature that is wanted. */
@@ -149,12 +150,4 @@ function refuseUnknown(record: Record<string, unknown>, known: readonly string[]
     if (!known.includes(key))
       throw unusable(what, `${JSON.stringify(key)} is not known (${known.join(', ')})`);
   }
-}
-
-function unusable(what: string, why: string): RampartError {
-  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

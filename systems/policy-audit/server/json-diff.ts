@@ -1,6 +1,7 @@
 /**
  * The patch (RFC 6902) that makes one JSON value of another: what a webhook answers where a policy mutates.
  */
+import { isRecord } from '../../../shared/observe/is-record.ts';
 
 export type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
@@ -76,8 +77,4 @@ function isEqual(a: unknown, b: unknown): boolean {
 /** RFC 6901. */
 function escaped(key: string): string {
   return key.replaceAll('~', '~0').replaceAll('/', '~1');
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

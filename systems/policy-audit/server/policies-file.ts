@@ -1,4 +1,5 @@
 /** `policies.yml` of Kubewarden's policy-server. */
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import type { ContextAwareResource, ModuleProgram } from '../engine/program.ts';
@@ -148,8 +149,4 @@ function note(
 
 function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `${what} cannot be served`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 /**
  * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): what is asked, and what is answered.
  */
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import type { JsonObject, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { diffJson } from './json-diff.ts';
 import type { ServedPolicy } from './served-policy.ts';
@@ -149,8 +150,4 @@ function texts(value: unknown, keys: readonly string[], what: string): void {
   if (!isRecord(value)) throw new ShapeError(`${what}: missing, or no object`);
   for (const key of keys)
     if (typeof value[key] !== 'string') throw new ShapeError(`${what}.${key}: missing, or no string`);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -12,6 +12,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
+import { isRecord } from '../../../shared/observe/is-record.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseManifestValues } from '../../../shared/manifests/document.ts';
 import { describeProblem } from '../../../shared/manifests/problem.ts';
@@ -238,8 +239,4 @@ function objectOfFile(path: string, refuse: (why: string) => RampartError): unkn
 /** Paths are those beside the file. */
 function pathFrom(policy: string, file: string): string {
   return /^\.{0,2}\//.test(policy) ? resolve(dirname(file), policy) : policy;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 /** What a policy says of itself: the custom section `io.kubewarden.metadata`, and what runs it. */
+import { isRecord } from '../../../../shared/observe/is-record.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sectionsOf } from './binary.ts';
 
@@ -106,10 +107,6 @@ function metadataOf(sections: readonly Section[]): PolicyMetadata | undefined {
 
 function isMode(mode: unknown): mode is PolicyMetadata['executionMode'] {
   return typeof mode === 'string' && Object.hasOwn(runtimes, mode);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function listOf(value: unknown, field: string): Record<string, unknown>[] {

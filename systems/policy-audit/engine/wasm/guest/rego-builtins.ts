@@ -4,6 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 
+import { isRecord } from '../../../../../shared/observe/is-record.ts';
 import { applyJsonPatch } from '../../../../../shared/apiserver/patch/json-patch.ts';
 import { goFormat } from './rego-sprintf.ts';
 import { semverCompare, isSemver } from './rego-semver.ts';
@@ -103,10 +104,6 @@ export const builtins: Readonly<Record<string, Builtin>> = {
   'units.parse_bytes': ofTexts((text = '') => unitsOf(text, true)),
   ...timeBuiltins,
 };
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** In code points, as Go counts. */
 function lengthOf(text: string): number {

@@ -1,0 +1,4 @@
+/** Of parsed JSON or YAML: an object, and no list. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
