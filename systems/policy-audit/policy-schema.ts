@@ -98,7 +98,7 @@ const selectorSchema = (description: string) =>
     { description, atomic: true },
   );
 
-export const contextAwareResources = list(
+const contextAwareResources = list(
   object({
     apiVersion: string({ description: 'v1, apps/v1.', minLength: 1 }),
     kind: string({ description: 'Pod, Deployment.', minLength: 1 }),
@@ -249,7 +249,7 @@ export const groupSpec = object(
   { rules: [...transitions, validating, memberNames] },
 );
 
-export const policyStatuses = ['unscheduled', 'scheduled', 'pending', 'active'] as const;
+const policyStatuses = ['unscheduled', 'scheduled', 'pending', 'active'] as const;
 export type PolicyStatusName = (typeof policyStatuses)[number];
 
 export const policyStatus = object({

@@ -43,7 +43,7 @@ export interface ChainPlace {
 const LEAST_SLOTS = 64;
 
 /** By priority, then by name: for ties too, so that the order does not depend on who came first. */
-export function inOrder(members: readonly WantedMember[]): WantedMember[] {
+function inOrder(members: readonly WantedMember[]): WantedMember[] {
   return members.toSorted(
     (a, b) =>
       a.priority - b.priority ||

@@ -17,7 +17,7 @@ import type { BytecodeImage } from '../spec-schema.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 import type { PullBytecode } from './bytecode.ts';
 
-export const imageLabels = {
+const imageLabels = {
   programs: 'io.ebpf.programs',
   maps: 'io.ebpf.maps',
   oldFunction: 'io.ebpf.bpf_function_name',
@@ -166,7 +166,7 @@ const E_MACHINE = 18;
 const EM_BPF = 247;
 
 /** @throws {RampartError} `CORRUPT` for what is no eBPF object of this machine's byte order (elf(5)). */
-export function checkElf(bytes: Uint8Array, what: string): void {
+function checkElf(bytes: Uint8Array, what: string): void {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const refuse = (why: string): RampartError => refused(what, why);
   if (view.length < 64 || view.toString('latin1', 0, 4) !== '\x7fELF') throw refuse('it is no ELF file');

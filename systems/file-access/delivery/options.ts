@@ -41,7 +41,7 @@ export interface DeliveryOptions {
 }
 
 /** Why `enqueue` has returned false. */
-export const refusals = [
+const refusals = [
   /** The URL cannot be used or leads where callbacks may not, or the Secret is none or not for https. */
   'callback',
   /** The id is empty, too long, or not printable ASCII. */
@@ -61,7 +61,7 @@ export const refusals = [
 ] as const;
 export type Refusal = (typeof refusals)[number];
 
-export const drops = [
+const drops = [
   /** The receiver does not take this alert. */
   'unwanted',
   /** It was older than `maxAgeMs`. */

@@ -249,7 +249,7 @@ function latest(times: readonly (string | undefined)[]): string | null {
 const bootId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The kernel of each node that anything is known of. */
-export function kernelsOf({
+function kernelsOf({
   nodes,
   data,
   leases,
@@ -265,7 +265,7 @@ export function kernelsOf({
 }
 
 /** What is known of a node, by its name. */
-export function nodeFields(
+function nodeFields(
   { data, leases }: Pick<Snapshot, 'data' | 'leases'>,
   kernels: ReadonlyMap<string, string>,
 ): (name: string) => FileAccessNodeFields {
