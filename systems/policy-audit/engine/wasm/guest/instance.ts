@@ -20,10 +20,10 @@ export interface StartedInstance<Guest> {
   readonly instance: WebAssembly.Instance;
 }
 
-export type StartGuest<Guest> = (
-  policy: GuestPolicy,
-  imports: readonly WebAssembly.ModuleImportDescriptor[],
-) => StartedInstance<Guest>;
+/** What a module wants of its host. */
+export type Imports = readonly WebAssembly.ModuleImportDescriptor[];
+
+type StartGuest<Guest> = (policy: GuestPolicy, imports: Imports) => StartedInstance<Guest>;
 
 interface Kept<Guest> extends StartedInstance<Guest> {
   /** Undefined for one that cannot be put back. */

@@ -7,7 +7,7 @@ import { tooLarge } from '../prepare.ts';
 import { GuestFailure } from './failure.ts';
 import type { GuestHost } from './host.ts';
 import { exportedFunction, importsFor, startBy } from './imports.ts';
-import { Instances, type StartedInstance } from './instance.ts';
+import { type Imports, Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
 import { preview1 } from './preview1.ts';
 import { type Builtin, builtins } from './rego-builtins.ts';
@@ -41,11 +41,7 @@ export class RegoPolicy {
   }
 }
 
-function started(
-  policy: GuestPolicy,
-  imports: readonly WebAssembly.ModuleImportDescriptor[],
-  data: string,
-): StartedInstance<Guest> {
+function started(policy: GuestPolicy, imports: Imports, data: string): StartedInstance<Guest> {
   let host: GuestHost | undefined;
   const most = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);
