@@ -16,12 +16,12 @@ import type { StoredAlert } from './record.ts';
 /** What a callback wants to see. Asked for anew before each try, so that what is rotated is used. */
 export interface Credentials {
   /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
-  readonly bearerToken?: string;
+  readonly bearerToken?: string | undefined;
   /** PEM: authorities to trust instead of the system's. */
-  readonly ca?: string | Buffer;
+  readonly ca?: string | Buffer | undefined;
   /** PEM: the client's certificate chain, with `key`. */
-  readonly cert?: string | Buffer;
-  readonly key?: string | Buffer;
+  readonly cert?: string | Buffer | undefined;
+  readonly key?: string | Buffer | undefined;
   /** Called when these were no good: HTTP 401 or 403, or the two sides do not agree about certificates. */
   readonly onRefused?: () => void;
 }
@@ -218,11 +218,9 @@ export class Poster implements Disposable {
       return this.#agent;
     }
     // Made once, and not by each connection from the texts.
-    const secureContext = secure
-      ? createSecureContext({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) })
-      : undefined;
+    const secureContext = secure ? createSecureContext({ ca, cert, key }) : undefined;
     this.#agent?.destroy();
-    this.#material = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+    this.#material = { ca, cert, key };
     // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
     this.#agent =
       secureContext === undefined
