@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard, GuardCommand, GuardOption, OptionValues } from '../shared/guard/guard.ts';
-import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../shared/observe/errors.ts';
 import { append } from './options.ts';
 
 /** `--guards`. */
@@ -68,19 +68,22 @@ export function optionOf({
 }: GuardOption): Option {
   const option = new Option(flags, description);
   if (choices !== undefined) option.choices(choices);
-  const parsed = (text: string): unknown => (parse === undefined ? text : checked(text, parse));
   if (repeatable) {
-    option.argParser((text, before: readonly string[]) => append(String(parsed(text)), before)).default([]);
-  } else if (parse !== undefined) option.argParser(parsed);
+    const one = parse === undefined ? String : argument((text: string) => String(parse(text)));
+    option.argParser((text, before: readonly string[]) => append(one(text), before)).default([]);
+  } else if (parse !== undefined) option.argParser(argument(parse));
   if (more.default !== undefined) option.default(more.default, more.defaultText);
   if (env !== undefined) option.env(env);
   return option;
 }
 
-function checked(text: string, parse: (text: string) => unknown): unknown {
-  try {
-    return parse(text);
-  } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
-  }
+/** What throws is told as a wrong argument. */
+export function argument<T>(parse: (text: string) => T): (text: string) => T {
+  return (text) => {
+    try {
+      return parse(text);
+    } catch (error) {
+      throw new InvalidArgumentError(messageOf(error));
+    }
+  };
 }

@@ -16,7 +16,7 @@ import { shareMetrics } from '../shared/kube/shared-metrics.ts';
 import type { MetricDefinition } from '../shared/observe/metrics.ts';
 import { describeMask } from '../shared/sensor/access.ts';
 import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
-import { kernels } from '../systems/bpf-programs/kernel/kernels.ts';
+import { kernels } from '../systems/bpf-programs/kernel/kernels.fixture.ts';
 
 const top = join(import.meta.dirname, '..');
 

@@ -50,7 +50,7 @@ async function* withSkipped(events: AsyncIterable<TestEvent>): AsyncGenerator<Te
   }
 }
 
-const isRecording = process.argv.includes('--record');
+const isObjecting = process.argv.includes('--record');
 const named = process.argv.slice(2).filter((argument) => argument !== '--record');
 for (const path of named) {
   if (statSync(path, { throwIfNoEntry: false }) !== undefined) continue;
@@ -113,7 +113,7 @@ report.once('end', () => {
     process.stdout.write(
       `failed, with details above:\n${[...failed].map((file) => `  ${again} -- ${file}\n`).join('')}`,
     );
-  if (!isRecording) return;
+  if (!isObjecting) return;
   const all = Object.entries({ ...recorded, ...Object.fromEntries(seconds) }).filter(
     ([file, duration]) =>
       duration >= LEAST_RECORDED_S && statSync(join(top, file), { throwIfNoEntry: false }) !== undefined,

@@ -6,14 +6,20 @@ import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, KubeError } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { renderTable, wantsColour } from '../../shared/observe/table.ts';
-import type { FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
+import { outcomeOf, visible } from '../../systems/file-integrity/accept/outcome.ts';
 import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
 import { requestAnnotationPrefix } from '../../systems/file-integrity/node-result.ts';
 import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
 import { chosenKubeconfig, clusterAccess, refuseEmpty } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { say, stopSignal } from '../process.ts';
-import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from './accept-plan.ts';
+import {
+  findIntegrity,
+  type FoundIntegrity,
+  type NodePlan,
+  planAccept,
+  statusesOf,
+} from '../../systems/file-integrity/accept/plan.ts';
 import type { AcceptOptions } from './command.ts';
 import { loadKubeconfig } from '../../shared/kube/kubeconfig.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
@@ -83,11 +89,6 @@ function listOf(plans: readonly NodePlan[]): string {
 
 const styles = { added: 'green', removed: 'red', changed: 'yellow' } as const;
 
-/** Agents write names so that they are printable; who else may write to the API may not. */
-function visible(path: string): string {
-  return path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
-}
-
 /** Those that could be asked; why others could not is said. */
 async function ask(
   client: KubeClient,
@@ -151,37 +152,6 @@ async function wait(
     );
   }
   return false;
-}
-
-function outcomeOf(
-  plan: NodePlan,
-  status: FileIntegrityNodeStatus | undefined,
-): { readonly text: string; readonly isTaken: boolean } {
-  if (status === undefined) return { text: 'its status is gone; the node may be gone too', isTaken: false };
-  const { lastResult, findings = [], omittedFindings = 0 } = status;
-  if (lastResult?.condition === 'Errored')
-    return {
-      text: `it has an error: ${visible(lastResult.errorMessage ?? 'no details')}`,
-      isTaken: false,
-    };
-  const still = new Set(findings.map(({ path, change }) => `${change} ${path}`));
-  const left = plan.findings.filter(({ path, change }) => still.has(`${change} ${path}`));
-  const taken = plan.findings.length - left.length;
-  const rest = findings.length + omittedFindings;
-  const others =
-    rest === 0
-      ? 'no differences from the baseline are left'
-      : rest === 1
-        ? '1 finding is left'
-        : `${rest} findings are left`;
-  const first = left.slice(0, 3).map(({ path }) => visible(path));
-  return {
-    text:
-      left.length === 0
-        ? `accepted (${taken}${plan.omitted > 0 ? ' and findings that were only counted' : ''}); ${others}`
-        : `${taken} of ${plan.findings.length} accepted; still different: ${first.join(', ')}${left.length > 3 ? ', ...' : ''}`,
-    isTaken: left.length === 0,
-  };
 }
 
 interface SelfSubjectReview extends KubeObject {

@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 
 import { makeDirectories } from '../../shared/observe/make-directories.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { configDigest } from '../../systems/file-integrity/aide-conf/digest.ts';
 import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
 import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
 import { reportLevels, type ReportOptions } from '../../systems/file-integrity/report/report.ts';
@@ -11,11 +12,23 @@ import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.t
 import { Selection } from '../../systems/file-integrity/selection.ts';
 import { describeFailure } from '../failure.ts';
 import { say } from '../process.ts';
-import { findConf, configDigest, readConf } from './conf-source.ts';
-import { checkFiles, importDatabase, initFiles, type CheckJob } from './check-modes.ts';
+import { findConf, readConf } from '../../systems/file-integrity/check/conf-source.ts';
+import {
+  checkFiles,
+  type CheckJob,
+  importDatabase,
+  type Imported,
+  initFiles,
+} from '../../systems/file-integrity/check/check-modes.ts';
 import type { CheckOptions } from './command.ts';
-import { aideExit, exitCodeOf, type Stage } from './exit-codes.ts';
-import { keyWarning, makeKeyFile, readSigningKey, readVerifyingKey } from './key-file.ts';
+import { aideExit, exitCodeOf, exitCodeOfReport, type Stage } from './exit-codes.ts';
+import {
+  keyWarning,
+  makeKeyFile,
+  readSigningKey,
+  readVerifyingKey,
+} from '../../systems/file-integrity/check/key-file.ts';
+import { ProgressBar } from './progress-bar.ts';
 import { printReport } from './report-output.ts';
 
 const DIRECTORY = '/var/lib/rampart/integrity';
@@ -89,17 +102,44 @@ async function run(
     signingKey,
     configDigest: configDigest(source),
     configName: source.name,
+    onProgress: undefined,
+    onWarning: (text) => say(`warning: ${text}`),
   };
   const warning = keyWarning(keyPath);
   if (warning !== undefined) say(`warning: ${warning}`);
   stage.now = 'run';
-  if (mode === 'import') return await importDatabase(job, options.importAide ?? '');
-  const done = mode === 'init' ? await initFiles(job) : await checkFiles(job, mode);
+  if (mode === 'import') {
+    const path = options.importAide ?? '';
+    return tellImported(path, db, await importDatabase(job, path));
+  }
+  const done = await withProgress(job, (shown) =>
+    mode === 'init' ? initFiles(shown) : checkFiles(shown, mode),
+  );
   // Before it is printed: a reader that goes away ends the process.
-  process.exitCode = done.exitCode;
-  if (done.exitCode === aideExit.io)
+  process.exitCode = mode === 'init' ? 0 : exitCodeOfReport(done.report);
+  if (process.exitCode === aideExit.io)
     say(`${done.report.counts.problems} paths could not be read and were not compared`);
   await printReport(done.report, report, done.facts, options.json === true);
+}
+
+async function withProgress<T>(job: CheckJob, work: (job: CheckJob) => Promise<T>): Promise<T> {
+  using bar = new ProgressBar(process.stderr);
+  return await work(bar.isShown ? { ...job, onProgress: (progress) => bar.show(progress) } : job);
+}
+
+function tellImported(
+  path: string,
+  db: string,
+  { entries, refusedChecksums, withoutChecksum }: Imported,
+): void {
+  say(`${entries} entries of ${path} imported as the baseline ${db}`);
+  if (refusedChecksums.length === 0) return;
+  say(
+    `warning: its checksums ${refusedChecksums.join(', ')} are not used because FIPS 140-3 does not approve them` +
+      (withoutChecksum === 0
+        ? ''
+        : `; ${withoutChecksum} files have no other checksum, so their content is not compared`),
+  );
 }
 
 function modeOf({ init, check, update, importAide }: CheckOptions): Mode {

@@ -1,7 +1,9 @@
 /** `rampart integrity`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
+import { byteCount, threadCount } from '../../systems/file-integrity/options.ts';
 import { failWith, usageExitCode } from '../failure.ts';
+import { argument } from '../guard-options.ts';
 import { append } from '../options.ts';
 
 export interface CheckOptions {
@@ -34,23 +36,6 @@ export interface AcceptOptions {
 const BAD_ARGUMENT = 15;
 /** AIDE's for what cannot be read or written: nothing is known then, and 1 would say that files were added. */
 const IO_ERROR = 18;
-const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
-
-function bytes(text: string): number {
-  const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
-  const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
-  if (digits === '' || !(value > 0))
-    throw new InvalidArgumentError('It must be a number of bytes, such as 500k, 20M or 1G.');
-  return value;
-}
-
-function workers(text: string): number {
-  const value = Number(text);
-  if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)
-    throw new InvalidArgumentError('It must be a number from 1 to 64.');
-  return value;
-}
-
 function duration(text: string): number {
   const [, digits = '', unit = 's'] = /^(\d{1,6})([smh]?)$/.exec(text) ?? [];
   if (digits === '')
@@ -80,8 +65,12 @@ function checkCommand(): Command {
       'the key that signs the baseline: at least 32 secret bytes, plain or hexadecimal, or an Ed25519 key in PEM; ' +
         'for a check, the public key is enough; default: the file of the baseline with .key, created by --init',
     )
-    .option('--workers <number>', 'threads that read files; default: 2', workers)
-    .option('--read-rate <bytes>', 'bytes to read per second at most: 500k, 20M; default: no limit', bytes)
+    .option('--workers <number>', 'threads that read files; default: 2', argument(threadCount))
+    .option(
+      '--read-rate <bytes>',
+      'bytes to read per second at most: 500k, 20M; default: no limit',
+      argument(byteCount),
+    )
     .option('--json', "print the report as JSON, in AIDE's format")
     .addOption(
       new Option(

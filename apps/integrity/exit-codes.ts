@@ -1,5 +1,6 @@
 /** AIDE's exit codes for our failures: scripts that run `aide --check` from cron rely on them. */
 import { errorCodes, RampartError, type ErrorCode } from '../../shared/observe/errors.ts';
+import { exitBits, type Report } from '../../systems/file-integrity/report/report.ts';
 
 /** aide(1), exit status. */
 export const aideExit = {
@@ -37,4 +38,10 @@ export function exitCodeOf(error: unknown, stage: Stage): number {
     if (error.code === errorCodes.SYSTEM && error.message.startsWith('cannot write ')) return aideExit.write;
   }
   return aideExit.io;
+}
+
+/** Of a check: what differs says more than that something could not be read. */
+export function exitCodeOfReport({ counts }: Report): number {
+  const bits = exitBits(counts);
+  return bits === 0 && counts.problems > 0 ? aideExit.io : bits;
 }

@@ -4,26 +4,35 @@ import type { Node, Pod } from './object.ts';
 /** The uid that the runtime knows a static pod by: its object in the API has one of its own (kubelet, pkg/kubelet/types). */
 const configHash = 'kubernetes.io/config.hash';
 
+/** Those of the named fields that an object has: of many objects, an undefined one costs too. */
+export function fieldsOf<T extends object, K extends keyof T>(object: T, names: readonly K[]): Pick<T, K> {
+  const fields: Partial<Pick<T, K>> = {};
+  for (const name of names) if (object[name] !== undefined) fields[name] = object[name];
+  return fields as Pick<T, K>;
+}
+
+const podMetadata = [
+  'name',
+  'namespace',
+  'uid',
+  'resourceVersion',
+  'labels',
+  'creationTimestamp',
+  'deletionTimestamp',
+] as const;
+
 /** Of a pod what decides: some 300 bytes instead of some 3 kB, on a node and in the operator. */
-export function podFacts({ apiVersion, kind, metadata, spec, status }: Pod): Pod {
-  const { name, namespace, uid, resourceVersion, labels, annotations } = metadata;
-  const { creationTimestamp, deletionTimestamp } = metadata;
+export function podFacts(pod: Pod): Pod {
+  const { metadata, spec, status } = pod;
   const [containers, initContainers] = [
     withNamedPorts(spec?.containers),
     withNamedPorts(spec?.initContainers),
   ];
-  const hash = annotations?.[configHash];
+  const hash = metadata.annotations?.[configHash];
   return {
-    apiVersion,
-    kind,
+    ...fieldsOf(pod, ['apiVersion', 'kind']),
     metadata: {
-      name,
-      namespace,
-      uid,
-      resourceVersion,
-      labels,
-      creationTimestamp,
-      deletionTimestamp,
+      ...fieldsOf(metadata, podMetadata),
       ...(hash !== undefined && { annotations: { [configHash]: hash } }),
     },
     spec: {
@@ -60,20 +69,16 @@ const keptNodeAnnotations = ['currentConfig', 'desiredConfig', 'state'].map(
 );
 
 /** Of a node what decides: some 1 kB instead of 20. */
-export function nodeFacts({ apiVersion, kind, metadata, spec, status }: Node): Node {
-  const { name, uid, resourceVersion, labels } = metadata;
+export function nodeFacts(node: Node): Node {
+  const { metadata, spec, status } = node;
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) =>
     keptNodeAnnotations.includes(key),
   );
   const bootID = status?.nodeInfo?.bootID;
   return {
-    apiVersion,
-    kind,
+    ...fieldsOf(node, ['apiVersion', 'kind']),
     metadata: {
-      name,
-      uid,
-      resourceVersion,
-      labels,
+      ...fieldsOf(metadata, ['name', 'uid', 'resourceVersion', 'labels']),
       ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }),
     },
     spec: {

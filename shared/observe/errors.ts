@@ -98,7 +98,12 @@ export function fileError(what: string, error: unknown): RampartError {
   const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
   return new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {
     what,
-    why: error instanceof Error ? error.message : String(error),
+    why: messageOf(error),
     cause: error,
   });
+}
+
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

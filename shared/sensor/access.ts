@@ -79,6 +79,14 @@ export interface FileIdentity {
   readonly generation: number;
 }
 
+export function sameFile(a: FileIdentity, b: FileIdentity): boolean {
+  return a.inode === b.inode && a.device === b.device && a.generation === b.generation;
+}
+
+export function fileKey({ inode, device, generation }: FileIdentity): string {
+  return `${inode}:${device}:${generation}`;
+}
+
 /** One access, as the kernel saw it. All process facts are of the moment of the access. */
 export interface Access {
   /** Wall clock, nanoseconds since 1970. */

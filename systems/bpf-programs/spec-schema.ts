@@ -206,7 +206,7 @@ const direction = oneOf(['ingress', 'egress'], {
   description: 'The direction of packets, as seen from the interface.',
 });
 
-export const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect', 'dispatcher_return'] as const;
+const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect', 'dispatcher_return'] as const;
 /** By their number, from -1 on. */
 export const tcActions = [
   ...(['unspec', 'ok', 'reclassify', 'shot', 'pipe', 'stolen', 'queued', 'repeat'] as const),

@@ -31,7 +31,7 @@ export const policyQuery: CacheQuery<KivePolicy> = {
   },
 };
 
-export const dataIndexes = {
+const dataIndexes = {
   policy: (data: KiveData): string[] => [policyKeyOf(data)],
   node: (data: KiveData): string[] => [nodeOf(data)],
   place: (data: KiveData): string[] => [placeOf(nodeOf(data), containerIdOf(data))],

@@ -1,5 +1,5 @@
 /** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
-import type { FileIdentity } from '../../shared/sensor/access.ts';
+import { type FileIdentity, fileKey } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
 import type { KiveData } from './api.ts';
 import { alertVersion, type CompiledTrap, type PodView } from './policy/matching.ts';
@@ -93,8 +93,8 @@ export function kiveDataOf(
         'container-id': container.id,
         'container-name': container.name,
         'node-name': nodeName,
-        [ourAnnotations.file]: fileText(identity),
-        ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileText).join() }),
+        [ourAnnotations.file]: fileKey(identity),
+        ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileKey).join() }),
         [ourAnnotations.policyNamespace]: trap.policyNamespace,
         [ourAnnotations.podUid]: pod.uid ?? '',
         ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
@@ -110,11 +110,7 @@ export function kiveDataOf(
   };
 }
 
-function fileText({ inode, device, generation }: FileIdentity): string {
-  return `${inode}:${device}:${generation}`;
-}
-
-/** What {@link fileText} makes. */
+/** What {@link fileKey} makes. */
 const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
 
 /** The node whose agent found the file; empty when it does not say. */

@@ -1,4 +1,5 @@
 /** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
+import { isObject } from '../../shared/json/json.ts';
 import { parseJsonKeys } from '../../shared/json/escaped-keys.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { fileTypes } from './entry.ts';
@@ -172,10 +173,6 @@ function valuesOf(value: unknown): string[] {
 
 function countOf(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function undecodable(why: string, cause?: unknown): RampartError {

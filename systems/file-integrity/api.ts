@@ -28,8 +28,8 @@ import {
 } from '../../shared/kube/crd/schema.ts';
 import type { ResourceType } from '../../shared/kube/object.ts';
 
-export const releasedGroup = 'fileintegrity.openshift.io';
-export const designGroup = 'file-integrity.openshift.io';
+const releasedGroup = 'fileintegrity.openshift.io';
+const designGroup = 'file-integrity.openshift.io';
 
 const count = (description: string) => integer({ description });
 const text = (description: string) => string({ description });
@@ -112,7 +112,7 @@ const scanResult = {
 };
 
 /** FIO's phases. */
-export const phases = ['Initializing', 'Active', 'Pending', 'Error'] as const;
+const phases = ['Initializing', 'Active', 'Pending', 'Error'] as const;
 export type Phase = (typeof phases)[number];
 
 const status = object({

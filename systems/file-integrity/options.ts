@@ -30,7 +30,7 @@ export const fileIntegrityOptions: readonly GuardOption[] = [
 const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
 /** `500k`, `20M`, `1G`: a number of bytes above 0. @throws {RangeError} */
-function byteCount(text: string): number {
+export function byteCount(text: string): number {
   const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
   const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
   if (digits === '' || !(value > 0))
@@ -39,7 +39,7 @@ function byteCount(text: string): number {
 }
 
 /** 1 to 64. @throws {RangeError} */
-function threadCount(text: string): number {
+export function threadCount(text: string): number {
   const value = Number(text);
   if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)
     throw new RangeError('It must be a number from 1 to 64.');

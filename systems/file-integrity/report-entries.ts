@@ -7,7 +7,7 @@ import type { ChangeAuthor, Finding, Unread } from './finding.ts';
 import type { NodeResult } from './node-result.ts';
 import { nodeStatusName } from './object-names.ts';
 
-export const reportSource = 'rampart/file-integrity';
+const reportSource = 'rampart/file-integrity';
 const category = 'File integrity';
 
 export interface IntegrityReportOptions {

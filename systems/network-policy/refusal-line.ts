@@ -89,7 +89,7 @@ const ENDS_COLUMNS = 44;
  * @example
  * // 10:00:00.123   refused  ingress  shop/web (10.0.0.3) -> shop/db (10.0.0.4) 5432/TCP   Policy shop/db isolates shop/db for ...
  */
-export function formatRefusal(refusal: RefusalLine, { colour, nowMs }: PrettyLineOptions): string {
+function formatRefusal(refusal: RefusalLine, { colour, nowMs }: PrettyLineOptions): string {
   const { time, direction, protocol, source, destination, reason } = refusal;
   const timeMs = Date.parse(time);
   const port = destination.port === undefined ? protocol : `${destination.port}/${protocol}`;

@@ -128,7 +128,7 @@ export type PolicyServer = ObjectOf<typeof policyServers, 'v1'>;
 export const clusterAdmissionPolicyType = resourceType(clusterAdmissionPolicies, 'v1');
 export const admissionPolicyType = resourceType(admissionPolicies, 'v1');
 export const clusterAdmissionPolicyGroupType = resourceType(clusterAdmissionPolicyGroups, 'v1');
-export const admissionPolicyGroupType = resourceType(admissionPolicyGroups, 'v1');
+const admissionPolicyGroupType = resourceType(admissionPolicyGroups, 'v1');
 export const policyServerType = resourceType(policyServers, 'v1');
 
 /** The kinds with `status.policyStatus`. */

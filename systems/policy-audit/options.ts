@@ -90,7 +90,7 @@ export const policyAuditOptions: readonly GuardOption[] = [
 ];
 
 /** `10m`, `1h`. @throws {RangeError} */
-export function duration(text: string): number {
+function duration(text: string): number {
   const [, digits = '', unit = 's'] = /^(\d{1,6})([smh])$/.exec(text) ?? [];
   const ms = Number(digits) * { s: 1000, m: 60_000, h: 3_600_000 }[unit as 'h' | 'm' | 's'];
   if (digits === '' || ms < 10_000)

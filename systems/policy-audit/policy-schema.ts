@@ -103,7 +103,7 @@ const selectorSchema = (description: string) =>
     { description, atomic: true },
   );
 
-export const contextAwareResources = list(
+const contextAwareResources = list(
   object({
     apiVersion: string({ description: 'v1, apps/v1.', minLength: 1 }),
     kind: string({ description: 'Pod, Deployment.', minLength: 1 }),
@@ -264,7 +264,7 @@ export const groupSpec = object(
   { rules: [...transitions, validating, memberNames, membersFit] },
 );
 
-export const policyStatuses = ['unscheduled', 'scheduled', 'pending', 'active'] as const;
+const policyStatuses = ['unscheduled', 'scheduled', 'pending', 'active'] as const;
 export type PolicyStatusName = (typeof policyStatuses)[number];
 
 export const policyStatus = object({

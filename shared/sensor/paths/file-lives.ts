@@ -11,7 +11,7 @@ import { readFileSync } from 'node:fs';
 import { type Poll, pollReadable } from '../../ebpf/ffi.ts';
 import { type Fd, inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import type { FileIdentity } from '../access.ts';
+import { type FileIdentity, fileKey } from '../access.ts';
 import { decodeInotify, halfOfAllWatches, inotifyBits } from './inotify.ts';
 
 const DELETE_SELF = 0x400;
@@ -69,7 +69,7 @@ export class FileLives<H extends object> implements Disposable {
 
   /** Follows the file behind an O_PATH descriptor, which is not kept. Hold it, or {@link FileLives.sweep} forgets it. */
   follow(fd: number, identity: FileIdentity): void {
-    const key = keyOf(identity);
+    const key = fileKey(identity);
     let life = this.#lives.get(key);
     if (life?.wd !== undefined) return;
     if (life === undefined) {
@@ -117,7 +117,7 @@ export class FileLives<H extends object> implements Disposable {
   }
 
   hold(identity: FileIdentity, holder: H): void {
-    const key = keyOf(identity);
+    const key = fileKey(identity);
     const life = this.#lives.get(key);
     if (life === undefined) this.#lives.set(key, { identity, holders: holder, wd: undefined });
     else if (life.holders === undefined) life.holders = holder;
@@ -126,7 +126,7 @@ export class FileLives<H extends object> implements Disposable {
   }
 
   release(identity: FileIdentity, holder: H): void {
-    const key = keyOf(identity);
+    const key = fileKey(identity);
     const life = this.#lives.get(key);
     if (life === undefined) return;
     if (life.holders instanceof Set) {
@@ -138,7 +138,7 @@ export class FileLives<H extends object> implements Disposable {
 
   /** Whether it is known to exist, as of the last {@link FileLives.update}. */
   has(identity: FileIdentity): boolean {
-    return this.#lives.get(keyOf(identity))?.wd !== undefined;
+    return this.#lives.get(fileKey(identity))?.wd !== undefined;
   }
 
   /** Takes in what the kernel has told until now. */
@@ -206,6 +206,3 @@ export class FileLives<H extends object> implements Disposable {
   }
 }
 
-function keyOf({ inode, device, generation }: FileIdentity): string {
-  return `${inode}:${device}:${generation}`;
-}

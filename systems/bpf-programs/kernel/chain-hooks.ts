@@ -34,7 +34,7 @@ export function settleChains(
     for (const { program, record } of loaded) {
       const { attach } = program;
       if (attach.type !== 'xdp' && attach.type !== 'tc') continue;
-      verdicts.attempt([program], 'attach', () => {
+      verdicts.attempt([program], () => {
         let network: NetworkPlace | undefined;
         try {
           network = NetworkPlace.of(attach.hook.container);
@@ -80,7 +80,7 @@ function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Ver
 
 function settleHook(chains: Chains, { place, network, members }: WantedHook, verdicts: Verdicts): void {
   const programs = [...members.keys()];
-  verdicts.attempt(programs, 'attach', () => {
+  verdicts.attempt(programs, () => {
     const { failures, notes } = network.visit(() => chains.settle(place, [...members.values()]));
     for (const [program, { record }] of members) {
       const failure = failures.get(program.id);

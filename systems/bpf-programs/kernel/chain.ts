@@ -3,6 +3,7 @@ import { rmSync, renameSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 
+import { compareText } from '../../../shared/observe/compare-text.ts';
 import { createPerCpuArray, type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { mapInfo, programInfo } from './info.ts';
 import { openPin, pin } from './pin.ts';
@@ -42,14 +43,14 @@ export interface ChainPlace {
 const LEAST_SLOTS = 64;
 
 /** By priority, then by name: for ties too, so that the order does not depend on who came first. */
-export function inOrder(members: readonly WantedMember[]): WantedMember[] {
+function inOrder(members: readonly WantedMember[]): WantedMember[] {
   return members.toSorted(
     (a, b) =>
-      a.priority - b.priority || compare(a.record.name, b.record.name) || compare(a.record.id, b.record.id),
+      a.priority - b.priority ||
+      compareText(a.record.name, b.record.name) ||
+      compareText(a.record.id, b.record.id),
   );
 }
-
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** The chains of this host. A member that could not join is tried again only when the chain changes. */
 export class Chains {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { release } from 'node:os';
 import { test } from 'node:test';
 
-import { kernelCan, kernels } from './kernels.ts';
+import { kernelCan, kernels } from './kernels.fixture.ts';
 import { programTypes } from './program-types.ts';
 
 test('what is recorded is of all kinds of programs', () => {

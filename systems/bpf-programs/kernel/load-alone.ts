@@ -49,7 +49,7 @@ export interface LoadedAlone {
  *
  * @throws {ProgramFailure} `bytecode`, `load`.
  */
-export function openAlone(request: LoadRequest): {
+function openAlone(request: LoadRequest): {
   readonly object: BpfObject;
   readonly program: BpfProgram;
 } {

@@ -40,7 +40,7 @@ export function settleProbes(
   for (const { program, record } of loaded) {
     const { attach } = program;
     if (attach.type === 'xdp' || attach.type === 'tc' || attach.type === 'tcx') continue;
-    verdicts.attempt([program], 'attach', () => {
+    verdicts.attempt([program], () => {
       const directory = pins.program(record);
       const attachKey = JSON.stringify(attach, (_, value: unknown) =>
         typeof value === 'bigint' ? String(value) : value,

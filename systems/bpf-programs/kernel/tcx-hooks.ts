@@ -2,6 +2,7 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
 
+import { compareText } from '../../../shared/observe/compare-text.ts';
 import { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { linkInfo } from './info.ts';
 import { attachTcx, queryTcx, type TcxPlace } from './link/tcx.ts';
@@ -45,7 +46,7 @@ export function settleTcx(
     for (const one of loaded) {
       const { attach } = one.program;
       if (attach.type !== 'tcx') continue;
-      verdicts.attempt([one.program], 'attach', () => {
+      verdicts.attempt([one.program], () => {
         const network = NetworkPlace.of(attach.hook.container);
         try {
           const { direction } = attach;
@@ -63,8 +64,8 @@ export function settleTcx(
       hook.members.sort(
         (a, b) =>
           a.priority - b.priority ||
-          compare(a.program.name, b.program.name) ||
-          compare(a.program.id, b.program.id),
+          compareText(a.program.name, b.program.name) ||
+          compareText(a.program.id, b.program.id),
       );
       try {
         hook.network.visit(() => settleHook(programs, pins, hook, verdicts));
@@ -77,18 +78,15 @@ export function settleTcx(
   }
 }
 
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
 function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Verdicts): void {
   const { members } = hook;
   verdicts.attempt(
     members.map(({ program }) => program),
-    'attach',
     () => {
       for (const member of members) member.link = linkOf(pins, hook, member);
       leaveInOrder(hook);
       for (const [at, member] of members.entries()) {
-        verdicts.attempt([member.program], 'attach', () => {
+        verdicts.attempt([member.program], () => {
           member.link ??= attachAt(pins, hook, member, placeOf(members, at));
           if (member.record.attachKey !== hook.key)
             programs.remember({ ...member.record, attachKey: hook.key });

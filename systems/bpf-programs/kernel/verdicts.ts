@@ -43,11 +43,11 @@ export class Verdicts {
   }
 
   /** An error is a failure of these programs, and of no others. */
-  attempt(programs: readonly DesiredProgram[], reason: FailureReason, work: () => void): void {
+  attempt(programs: readonly DesiredProgram[], work: () => void): void {
     try {
       work();
     } catch (error) {
-      for (const program of programs) this.failed(program, error, reason);
+      for (const program of programs) this.failed(program, error);
     }
   }
 }

@@ -35,7 +35,7 @@ export function readObjectFile(
 }
 
 /** `sha256:...` */
-export function digestOf(bytes: Uint8Array): string {
+function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 

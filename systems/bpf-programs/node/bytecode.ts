@@ -1,4 +1,5 @@
 /** The bytecode of each parent: known at once for a file, after a while for an image. */
+import { messageOf } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../../shared/time/clock.ts';
@@ -215,8 +216,4 @@ export class BytecodeSource implements Disposable {
 
 function failed(message: string): BytecodeState {
   return { is: 'failed', message };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,6 +4,7 @@
  */
 import { endianness } from 'node:os';
 
+import { isObject } from '../../../shared/json/json.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { type Secret, secrets } from '../../../shared/kube/object.ts';
@@ -16,7 +17,7 @@ import type { BytecodeImage } from '../spec-schema.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 import type { PullBytecode } from './bytecode.ts';
 
-export const imageLabels = {
+const imageLabels = {
   programs: 'io.ebpf.programs',
   maps: 'io.ebpf.maps',
   oldFunction: 'io.ebpf.bpf_function_name',
@@ -94,8 +95,8 @@ export function programTypesOf({
   reference,
 }: Artifact): Readonly<Record<string, string>> | undefined {
   const inner = config['config'];
-  const found = isRecord(inner) ? inner['Labels'] : undefined;
-  const labels = isRecord(found) ? found : {};
+  const found = isObject(inner) ? inner['Labels'] : undefined;
+  const labels = isObject(found) ? found : {};
   let programs: Readonly<Record<string, string>> | undefined;
   for (const label of [imageLabels.programs, imageLabels.maps]) {
     const text = labels[label];
@@ -119,7 +120,7 @@ export function programTypesOf({
 function stringsOf(text: unknown): Readonly<Record<string, string>> | undefined {
   try {
     const value: unknown = JSON.parse(String(text));
-    if (!isRecord(value) || Object.values(value).some((one) => typeof one !== 'string')) return undefined;
+    if (!isObject(value) || Object.values(value).some((one) => typeof one !== 'string')) return undefined;
     return value as Record<string, string>;
   } catch {
     return undefined;
@@ -165,7 +166,7 @@ const E_MACHINE = 18;
 const EM_BPF = 247;
 
 /** @throws {RampartError} `CORRUPT` if it is not an eBPF object in this machine's byte order (elf(5)). */
-export function checkElf(bytes: Uint8Array, what: string): void {
+function checkElf(bytes: Uint8Array, what: string): void {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const refuse = (why: string): RampartError => refused(what, why);
   if (view.length < 64 || view.toString('latin1', 0, 4) !== '\x7fELF') throw refuse('it is not an ELF file');
@@ -183,8 +184,4 @@ export function checkElf(bytes: Uint8Array, what: string): void {
 
 function refused(what: string, why: string): RampartError {
   return new RampartError(errorCodes.CORRUPT, { what: `${what} cannot be used as bytecode`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -11,7 +11,7 @@ export function primaryInterface(): string | undefined {
 }
 
 /** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
-export function ipv4Default(text: string): string | undefined {
+function ipv4Default(text: string): string | undefined {
   const routes = text
     .split('\n')
     .slice(1)
@@ -26,7 +26,7 @@ export function ipv4Default(text: string): string | undefined {
 }
 
 /** `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
-export function ipv6Default(text: string): string | undefined {
+function ipv6Default(text: string): string | undefined {
   const routes = text.split('\n').map((line) => line.trim().split(/\s+/));
   return lowest(
     routes.flatMap(([destination = '', length, , , , metric = '', , , flags = '', name = '']) =>

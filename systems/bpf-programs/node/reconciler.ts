@@ -2,6 +2,7 @@
  * One pass over everything requested of this node, of every kind and scope: what is desired, what of it the kernel can run, and
  * the outcome.
  */
+import { messageOf } from '../../../shared/observe/errors.ts';
 import { labelSelectorOf, type Labels, labelsMatch, SelectorError } from '../../../shared/kube/selectors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { systemClock } from '../../../shared/time/clock.ts';
@@ -264,8 +265,4 @@ function result(
     };
   });
   return { told, kept, retry, loaded, failed };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

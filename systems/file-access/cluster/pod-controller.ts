@@ -4,6 +4,7 @@
  * One per cluster. The agent of the node does the same for what it can see, and quicker; this is for when it is gone,
  * or was when it should have done it. A pod that is created needs nothing: its node's agent follows its pods itself.
  */
+import { fieldsOf } from '../../../shared/kube/facts.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { aborted } from '../../../shared/time/abort.ts';
@@ -123,11 +124,8 @@ class PodController {
 
   async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
     const { client, logger } = this.#options;
-    const { namespace, name = '', uid, resourceVersion } = data.metadata;
-    const preconditions = {
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-    };
+    const { namespace, name = '' } = data.metadata;
+    const preconditions = fieldsOf(data.metadata, ['uid', 'resourceVersion']);
     try {
       await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
     } catch (error) {

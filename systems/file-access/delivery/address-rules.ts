@@ -132,7 +132,7 @@ export class AddressRules {
 }
 
 /** All addresses of a host are refused. */
-export class AddressRefused extends Error {
+class AddressRefused extends Error {
   readonly code = 'RAMPART_ADDRESS_REFUSED';
 }
 

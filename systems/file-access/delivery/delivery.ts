@@ -23,8 +23,8 @@ import { LaneTable } from './lane-table.ts';
 import {
   type CallbackState,
   type CallbackStats,
-  type CheckedOptions,
-  checkOptions,
+  type CompleteOptions,
+  withDefaults,
   type DeliveryOptions,
   type DeliveryStats,
   newCounts,
@@ -35,37 +35,12 @@ import { prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
 import { isSecretName } from './segment-header.ts';
 import { Slots } from './slots.ts';
 
-export interface Delivery extends AsyncDisposable {
-  /**
-   * Takes an alert for a callback. Synchronous, one write(2); never throws.
-   *
-   * @param id Printable ASCII, up to 128 characters, another one for each alert: `AlertIds`.
-   * @param line JSON, without a newline.
-   * @param secret `namespace/name` of the Secret to send it with, or empty. With another Secret it is another queue: nothing
-   *   is ever sent with credentials of somebody else's trap.
-   * @returns false when it was not taken, which is counted.
-   */
-  enqueue(callback: string, id: string, line: string | Uint8Array, secret?: string): boolean;
-  /** Resolves when what was taken so far is on disk. */
-  sync(): Promise<void>;
-  readonly stats: DeliveryStats;
-  /** Those that have something in their queue, or had lately. */
-  callbacks(): readonly CallbackStats[];
-  /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
-  onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable;
-  /** Whether a callback takes alerts; undefined where none was queued for it lately and one would be. */
-  stateOf(callback: string, secret: string): CallbackState | undefined;
-  /**
-   * Calls `listener` when nothing was delivered for `failingMs`, when the reason is another one for as long, and when
-   * something is delivered again. Dispose what it returns.
-   */
-  onLastingTrouble(listener: (callback: CallbackState) => void): Disposable;
-}
-
 /** Small enough that what is delivered gives its space back soon, large enough that files are few. */
 const MAX_SEGMENT_BYTES = 4 * 1024 * 1024;
 const MIN_SEGMENT_BYTES = 64 * 1024;
 const SEGMENTS_PER_QUEUE = 16;
+/** What was written reaches the disk this long after, plus the time that takes. */
+const SYNC_INTERVAL_MS = 50;
 /** Between two lines in the log about refusals of one kind. */
 const REFUSAL_LOG_MS = 10_000;
 // Printable ASCII: it goes into a header.
@@ -75,18 +50,19 @@ const idForm = /^[\x21-\x7e]+$/;
  * Opens the queues of a directory and starts to deliver what is in them. The caller disposes it, which gives requests
  * under way `lingerMs` and leaves on disk what is not delivered.
  *
- * @throws {RampartError} `INPUT` for options that cannot work, `IN_USE` when another process has the directory,
+ * @throws {RampartError} `INPUT` for networks that are none, `IN_USE` when another process has the directory,
  *   `SYSTEM` or `FULL` when the directory cannot be used. Damaged files are no reason to throw.
  */
 export function openDelivery(options: DeliveryOptions): Delivery {
-  const checked = checkOptions(options);
+  const checked = withDefaults(options);
   const rules = new AddressRules(checked);
   prepareDirectory(checked.directory);
-  return new DiskDelivery(checked, rules, lockFile(join(checked.directory, 'lock')));
+  return new Delivery(checked, rules, lockFile(join(checked.directory, 'lock')));
 }
 
-class DiskDelivery implements Delivery {
-  readonly #options: CheckedOptions;
+/** See {@link openDelivery}. */
+export class Delivery implements AsyncDisposable {
+  readonly #options: CompleteOptions;
   readonly #rules: AddressRules;
   readonly #lock: FileLock;
   readonly #lanes = new LaneTable();
@@ -102,8 +78,8 @@ class DiskDelivery implements Delivery {
   #sizeBytes = 0;
   #closed: Promise<void> | undefined;
 
-  constructor(options: CheckedOptions, rules: AddressRules, lock: FileLock) {
-    const { clock, directory, syncIntervalMs } = options;
+  constructor(options: CompleteOptions, rules: AddressRules, lock: FileLock) {
+    const { clock, directory } = options;
     this.#options = options;
     this.#rules = rules;
     this.#lock = lock;
@@ -116,7 +92,7 @@ class DiskDelivery implements Delivery {
       this.#counts.syncErrors++;
       options.log?.warn({ err: error }, 'alerts for callbacks could not be synced to disk');
     };
-    this.#sync = new GroupSync({ directory, intervalMs: syncIntervalMs, clock, failed });
+    this.#sync = new GroupSync({ directory, intervalMs: SYNC_INTERVAL_MS, clock, failed });
     try {
       this.#recover();
     } catch (error) {
@@ -125,6 +101,15 @@ class DiskDelivery implements Delivery {
     }
   }
 
+  /**
+   * Takes an alert for a callback. Synchronous, one write(2); never throws.
+   *
+   * @param id Printable ASCII, up to 128 characters, another one for each alert: `AlertIds`.
+   * @param line JSON, without a newline.
+   * @param secret `namespace/name` of the Secret to send it with, or empty. With another Secret it is another queue: nothing
+   *   is ever sent with credentials of somebody else's trap.
+   * @returns false when it was not taken, which is counted.
+   */
   enqueue(callback: string, id: string, line: string | Uint8Array, secret = ''): boolean {
     this.#counts.offered++;
     const refusal = this.#take(callback, id, line, secret);
@@ -137,6 +122,7 @@ class DiskDelivery implements Delivery {
     return false;
   }
 
+  /** Resolves when what was taken so far is on disk. */
   async sync(): Promise<void> {
     await this.#sync.settle();
   }
@@ -159,19 +145,26 @@ class DiskDelivery implements Delivery {
     };
   }
 
+  /** Those that have something in their queue, or had lately. */
   callbacks(): readonly CallbackStats[] {
     return Array.from(this.#lanes, (lane) => lane.stats);
   }
 
+  /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
   onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable {
     this.#troubleListeners.add(listener);
     return { [Symbol.dispose]: () => void this.#troubleListeners.delete(listener) };
   }
 
+  /** Whether a callback takes alerts; undefined where none was queued for it lately and one would be. */
   stateOf(callback: string, secret: string): CallbackState | undefined {
     return this.#lanes.get(callback, secret)?.state ?? this.#refusedState(callback, secret);
   }
 
+  /**
+   * Calls `listener` when nothing was delivered for `failingMs`, when the reason is another one for as long, and when
+   * something is delivered again. Dispose what it returns.
+   */
   onLastingTrouble(listener: (callback: CallbackState) => void): Disposable {
     this.#lastingListeners.add(listener);
     return { [Symbol.dispose]: () => void this.#lastingListeners.delete(listener) };

@@ -2,6 +2,7 @@
  * The way of one callback's alerts to its receiver: one at a time, so in order, each until it is delivered, unwanted
  * or too old.
  */
+import { messageOf } from '../../../shared/observe/errors.ts';
 import { Backoff, type BackoffOptions } from '../../../shared/time/backoff.ts';
 import { type Clock, sleep } from '../../../shared/time/clock.ts';
 import type { CallbackLog } from './callback-log.ts';
@@ -34,12 +35,14 @@ export interface LaneOptions extends PosterOptions {
   readonly backoff: BackoffOptions;
   readonly maxAgeMs: number;
   readonly maxRetryAfterMs: number;
-  readonly unwantedTries: number;
   readonly failingMs: number;
   /** Milliseconds since 1970, in which steps of the clock do not show. */
   readonly nowMs: () => number;
   readonly observer: LaneObserver;
 }
+
+/** Tries of an alert that the receiver refuses as such (400, 413, ...). */
+const UNWANTED_TRIES = 3;
 
 /** Starts with `wake`. The owner stops it; the log stays the owner's. */
 export class Lane {
@@ -185,7 +188,7 @@ export class Lane {
 
   /** @returns how long to wait before the next try, in milliseconds. */
   #settle(alert: StoredAlert, outcome: Outcome): number {
-    const { observer, unwantedTries, nowMs } = this.#options;
+    const { observer, nowMs } = this.#options;
     if (outcome.kind === 'delivered') {
       this.#pass();
       this.#delivered++;
@@ -194,7 +197,7 @@ export class Lane {
       this.#succeeded();
       return 0;
     }
-    if (outcome.kind === 'unwanted' && ++this.#refusals >= unwantedTries) {
+    if (outcome.kind === 'unwanted' && ++this.#refusals >= UNWANTED_TRIES) {
       this.#note(outcome);
       this.#pass();
       observer.dropped('unwanted');
@@ -241,8 +244,4 @@ export class Lane {
       );
     return (this.#lastError = { why: outcome.why, atMs: this.#options.nowMs(), aboutCredentials });
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,9 +1,7 @@
 /** The options of a delivery, and what it reports. */
 import type { Logger } from '../../../shared/observe/log.ts';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { type BackoffOptions, checkBackoff } from '../../../shared/time/backoff.ts';
+import type { BackoffOptions } from '../../../shared/time/backoff.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
-import manifest from '../../../package.json' with { type: 'json' };
 import type { Resolve } from './address-rules.ts';
 import type { CredentialsFor, Credentials } from './poster.ts';
 
@@ -28,10 +26,6 @@ export interface DeliveryOptions {
   readonly backoff?: BackoffOptions;
   /** The longest that `Retry-After` is obeyed. Default 15 minutes. */
   readonly maxRetryAfterMs?: number;
-  /** Tries of an alert that the receiver refuses as such (400, 413, ...). Default 3. */
-  readonly unwantedTries?: number;
-  /** What was written reaches the disk this long after, plus the time that takes. Default 50. */
-  readonly syncIntervalMs?: number;
   /** Nothing delivered for so long after a failure is a trouble that lasts, see `CallbackState`. Default 30 s. */
   readonly failingMs?: number;
   /** How long disposing waits for requests that are under way. Default 2000. */
@@ -42,14 +36,12 @@ export interface DeliveryOptions {
   readonly resolve?: Resolve;
   /** Default: none for any callback, and nothing is sent to those with a Secret. */
   readonly credentialsFor?: CredentialsFor;
-  /** Default `rampart/VERSION`. */
-  readonly userAgent?: string;
   readonly log?: Pick<Logger, 'info' | 'warn'>;
   readonly clock?: Clock;
 }
 
 /** Why `enqueue` has returned false. */
-export const refusals = [
+const refusals = [
   /** The URL cannot be used or leads where callbacks may not, or the Secret is none or not for https. */
   'callback',
   /** The id is empty, too long, or not printable ASCII. */
@@ -69,7 +61,7 @@ export const refusals = [
 ] as const;
 export type Refusal = (typeof refusals)[number];
 
-export const drops = [
+const drops = [
   /** The receiver does not take this alert. */
   'unwanted',
   /** It was older than `maxAgeMs`. */
@@ -152,15 +144,14 @@ export interface CallbackStats {
   readonly lastError: LastError | undefined;
 }
 
-export type CheckedOptions = Required<Omit<DeliveryOptions, 'log' | 'resolve'>> &
+export type CompleteOptions = Required<Omit<DeliveryOptions, 'log' | 'resolve'>> &
   Pick<DeliveryOptions, 'log' | 'resolve'>;
 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
 
-/** @throws {RampartError} `INPUT` for a value that cannot work. */
-export function checkOptions(options: DeliveryOptions): CheckedOptions {
-  const checked: CheckedOptions = {
+export function withDefaults(options: DeliveryOptions): CompleteOptions {
+  return {
     maxBytes: 1024 * MIB,
     maxBytesPerCallback: 256 * MIB,
     maxCallbacks: 1000,
@@ -169,40 +160,14 @@ export function checkOptions(options: DeliveryOptions): CheckedOptions {
     concurrency: 64,
     backoff: { baseMs: 500, maxMs: MINUTE_MS, jitter: 0.5 },
     maxRetryAfterMs: 15 * MINUTE_MS,
-    unwantedTries: 3,
-    syncIntervalMs: 50,
     failingMs: 30_000,
     lingerMs: 2000,
     allow: [],
     refuse: [],
     credentialsFor: () => undefined,
-    userAgent: `rampart/${manifest.version}`,
     clock: systemClock,
     ...options,
   };
-  const positive = [
-    'maxBytes',
-    'maxBytesPerCallback',
-    'maxCallbacks',
-    'maxAgeMs',
-    'timeoutMs',
-    'concurrency',
-    'unwantedTries',
-  ] as const;
-  for (const name of positive) if (!(checked[name] >= 1)) throw unusable(name, checked[name], 'at least 1');
-  for (const name of ['maxRetryAfterMs', 'syncIntervalMs', 'failingMs', 'lingerMs'] as const) {
-    if (!(checked[name] >= 0)) throw unusable(name, checked[name], 'at least 0');
-  }
-  if (checked.directory === '') throw unusable('directory', '""', 'a path');
-  checkBackoff(checked.backoff);
-  return checked;
-}
-
-function unusable(name: string, value: number | string, needed: string): RampartError {
-  return new RampartError(errorCodes.INPUT, {
-    what: `${name} ${value} is invalid for the delivery of alerts`,
-    why: `it must be ${needed}`,
-  });
 }
 
 /** What a delivery counts itself. */

@@ -3,6 +3,7 @@ import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
+import manifest from '../../../package.json' with { type: 'json' };
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../../shared/observe/node-http.ts';
@@ -15,12 +16,12 @@ import type { StoredAlert } from './record.ts';
 /** What a callback wants to see. Asked for anew before each try, so that what is rotated is used. */
 export interface Credentials {
   /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
-  readonly bearerToken?: string;
+  readonly bearerToken?: string | undefined;
   /** PEM: authorities to trust instead of the system's. */
-  readonly ca?: string | Buffer;
+  readonly ca?: string | Buffer | undefined;
   /** PEM: the client's certificate chain, with `key`. */
-  readonly cert?: string | Buffer;
-  readonly key?: string | Buffer;
+  readonly cert?: string | Buffer | undefined;
+  readonly key?: string | Buffer | undefined;
   /** Called when these were no good: HTTP 401 or 403, or the two sides do not agree about certificates. */
   readonly onRefused?: () => void;
 }
@@ -42,7 +43,6 @@ export interface PosterOptions {
   /** From the look-up of the name to the head of the answer. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  readonly userAgent: string;
 }
 
 /** Of an answer's body, which says nothing that is used. Above it, or when it takes longer, the connection is given up. */
@@ -192,7 +192,7 @@ export class Poster implements Disposable {
 
   #request(url: URL, alert: StoredAlert, credentials: Credentials): ClientRequest {
     const secure = url.protocol === 'https:';
-    const { rules, userAgent } = this.#options;
+    const { rules } = this.#options;
     const { bearerToken } = credentials;
     return (secure ? httpsRequest : httpRequest)({
       agent: this.#agentFor(secure, credentials),
@@ -204,7 +204,7 @@ export class Poster implements Disposable {
       headers: {
         'content-type': 'application/json',
         'content-length': alert.line.byteLength,
-        'user-agent': userAgent,
+        'user-agent': `rampart/${manifest.version}`,
         'x-rampart-alert-id': alert.id,
         ...(bearerToken !== undefined && { authorization: `Bearer ${bearerToken}` }),
       },
@@ -218,11 +218,9 @@ export class Poster implements Disposable {
       return this.#agent;
     }
     // Made once, and not by each connection from the texts.
-    const secureContext = secure
-      ? createSecureContext({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) })
-      : undefined;
+    const secureContext = secure ? createSecureContext({ ca, cert, key }) : undefined;
     this.#agent?.destroy();
-    this.#material = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+    this.#material = { ca, cert, key };
     // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
     this.#agent =
       secureContext === undefined

@@ -19,7 +19,7 @@ import { crc32 } from 'node:zlib';
 export const RECORD_HEADER_BYTES = 24;
 export const MAX_ID_BYTES = 128;
 /** An alert is about 1 kB; the metadata of a policy can make it longer. */
-export const MAX_LINE_BYTES = 1024 * 1024;
+const MAX_LINE_BYTES = 1024 * 1024;
 
 const MARK = Buffer.from([0x00, 0x52, 0x51, 0x01]);
 const MARK_NUMBER = MARK.readUInt32LE(0);

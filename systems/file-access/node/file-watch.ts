@@ -3,7 +3,7 @@
  * who touches it, and this joins the two.
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { accessFilter, type Access, type FileIdentity } from '../../../shared/sensor/access.ts';
+import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../shared/sensor/access.ts';
 import type { PathState, TrackedPath } from '../../../shared/sensor/paths/path-state.ts';
 import { type PathTracker, trackPaths } from '../../../shared/sensor/paths/path-tracker.ts';
 import type { SensorOptions, SensorStats } from '../../../shared/sensor/options.ts';
@@ -99,7 +99,8 @@ export class FileWatch<C> implements Disposable {
       // The new file first: between the two steps both are watched, never neither.
       if (identity !== undefined) targets.add(identity, watched);
       watched.identity = identity;
-      if (before !== undefined && !sameFile(before, identity)) targets.delete(before, watched);
+      if (before !== undefined && (identity === undefined || !sameFile(before, identity)))
+        targets.delete(before, watched);
     } catch (problem) {
       this.#options.onProblem(problem);
     }
@@ -111,8 +112,4 @@ export class FileWatch<C> implements Disposable {
     this.#tracker[Symbol.dispose]();
     this.#final = this.sensor.close();
   }
-}
-
-function sameFile(a: FileIdentity, b: FileIdentity | undefined): boolean {
-  return a.inode === b?.inode && a.device === b.device && a.generation === b.generation;
 }

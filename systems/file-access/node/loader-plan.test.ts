@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { fileKey } from '../../../shared/sensor/access.ts';
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { alertedOfData } from '../alert/alerted-file.ts';
 import type { KiveData } from '../api.ts';
-import { fileKey, loaderPlan, type LoaderPlan, type PlannedAlert, planChanges } from './loader-plan.ts';
+import { loaderPlan, type LoaderPlan, type PlannedAlert, planChanges } from './loader-plan.ts';
 
 const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
   fc

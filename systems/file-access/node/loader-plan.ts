@@ -1,7 +1,7 @@
 /**
  * What the sensor is to alert: all files of one kernel, from whichever node, and what changes when they do.
  */
-import type { FileIdentity } from '../../../shared/sensor/access.ts';
+import { type FileIdentity, fileKey, sameFile } from '../../../shared/sensor/access.ts';
 import type { AlertContext } from '../alert/alert.ts';
 import type { AlertedFile } from '../alert/alerted-file.ts';
 
@@ -141,15 +141,6 @@ export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges 
     left.delete(to.name);
   }
   return { replace, move, add, remove: [...left.values()] };
-}
-
-/** One text per file: what targets are counted by. */
-export function fileKey({ inode, device, generation }: FileIdentity): string {
-  return `${inode}:${device}:${generation}`;
-}
-
-export function sameFile(a: FileIdentity, b: FileIdentity): boolean {
-  return a.inode === b.inode && a.device === b.device && a.generation === b.generation;
 }
 
 function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {

@@ -12,7 +12,7 @@ import { ContainerIndex } from '../../../shared/cri/container-index.ts';
 import { accessorJson, type AccessorJson, accessorOf } from './accessor.ts';
 import { context } from '../alert/alert.fixture.ts';
 import type { AlertContext, KiveAlert } from '../alert/alert.ts';
-import type { PlannedAlert } from './loader-plan.ts';
+import { planChanges, type PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 
 interface Told {
@@ -55,12 +55,14 @@ class TestedSensor implements Disposable {
   }
 
   plan(...all: PlannedAlert[]): void {
-    this.local.apply(new Map(all.map((planned) => [planned.name, planned])));
+    const before = this.local.plan();
+    for (const { planned } of this.local.refused.values()) before.set(planned.name, planned);
+    this.local.applyChanges(planChanges(before, new Map(all.map((planned) => [planned.name, planned]))));
   }
 
   /** What was told since the last call. */
   take(): Told[] {
-    this.local.drain();
+    this.local.sensor.drain();
     return this.#told.splice(0);
   }
 

@@ -2,20 +2,18 @@
 import { randomBytes } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { everyAccess, type Access, type FileIdentity } from '../../../shared/sensor/access.ts';
+import {
+  everyAccess,
+  type Access,
+  type FileIdentity,
+  fileKey,
+  sameFile,
+} from '../../../shared/sensor/access.ts';
 import type { SensorOptions, SensorStats } from '../../../shared/sensor/options.ts';
 import { Sensor } from '../../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../../shared/sensor/targets.ts';
 import { AlertEncoder } from '../alert/alert.ts';
-import {
-  fileKey,
-  isBeside,
-  type LoaderPlan,
-  type PlanChanges,
-  type PlannedAlert,
-  planChanges,
-  sameFile,
-} from './loader-plan.ts';
+import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts';
 
 /**
  * Takes an alert. Called within the reading of the kernel's ring: it must neither wait nor throw.
@@ -66,15 +64,6 @@ class PlanWatcher implements Watcher {
 export interface RefusedAlert {
   readonly planned: PlannedAlert;
   readonly error: RampartError;
-}
-
-/** What came of a plan. */
-export interface Applied {
-  readonly added: number;
-  readonly removed: number;
-  readonly changed: number;
-  /** Of this and of earlier plans; each call tries them again. */
-  readonly refused: readonly RefusedAlert[];
 }
 
 /** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
@@ -141,7 +130,7 @@ export class LocalSensor implements Disposable {
     return this.#moved;
   }
 
-  /** What is planned but could not be watched; each call of `apply` tries it again. */
+  /** What is planned but could not be watched; each call of `applyChanges` tries it again. */
   get refused(): ReadonlyMap<string, RefusedAlert> {
     return this.#refused;
   }
@@ -156,28 +145,16 @@ export class LocalSensor implements Disposable {
     return this.sensor.identify(fd);
   }
 
-  /** Hands out what is in the ring. */
-  drain(): void {
-    this.sensor.drain();
-  }
-
   /** Counts so far; after disposal the final ones. */
   stats(): SensorStats {
     return this.#final ?? this.sensor.stats();
-  }
-
-  /** Puts a plan in place of the one before; see {@link LocalSensor.applyChanges}. */
-  apply(next: LoaderPlan): Applied {
-    const before = this.plan();
-    for (const { planned } of this.#refused.values()) before.set(planned.name, planned);
-    return this.applyChanges(planChanges(before, next));
   }
 
   /**
    * Does what is to change. What is new comes before what is old goes, and an access meanwhile is told by the old alert
    * or by the one in its place, not by both. Never throws for a file that cannot be watched: it is in `refused` then.
    */
-  applyChanges(changes: PlanChanges): Applied {
+  applyChanges(changes: PlanChanges): void {
     const { targets } = this.sensor;
     const waiting = new Map([...this.#refused.values()].map(({ planned }) => [placeOf(planned), planned]));
     this.#refused.clear();
@@ -213,13 +190,6 @@ export class LocalSensor implements Disposable {
       if (error !== undefined) this.#refused.set(planned.name, { planned, error });
     }
     this.#restore(gone);
-    const { add, remove, replace, move } = changes;
-    return {
-      added: add.length,
-      removed: remove.length,
-      changed: replace.length + move.length,
-      refused: [...this.#refused.values()],
-    };
   }
 
   /** Takes out what is in place then. */

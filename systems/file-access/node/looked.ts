@@ -3,10 +3,10 @@
  *
  * What is the same as before is the same object as before: so only what is new costs more than a comparison.
  */
+import { sameFile } from '../../../shared/sensor/access.ts';
 import { type FileState, watchedFile } from './file-state.ts';
 import { isOver } from './desired.ts';
 import { type FoundFile, nameFor, type NodeContainer } from '../kive-data.ts';
-import { sameFile } from './loader-plan.ts';
 import type { CompiledTrap, PodView } from '../policy/matching.ts';
 import { sameFiles } from './moved-files.ts';
 

@@ -2,7 +2,7 @@
  * Files that a trap has led to and that its path does not lead to any more: renamed, or replaced while they have another
  * name. They stay watched for as long as they exist, or a rename would be all that is needed to read them unseen.
  */
-import type { FileIdentity } from '../../../shared/sensor/access.ts';
+import { type FileIdentity, sameFile } from '../../../shared/sensor/access.ts';
 import type { FileLives } from '../../../shared/sensor/paths/file-lives.ts';
 
 /** Of one trap in one container. */
@@ -31,12 +31,12 @@ export class MovedFiles<H extends object> implements Disposable {
   /** What the path leads to now, undefined for nothing. Returns how many files had to be let go for want of room. */
   pathLeadsTo(now: FileIdentity | undefined): number {
     const before = this.#current;
-    if (before !== undefined && now !== undefined && isSame(before, now)) return 0;
+    if (before !== undefined && now !== undefined && sameFile(before, now)) return 0;
     this.#current = now;
     if (now !== undefined) {
       this.#lives.hold(now, this.#holder);
-      if (this.#moved.some((one) => isSame(one, now)))
-        this.#set(this.#moved.filter((one) => !isSame(one, now)));
+      if (this.#moved.some((one) => sameFile(one, now)))
+        this.#set(this.#moved.filter((one) => !sameFile(one, now)));
     }
     if (before === undefined) return 0;
     // What replaces a file deletes it, mostly: that is known by now.
@@ -66,7 +66,7 @@ export class MovedFiles<H extends object> implements Disposable {
 
   /** It is deleted. Returns whether it was one of them. */
   ended(file: FileIdentity): boolean {
-    const left = this.#moved.filter((one) => !isSame(one, file));
+    const left = this.#moved.filter((one) => !sameFile(one, file));
     // What the path leads to is told by the path, when it has another file.
     if (left.length === this.#moved.length) return false;
     this.#lives.release(file, this.#holder);
@@ -88,9 +88,5 @@ export class MovedFiles<H extends object> implements Disposable {
 }
 
 export function sameFiles(a: readonly FileIdentity[], b: readonly FileIdentity[]): boolean {
-  return a === b || (a.length === b.length && a.every((one, at) => isSame(one, b[at] as FileIdentity)));
-}
-
-function isSame(a: FileIdentity, b: FileIdentity): boolean {
-  return a.inode === b.inode && a.device === b.device && a.generation === b.generation;
+  return a === b || (a.length === b.length && a.every((one, at) => sameFile(one, b[at] as FileIdentity)));
 }

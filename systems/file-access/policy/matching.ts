@@ -147,7 +147,7 @@ function podHolds(block: MatchBlock, pod: PodFacts): boolean {
 }
 
 /** The traps that are for some containers of one pod. */
-export class PodTraps {
+class PodTraps {
   readonly #blocks: readonly (readonly [CompiledTrap, readonly MatchBlock[]])[];
 
   constructor(blocks: readonly (readonly [CompiledTrap, readonly MatchBlock[]])[]) {

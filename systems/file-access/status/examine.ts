@@ -1,4 +1,5 @@
 /** Derives from the objects of the API what is guarded, and why something is not. No I/O, no clock. */
+import { compareText } from '../../../shared/observe/compare-text.ts';
 import { holderName, holderOf, type HolderReport } from '../../../shared/guard/lease-holder.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
@@ -36,7 +37,7 @@ export function examine(snapshot: Snapshot): Examined {
         loaderOf,
       }),
     )
-    .toSorted((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+    .toSorted((a, b) => compareText(a.namespace, b.namespace) || compareText(a.name, b.name));
   return {
     policies,
     kiveData: { total: snapshot.data?.length ?? null, orphans: orphans(snapshot) },
@@ -85,7 +86,7 @@ function policyReport(
 ): PolicyReport {
   const { namespace = '', name = '', generation = 0 } = policy.metadata;
   const status = statusOf(policy);
-  const parts = (status.nodes ?? []).toSorted((a, b) => compare(a.name, b.name));
+  const parts = (status.nodes ?? []).toSorted((a, b) => compareText(a.name, b.name));
   const condition = status.conditions?.find(({ type }) => type === 'Ready');
   const ready = condition && {
     status: condition.status,
@@ -145,7 +146,7 @@ function problemsOf(
   const generation = policy.metadata.generation ?? 0;
   for (const part of parts) problems.push(...partProblems(part, generation));
   const heard = new Set(parts.map(({ name }) => name));
-  for (const [node, containers] of [...matching].toSorted(([a], [b]) => compare(a, b))) {
+  for (const [node, containers] of [...matching].toSorted(([a], [b]) => compareText(a, b))) {
     if (heard.has(node)) continue;
     const what = containers === 1 ? '1 container matches' : `${containers} containers match`;
     problems.push({
@@ -158,7 +159,7 @@ function problemsOf(
     ...parts.filter((part) => part.matchedContainers > 0).map(({ name }) => name),
     ...matching.keys(),
   ]);
-  for (const node of [...nodes].toSorted(compare)) {
+  for (const node of [...nodes].toSorted(compareText)) {
     const why = noLoader(loaderOf(node));
     if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
   }
@@ -239,20 +240,16 @@ function latest(times: readonly (string | undefined)[]): string | null {
   return (
     times
       .filter((time) => time !== undefined)
-      .toSorted(compare)
+      .toSorted(compareText)
       .at(-1) ?? null
   );
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Leases of kernels are named after their boot id; no other lock is. */
 const bootId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The kernel of each node that anything is known of. */
-export function kernelsOf({
+function kernelsOf({
   nodes,
   data,
   leases,
@@ -268,7 +265,7 @@ export function kernelsOf({
 }
 
 /** What is known of a node, by its name. */
-export function nodeFields(
+function nodeFields(
   { data, leases }: Pick<Snapshot, 'data' | 'leases'>,
   kernels: ReadonlyMap<string, string>,
 ): (name: string) => FileAccessNodeFields {

@@ -41,7 +41,7 @@ export function writtenPath(path: string): string {
 }
 
 /** As an expression that matches it, in aide.conf. */
-function escaped(path: string): string {
+export function escaped(path: string): string {
   return writtenPath(path.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
 }
 

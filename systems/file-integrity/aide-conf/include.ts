@@ -1,6 +1,8 @@
 /** `@@include` and `@@x_include`: one file, or those of a directory whose names match. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
 
+import { compareText } from '../../../shared/observe/compare-text.ts';
+import { messageOf } from '../../../shared/observe/errors.ts';
 import { PatternSet } from '../pcre/pattern-set.ts';
 import type { ByteString } from '../entry.ts';
 import type { Evaluation } from './evaluate.ts';
@@ -94,7 +96,7 @@ function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Eva
   }
   return matching
     .map((name) => [bytesOf(name), name] as const)
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .sort(([a], [b]) => compareText(a, b))
     .map(([, name]) => `${directory}/${name}`);
 }
 
@@ -132,10 +134,6 @@ function readOne(
     return;
   }
   evaluation.read(sourceOf(file, content), prefix, depth);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** @throws where it cannot be read, and where it is a FIFO or a device, which would never end */

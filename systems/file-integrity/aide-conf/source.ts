@@ -119,7 +119,7 @@ export class ProblemList {
 }
 
 /** `aide.conf:3:7`. */
-export function placeOf({ source, line, column, offset }: Position): string {
+function placeOf({ source, line, column, offset }: Position): string {
   if (source.written === undefined) return `${source.file}:${line}:${column}`;
   const { text, offsetOf } = source.written;
   const lines = text.slice(0, offsetOf(offset)).split('\n');
@@ -129,7 +129,7 @@ export function placeOf({ source, line, column, offset }: Position): string {
 const maxLineShown = 120;
 
 /** The line as it is written, without blanks around it; cut where it is long. */
-export function lineOf({ source, offset }: Position): string {
+function lineOf({ source, offset }: Position): string {
   const { text, offsetOf } = source.written ?? { text: source.text, offsetOf: (same: number) => same };
   const at = offsetOf(offset);
   const start = text.lastIndexOf('\n', at - 1) + 1;

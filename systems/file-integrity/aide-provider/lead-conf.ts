@@ -8,7 +8,7 @@
  * Where the files are at the prefix itself, as in the agent's pod, rules stay as they are. A prefix that is empty becomes
  * `root_prefix`.
  */
-import { writtenPath } from '../aide-conf/convert-path.ts';
+import { writtenPath, escaped } from '../aide-conf/convert-path.ts';
 import { tryAideConf } from '../aide-conf/evaluate.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { parseAideConf } from '../aide-conf/parse.ts';
@@ -184,7 +184,7 @@ class Led {
     const rest = this.#rest(this.#edits.written(prefix.at));
     if (rest === undefined) this.#problems.error(prefix.at, `it is not ${this.#prefix}`, this.#convert);
     else if (this.#real + rest === '') this.#remove(pattern, prefix);
-    else this.#edits.replace(prefix.at, asExpression(this.#real) + rest);
+    else this.#edits.replace(prefix.at, escaped(this.#real) + rest);
   }
 
   get #convert(): string {
@@ -214,12 +214,12 @@ class Led {
     const written = this.#edits.written(at);
     const rest = this.#rest(written);
     if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
-    else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : asExpression(this.#real) + rest);
+    else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : escaped(this.#real) + rest);
   }
 
   /** What comes after the prefix. */
   #rest(written: string): string | undefined {
-    for (const start of [this.#prefix, asExpression(this.#prefix)]) {
+    for (const start of [this.#prefix, escaped(this.#prefix)]) {
       if (!written.startsWith(start)) continue;
       const rest = written.slice(start.length);
       if (rest === '' || /^[/$(]/.test(rest) || rest.startsWith('@@{')) return rest;
@@ -231,11 +231,6 @@ class Led {
 /** Of negative rules: in 0.18 one for some types only never prunes. */
 function isForAllTypes({ type, restriction }: RuleStatement): boolean {
   return type === 'negative' && (restriction?.types.every(({ name }) => name === '0') ?? true);
-}
-
-/** As an expression that matches it, in aide.conf. */
-function asExpression(path: string): string {
-  return writtenPath(path.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
 }
 
 /**

@@ -2,11 +2,13 @@
  * The provider `aide`: the real AIDE, driven with the job's configuration. What is kept of it is signed, since AIDE's own
  * databases are not, and it takes a damaged one for "everything was added".
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { writtenPath } from '../aide-conf/convert-path.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { configDigest } from '../aide-conf/digest.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { parseAideReport } from '../aide-output.ts';
 import { emptyBaseline } from '../database/baseline-error.ts';
@@ -23,6 +25,7 @@ import type {
   RunOptions,
 } from '../provider.ts';
 import { exitBits, isAtLeast, type Report, type ReportOptions } from '../report/report.ts';
+import { runFacts } from '../report/run-facts.ts';
 import { aideFailure } from './aide-failure.ts';
 import { closeCutReport } from './cut-report.ts';
 import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
@@ -46,14 +49,8 @@ import { isUnread, unreadOf, withUnread } from './unread.ts';
 export interface AideProviderOptions {
   /** The program; by default `aide` in PATH. */
   readonly program?: string;
-  /** AIDE's `num_workers`; by default one a processor, at most 2. */
-  readonly workers?: number;
-  /** AIDE is ended after that; no limit by default. */
-  readonly timeLimitMs?: number;
   /** AIDE is ended when it has taken no CPU time for so long; 10 minutes by default. */
   readonly stuckMs?: number;
-  /** Of AIDE's address space; no limit by default. Needs prlimit(1). */
-  readonly memoryLimitBytes?: number;
   /** Of AIDE's report that is looked at; findings beyond it are counted and not told. */
   readonly reportLimitBytes?: number;
 }
@@ -84,7 +81,7 @@ export class AideProvider implements IntegrityProvider {
   async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
     if ((await readFacts(job.directory, job.signingKey)) === undefined) return 'none';
     await using baseline = await openDatabase(job.directory, job.signingKey, new AbortController().signal);
-    return baseline.facts.configDigest === configDigest(job) ? 'ready' : 'other-configuration';
+    return baseline.facts.configDigest === configDigest(job.conf) ? 'ready' : 'other-configuration';
   }
 
   async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
@@ -99,7 +96,7 @@ export class AideProvider implements IntegrityProvider {
       const unseen = await this.#unseen(job, aide, conf, path, signal);
       const unread = unreadIn(run, conf, job).length + unseen.length;
       const requests = requestsAfter(before, request);
-      const facts = { about: {}, unread, requests, configDigest: configDigest(job) };
+      const facts = { about: {}, unread, requests, configDigest: configDigest(job.conf) };
       const entries = await this.#adopt(job, aide, id, facts, signal);
       onProgress?.({ files: entries, bytes: 0 });
       return { entries, unread };
@@ -128,18 +125,8 @@ export class AideProvider implements IntegrityProvider {
     const unseen = await this.#unseen(job, aide, conf, baseline.path, signal, found);
     const report = withUnread(found, [...unreadIn(run, conf, job), ...unseen]);
     onProgress?.({ files: report.counts.total, bytes: 0, expectedFiles: baseline.facts.entries });
-    const configVersion = conf.conf.options.get('config_version')?.value;
-    return {
-      report,
-      options: reportOptionsOf(conf.conf),
-      facts: {
-        action: 'check',
-        program: `AIDE ${aide.version}`,
-        startedMs,
-        endedMs: Date.now(),
-        ...(configVersion !== undefined && { configVersion }),
-      },
-    };
+    const facts = runFacts(conf.conf, { action: 'check', program: `AIDE ${aide.version}`, startedMs });
+    return { report, options: reportOptionsOf(conf.conf), facts };
   }
 
   async accept(
@@ -266,12 +253,7 @@ export class AideProvider implements IntegrityProvider {
     run: Run,
     { signal, onProgress }: Pick<RunOptions, 'signal'> & { onProgress: RunOptions['onProgress'] },
   ): Promise<AideRun> {
-    const {
-      stuckMs = defaultStuckMs,
-      workers = Math.min(2, availableParallelism()),
-      timeLimitMs,
-      memoryLimitBytes,
-    } = this.#options;
+    const { stuckMs = defaultStuckMs, reportLimitBytes = defaultReportLimit } = this.#options;
     const directory = await mkdtemp(join(job.directory, runPrefix));
     try {
       const file = join(directory, 'aide.conf');
@@ -279,8 +261,8 @@ export class AideProvider implements IntegrityProvider {
       const before = [
         // AIDE asks for both; of what a command does not use only the name counts.
         `database_in=${run.baseline === undefined ? 'file:/dev/null' : 'fd:4'}`,
-        `database_out=file:${written(run.writes ?? join(directory, 'none'))}`,
-        `num_workers=${workers}`,
+        `database_out=file:${writtenPath(run.writes ?? join(directory, 'none'))}`,
+        `num_workers=${Math.min(2, availableParallelism())}`,
         'log_level=warning',
         ...conf.before,
       ];
@@ -292,9 +274,10 @@ export class AideProvider implements IntegrityProvider {
           `--after=${reportLines(reportOptionsOf(conf.conf)).join('\n')}`,
           ...run.command,
         ],
-        ...(run.baseline !== undefined && { databaseFd: run.baseline.fd }),
-        reportLimitBytes: this.#options.reportLimitBytes ?? defaultReportLimit,
-        ...{ timeLimitMs, stuckMs, memoryLimitBytes, signal },
+        databaseFd: run.baseline?.fd,
+        reportLimitBytes,
+        stuckMs,
+        signal,
         onCpu: onProgress && ((cpuMs) => onProgress({ files: 0, bytes: 0, cpuMs })),
       });
       const { outcome } = result;
@@ -317,11 +300,6 @@ function unreadIn(
   const path = root.prefix === '' ? '/' : root.prefix;
   const message = 'AIDE gave more warnings than are kept: files reported as removed may only be unreadable';
   return [...found.filter((each) => each.path !== path), { path, code: 'EOVERFLOW', message }];
-}
-
-/** The digest that tells whether a baseline was made with this configuration. */
-function configDigest({ conf }: IntegrityJob): string {
-  return createHash('sha256').update(conf.text).digest('hex');
 }
 
 /** Everything of a finding is asked for; what of it is told says the configuration, when the report is written. */
@@ -378,9 +356,4 @@ function readReport(
 function requestsAfter(before: DatabaseFacts | undefined, request: string | undefined): readonly string[] {
   const requests = before?.requests ?? [];
   return request === undefined ? requests : [...requests, request].slice(-rememberedRequests);
-}
-
-/** In a line of aide.conf. */
-function written(path: string): string {
-  return path.replace(/[\\@ ]/g, String.raw`\$&`);
 }

@@ -11,15 +11,12 @@ export interface AideCall {
   readonly program: string;
   readonly args: readonly string[];
   /** Is AIDE's descriptor 4. */
-  readonly databaseFd?: number;
+  readonly databaseFd: number | undefined;
   readonly reportLimitBytes: number;
-  readonly timeLimitMs: number | undefined;
   /** It is ended when it has taken no CPU time for so long. */
   readonly stuckMs: number;
   /** Told now and then of the CPU time that it has taken. */
   readonly onCpu: ((cpuMs: number) => void) | undefined;
-  /** Of its address space. */
-  readonly memoryLimitBytes: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -39,12 +36,12 @@ const messagesLimit = 4 * 1024 * 1024;
 /**
  * Resolves when it has ended, whatever its exit code.
  *
- * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started, takes too long or does nothing any more
+ * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started, or does nothing any more
  */
 export async function runAide(call: AideCall): Promise<AideRun> {
-  const { signal, timeLimitMs } = call;
+  const { signal } = call;
   signal.throwIfAborted();
-  const [program = call.program, ...args] = [...(await gentle(call)), call.program, ...call.args];
+  const [program = call.program, ...args] = [...(await gentle()), call.program, ...call.args];
   const child = spawn(program, args, {
     cwd: '/',
     // No locale, and no time zone but that of our own reports.
@@ -57,19 +54,11 @@ export async function runAide(call: AideCall): Promise<AideRun> {
   child.stdio[3]?.on('data', (chunk: Buffer) => report.add(chunk));
   // It ignores SIGTERM.
   const kill = (): void => void child.kill('SIGKILL');
-  let late = false;
   let isStuck = false;
   const watch = watchCpu(child.pid, call, () => {
     isStuck = true;
     kill();
   });
-  const timer =
-    timeLimitMs === undefined
-      ? undefined
-      : setTimeout(() => {
-          late = true;
-          kill();
-        }, timeLimitMs);
   signal.addEventListener('abort', kill, { once: true });
   try {
     const [code, killedBy] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
@@ -80,13 +69,6 @@ export async function runAide(call: AideCall): Promise<AideRun> {
       child.once('close', (...ended) => resolve(ended));
     });
     signal.throwIfAborted();
-    if (late) {
-      throw new RampartError(errorCodes.SYSTEM, {
-        what: 'AIDE was stopped',
-        why: `it took longer than ${Math.round((timeLimitMs ?? 0) / 1000)} s`,
-        next: 'Select fewer files, or allow more time',
-      });
-    }
     if (isStuck) {
       throw new RampartError(errorCodes.SYSTEM, {
         what: 'AIDE was stopped',
@@ -102,7 +84,6 @@ export async function runAide(call: AideCall): Promise<AideRun> {
       messagesAreCut: messages.isCut,
     };
   } finally {
-    clearTimeout(timer);
     clearInterval(watch);
     signal.removeEventListener('abort', kill);
   }
@@ -131,26 +112,16 @@ function watchCpu(
 let places: Promise<readonly (string | undefined)[]> | undefined;
 
 /**
- * Programs that only change their own process and then become AIDE: the least of priorities, an end with ours (else it would
- * go on without anybody who reads its report), and a limit of memory. What the machine does not have is left out.
+ * Programs that only change their own process and then become AIDE: the least of priorities, and an end with ours (else it
+ * would go on without anybody who reads its report). What the machine does not have is left out.
  */
-async function gentle({ memoryLimitBytes }: AideCall): Promise<string[]> {
-  places ??= Promise.all(['nice', 'ionice', 'setpriv', 'prlimit'].map((name) => findProgram(name)));
-  const [nice, ionice, setpriv, prlimit] = await places;
+async function gentle(): Promise<string[]> {
+  places ??= Promise.all(['nice', 'ionice', 'setpriv'].map((name) => findProgram(name)));
+  const [nice, ionice, setpriv] = await places;
   const before: string[] = [];
   if (setpriv !== undefined) before.push(setpriv, '--pdeathsig', 'KILL');
   if (nice !== undefined) before.push(nice, '-n', '19');
   if (ionice !== undefined) before.push(ionice, '-c', '3', '-t');
-  if (memoryLimitBytes !== undefined) {
-    if (prlimit === undefined) {
-      throw new RampartError(errorCodes.UNSUPPORTED, {
-        what: 'the memory of AIDE cannot be limited',
-        why: 'prlimit is not in PATH',
-        next: 'Install util-linux, or remove the limit',
-      });
-    }
-    before.push(prlimit, `--as=${memoryLimitBytes}`);
-  }
   return before;
 }
 

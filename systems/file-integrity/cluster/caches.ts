@@ -1,7 +1,7 @@
 /** What the operator keeps of the API for this guard, and under which values it looks it up. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import { controllerOf } from '../../../shared/kube/owner-references.ts';
-import { nodeFacts } from '../../../shared/kube/facts.ts';
+import { fieldsOf, nodeFacts } from '../../../shared/kube/facts.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import {
   type ConfigMap,
@@ -137,17 +137,13 @@ export function integrityKeyOf({ metadata }: FileIntegrityNodeStatus): string {
 }
 
 /** Without what agents and users put in it: up to 1 MiB each. */
-export function withoutData<T extends ConfigMap | Secret>({ apiVersion, kind, metadata }: T): T {
-  const { managedFields: _theServersOwn, annotations: _long, ...kept } = metadata;
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: kept,
-  } as T;
+function withoutData<T extends ConfigMap | Secret>(object: T): T {
+  const { managedFields: _theServersOwn, annotations: _long, ...metadata } = object.metadata;
+  return { ...fieldsOf(object, ['apiVersion', 'kind']), metadata } as T;
 }
 
 /** Without findings, of which only their own node status tells: some 600 bytes instead of up to 300 kB. */
-export function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
+function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
   const { findings: _many, detection: _unused, ...kept } = status;
   const { managedFields: _theServersOwn, ...metadata } = kept.metadata;
   return { ...kept, metadata };

@@ -1,4 +1,5 @@
 /** The status of a FileIntegrity: its phase, the results of its nodes, its conditions. No I/O. */
+import { compareText } from '../../../shared/observe/compare-text.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import { type ConditionChange, setCondition } from '../../../shared/kube/conditions.ts';
 import {
@@ -138,12 +139,11 @@ function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
       rank: result.condition !== lastResult?.condition ? 2 : result.condition === 'Succeeded' ? 1 : 0,
     })),
   );
-  const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
   const kept = all
-    .toSorted((a, b) => a.rank - b.rank || order(a.entry.nodeName, b.entry.nodeName))
+    .toSorted((a, b) => a.rank - b.rank || compareText(a.entry.nodeName, b.entry.nodeName))
     .slice(0, maxNodeStatus)
     .map(({ entry }) => entry)
-    .toSorted((a, b) => order(a.nodeName, b.nodeName) || order(a.lastProbeTime, b.lastProbeTime));
+    .toSorted((a, b) => compareText(a.nodeName, b.nodeName) || compareText(a.lastProbeTime, b.lastProbeTime));
   return { kept, omitted: all.length - kept.length };
 }
 

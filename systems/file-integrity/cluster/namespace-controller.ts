@@ -12,7 +12,7 @@ import { type RoleBinding, roleBindings, secrets } from '../../../shared/kube/ob
 import { agentRole, baselineKeySecret } from './caches.ts';
 import { type AgentAccount, type ClusterContext, fieldManager } from './context.ts';
 
-export const baselineKeyName = 'hmac-sha256';
+const baselineKeyName = 'hmac-sha256';
 
 const KEY_BYTES = 32;
 

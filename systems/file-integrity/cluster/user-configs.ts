@@ -41,10 +41,6 @@ export class UserConfigs implements AsyncDisposable {
     this.#options = options;
   }
 
-  get size(): number {
-    return this.#followed.size;
-  }
-
   /**
    * The ConfigMap that a FileIntegrity names now, which is followed from now on, and the one that it named before is not.
    *

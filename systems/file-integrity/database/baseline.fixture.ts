@@ -9,7 +9,7 @@ import type { Entry } from '../entry.ts';
 import { BaselineError } from './baseline-error.ts';
 import type { BaselineFault } from './baseline-error.ts';
 import { EntryBlock } from './entry-block.ts';
-import { EntryEncoder, keepsField } from './entry-codec.ts';
+import { EntryEncoder, has } from './entry-codec.ts';
 import type { SigningKey } from './signature.ts';
 
 export const secretKey: SigningKey = { scheme: 'hmac-sha256', secret: Buffer.alloc(32, 7) };
@@ -49,17 +49,17 @@ export function kept(entry: Entry): Entry {
     'acl',
     'selinux',
   ] as const;
-  for (const field of fields) if (keepsField(field, set)) result[field] = entry[field];
-  if (keepsField('size', set)) result['sizeBytes'] = entry.sizeBytes;
-  if (keepsField('accessTime', set)) result['accessTimeS'] = entry.accessTimeS;
-  if (keepsField('modifyTime', set)) result['modifyTimeS'] = entry.modifyTimeS;
-  if (keepsField('changeTime', set)) result['changeTimeS'] = entry.changeTimeS;
-  if (keepsField('acl', set)) result['defaultAcl'] = entry.defaultAcl;
-  if (keepsField('xattrs', set)) result['xattrs'] = entry.xattrs;
-  if (keepsField('e2fsAttributes', set)) result['e2fsAttributes'] = entry.e2fsAttributes;
-  if (keepsField('capabilities', set)) result['capabilities'] = entry.capabilities;
-  if (keepsField('sha256', set)) result['sha256'] = entry.sha256;
-  if (keepsField('sha512', set)) result['sha512'] = entry.sha512;
+  for (const field of fields) if ((has[field] & set) !== 0) result[field] = entry[field];
+  if ((has.size & set) !== 0) result['sizeBytes'] = entry.sizeBytes;
+  if ((has.accessTime & set) !== 0) result['accessTimeS'] = entry.accessTimeS;
+  if ((has.modifyTime & set) !== 0) result['modifyTimeS'] = entry.modifyTimeS;
+  if ((has.changeTime & set) !== 0) result['changeTimeS'] = entry.changeTimeS;
+  if ((has.acl & set) !== 0) result['defaultAcl'] = entry.defaultAcl;
+  if ((has.xattrs & set) !== 0) result['xattrs'] = entry.xattrs;
+  if ((has.e2fsAttributes & set) !== 0) result['e2fsAttributes'] = entry.e2fsAttributes;
+  if ((has.capabilities & set) !== 0) result['capabilities'] = entry.capabilities;
+  if ((has.sha256 & set) !== 0) result['sha256'] = entry.sha256;
+  if ((has.sha512 & set) !== 0) result['sha512'] = entry.sha512;
   return result as unknown as Entry;
 }
 

@@ -11,7 +11,8 @@ import { fileTypes } from '../entry.ts';
 import type { ByteString, Entry } from '../entry.ts';
 import { ByteReader, ByteWriter, isUsualTime, MalformedBytes } from './bytes.ts';
 
-const has = {
+/** The attributes that a field is kept for; one that is left out has its default. */
+export const has = {
   permissions: setOf('p'),
   uid: setOf('u'),
   gid: setOf('g'),
@@ -32,11 +33,6 @@ const has = {
   sha256: setOf('sha256'),
   sha512: setOf('sha512'),
 };
-
-/** Of an entry with these attributes; the value that is left out is the default. */
-export function keepsField(field: keyof typeof has, set: AttributeSet): boolean {
-  return (has[field] & set) !== 0;
-}
 
 const noBytes = new Uint8Array(0);
 const noXattrs: Entry['xattrs'] = [];

@@ -17,16 +17,8 @@ import { FollowedTree } from './followed-tree.ts';
 import { JobWatch } from './job-watch.ts';
 import { MadeUpMounts } from './made-up-mounts.ts';
 import { maxQueuedPaths, type LiveOptions } from './options.ts';
+import { ToldDetection } from './told-detection.ts';
 
-/** Told when they change, but for lost events, which are told at once. */
-const paced = [
-  'watchedDirectories',
-  'unwatchedDirectories',
-  'lostAuthors',
-  'directoriesWithoutAuthors',
-] as const;
-/** Numbers that only went up or down a little are told so often: each telling is a result that is sent. */
-const countsMs = 30_000;
 /** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
 const parkMs = 120_000;
 /** Directories in one turn of the event loop. */
@@ -49,9 +41,12 @@ export class NodeWatch implements Disposable {
   #refused: string | undefined;
   #lost = 0;
   #lostAuthors = 0;
-  #told: Detection | undefined;
-  #toldMs = -Infinity;
-  #tellTimer: NodeJS.Timeout | undefined;
+  readonly #told = new ToldDetection(
+    () => this.#detection(),
+    (detection) => {
+      for (const { job, tree } of this.#jobs) if (tree.isWatched) job.tell(detection);
+    },
+  );
   #isClosed = false;
 
   /** @throws RampartError as `openChangeWatch` */
@@ -157,7 +152,7 @@ export class NodeWatch implements Disposable {
       },
       'changes are detected at once',
     );
-    this.#tell();
+    if (!this.#isClosed) this.#told.tell();
   }
 
   async #leave(watch: JobWatch): Promise<void> {
@@ -246,31 +241,14 @@ export class NodeWatch implements Disposable {
   }
 
   #tellSoon(): void {
-    if (this.#isClosed || this.#tellTimer !== undefined || this.#told === undefined) return;
-    const [told, now] = [this.#told, this.#detection()];
-    const isWorse =
-      told.lostEvents !== now.lostEvents ||
-      paced.some((number) => number !== 'watchedDirectories' && (told[number] === 0) !== (now[number] === 0));
-    if (!isWorse && paced.every((number) => told[number] === now[number])) return;
-    const dueMs = isWorse ? 0 : this.#toldMs + countsMs;
-    this.#tellTimer = setTimeout(() => this.#tell(), Math.max(1000, dueMs - performance.now()));
-    this.#tellTimer.unref();
-  }
-
-  #tell(): void {
-    clearTimeout(this.#tellTimer);
-    this.#tellTimer = undefined;
-    if (this.#isClosed) return;
-    this.#told = this.#detection();
-    this.#toldMs = performance.now();
-    for (const { job, tree } of this.#jobs) if (tree.isWatched) job.tell(this.#told);
+    if (!this.#isClosed) this.#told.tellSoon();
   }
 
   /** Jobs that are still there are told nothing more. */
   [Symbol.dispose](): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    clearTimeout(this.#tellTimer);
+    this.#told[Symbol.dispose]();
     for (const { timer } of this.#parked.values()) clearTimeout(timer);
     this.#parked.clear();
     for (const tree of this.#trees) tree.stop.abort();

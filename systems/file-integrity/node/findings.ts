@@ -12,7 +12,7 @@ import { compareInTree } from '../report/report.ts';
 import type { Report, ReportCounts, ReportedChange } from '../report/report.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
-export const maxHeldFindings = 10_000;
+const maxHeldFindings = 10_000;
 /** Paths that are remembered while a scan runs. */
 const maxTouched = 100_000;
 

@@ -24,9 +24,9 @@ export interface JobNotes {
   readonly doneRequests: readonly string[];
 }
 
-export const noNotes: JobNotes = { sequence: 0, doneRequests: [] };
+const noNotes: JobNotes = { sequence: 0, doneRequests: [] };
 /** Later ones are more than a cluster asks for in the time that an annotation takes to go. */
-export const maxDoneRequests = 100;
+const maxDoneRequests = 100;
 
 const kind: NoteKind = {
   purpose: 'notes of a job',

@@ -1,8 +1,8 @@
 /**
  * Our own engine as a provider: scans by `scan/`, baselines by `database/`, the comparison by `compare.ts`.
  */
-import { createHash } from 'node:crypto';
 import type { AideConf } from '../aide-conf/conf.ts';
+import { configDigest } from '../aide-conf/digest.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import type { Batches } from '../batches.ts';
@@ -23,6 +23,7 @@ import type {
   RunOptions,
 } from '../provider.ts';
 import { collectReport } from '../report/collect.ts';
+import { runFacts } from '../report/run-facts.ts';
 import { Scanner } from '../scan/scanner.ts';
 import type { ScanOptions } from '../scan/scanner.ts';
 import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
@@ -56,7 +57,7 @@ export class NativeProvider implements IntegrityProvider {
     const baseline = await new BaselineStore(job).open();
     if (baseline === undefined) return 'none';
     await using _ = baseline;
-    return baseline.header.configDigest === configDigestOf(job) ? 'ready' : 'other-configuration';
+    return baseline.header.configDigest === configDigest(job.conf) ? 'ready' : 'other-configuration';
   }
 
   async init(job: IntegrityJob, options: InitOptions): Promise<InitResult> {
@@ -194,25 +195,14 @@ export class NativeProvider implements IntegrityProvider {
       signal,
     });
     const report = await collectReport({ differences: comparison, totals: comparison.totals, options });
-    const configVersion = conf.options.get('config_version')?.value;
-    const facts = {
-      action: 'check' as const,
-      program: `Rampart ${this.#options.version}`,
-      startedMs,
-      endedMs: Date.now(),
-      ...(configVersion !== undefined && { configVersion }),
-    };
+    const program = `Rampart ${this.#options.version}`;
+    const facts = runFacts(conf, { action: 'check', program, startedMs });
     return { report, options, facts };
   }
 
   #scanner({ root }: IntegrityJob): Scanner {
     const { workers, readBytesPerSecond, niceness = 0 } = this.#options;
-    return new Scanner({
-      root,
-      niceness,
-      ...(workers !== undefined && { workers }),
-      ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
-    });
+    return new Scanner({ root, niceness, workers, readBytesPerSecond });
   }
 
   #header(
@@ -226,18 +216,10 @@ export class NativeProvider implements IntegrityProvider {
     return {
       rampartVersion: this.#options.version,
       madeAtMs: Date.now(),
-      configDigest: configDigestOf(job),
+      configDigest: configDigest(job.conf),
       about: { ...(about as Record<string, string>), requests: done.join(' ') },
     };
   }
-}
-
-/**
- * Of the configuration as the cluster has it. Files of the node that it includes are not part of it: who changes one of these
- * must not get a new baseline for it.
- */
-function configDigestOf({ conf }: IntegrityJob): string {
-  return createHash('sha256').update(conf.text).digest('hex');
 }
 
 function confOf({ conf: { name, text }, root }: IntegrityJob): AideConf {

@@ -92,9 +92,9 @@ export interface RunFacts {
   readonly startedMs: number;
   readonly endedMs: number;
   /** Where the new baseline is, for `init` and `update`. */
-  readonly written?: string;
+  readonly written?: string | undefined;
   /** `config_version` of aide.conf. */
-  readonly configVersion?: string;
+  readonly configVersion?: string | undefined;
 }
 
 /** AIDE's exit code for it: 1 added, 2 removed, 4 changed. */

@@ -230,7 +230,7 @@ const madeUp: ReadonlySet<number> = new Set([
 const statfs = new FixedBuffer(128);
 
 /** Whether contents are not to be read here. */
-export function isMadeUp(fd: number): boolean {
+function isMadeUp(fd: number): boolean {
   // Where it does not say, it is not one of the kernel's own.
   if (fileCalls.fstatfs(fd, statfs.address) !== 0) return false;
   return madeUp.has(statfs.bytes.readUInt32LE(0));

@@ -1,4 +1,5 @@
 /** Derives from the objects of the API what is known about each node. No I/O, no clock. */
+import { compareText } from '../../../shared/observe/compare-text.ts';
 import type { NodeView } from '../../../shared/guard/status-section.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { FileIntegrityStatus, ReportedFinding } from '../api.ts';
@@ -20,7 +21,8 @@ export function integrityReports(
   return integrities
     .map((view) => integrityReport(view, nodes))
     .toSorted(
-      (a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name) || compare(a.group, b.group),
+      (a, b) =>
+        compareText(a.namespace, b.namespace) || compareText(a.name, b.name) || compareText(a.group, b.group),
     );
 }
 
@@ -29,7 +31,7 @@ function integrityReport(
   known: readonly NodeView[],
 ): IntegrityReport {
   const { namespace = '', name = '' } = integrity.metadata;
-  const nodes = views.map(nodeReport).toSorted((a, b) => compare(a.name, b.name));
+  const nodes = views.map(nodeReport).toSorted((a, b) => compareText(a.name, b.name));
   const deleting = isDeleting(integrity);
   const problems = deleting
     ? []
@@ -78,7 +80,7 @@ function problemsOf({ spec, status }: IntegrityView['integrity'], known: readonl
 function nowhere(spec: IntegrityView['integrity']['spec'], known: readonly NodeView[]): string | undefined {
   if (known.length === 0 || known.some((node) => isChosen(spec, node))) return undefined;
   const selector = Object.entries(spec.nodeSelector ?? {}).map(([name, value]) => `${name}=${value}`);
-  const names = known.map(({ name }) => name).toSorted(compare);
+  const names = known.map(({ name }) => name).toSorted(compareText);
   const nodes = `${names.slice(0, NAMED_NODES).join(', ')}${names.length > NAMED_NODES ? ` and ${names.length - NAMED_NODES} more` : ''}`;
   return selector.length === 0
     ? `No node is selected: spec.tolerations do not tolerate the taints of any node (${nodes}).`
@@ -103,7 +105,7 @@ function silentNodes(
   const silent = known
     .filter((node) => !told.has(node.name) && isChosen(spec, node))
     .map(({ name }) => name)
-    .toSorted(compare);
+    .toSorted(compareText);
   if (silent.length === 0) return [];
   const more = silent.length - NAMED_NODES;
   const names = `${silent.slice(0, NAMED_NODES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
@@ -169,8 +171,4 @@ function findingReport({
     seenBy,
     author: author === undefined ? null : describeAuthor(author),
   };
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

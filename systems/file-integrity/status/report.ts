@@ -1,6 +1,7 @@
 /**
  * What file integrity has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
  */
+import type { Detection } from '../finding.ts';
 
 /** At the top level. */
 export interface FileIntegrityFields {
@@ -41,15 +42,7 @@ export interface IntegrityNodeReport {
   /** The latest three. */
   readonly findings: readonly IntegrityFindingReport[];
   /** How changes are known between scans; `null` where nobody says. */
-  readonly detection: {
-    readonly events: 'sensor' | 'inotify' | 'none';
-    readonly reason: string;
-    readonly watchedDirectories: number;
-    readonly unwatchedDirectories: number;
-    readonly lostEvents: number;
-    readonly lostAuthors: number;
-    readonly directoriesWithoutAuthors: number;
-  } | null;
+  readonly detection: Detection | null;
 }
 
 export interface IntegrityFindingReport {

@@ -57,7 +57,7 @@ export function decisionWords(
 }
 
 /** What came closest to allowing it, and which part of it does not match. */
-export function nearestWords(
+function nearestWords(
   direction: Direction,
   nearest: NearMiss,
   { peer, port }: SideNames,
@@ -111,10 +111,7 @@ function onePortWords(ports: readonly PortObject[], index: number | undefined): 
 }
 
 /** @param namespace - That of the policy. */
-export function peerWords(
-  { podSelector, namespaceSelector, ipBlock }: PeerObject,
-  namespace: string,
-): string {
+function peerWords({ podSelector, namespaceSelector, ipBlock }: PeerObject, namespace: string): string {
   if (ipBlock !== undefined && ipBlock !== null) {
     const holes = ipBlock.except ?? [];
     return holes.length === 0 ? ipBlock.cidr : `${ipBlock.cidr} except ${holes.join(', ')}`;
@@ -124,7 +121,7 @@ export function peerWords(
   return `${pods} in ${selectorWords(namespaceSelector, 'all namespaces', 'namespaces with ')}`;
 }
 
-export function portWords({ protocol, port, endPort }: PortObject): string {
+function portWords({ protocol, port, endPort }: PortObject): string {
   const name = protocol ?? 'TCP';
   if (port === undefined || port === null) return `every port of ${name}`;
   const range = endPort === undefined || endPort === null ? String(port) : `${port}-${endPort}`;

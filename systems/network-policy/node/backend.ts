@@ -91,7 +91,7 @@ async function openIptables(
 ): Promise<Opened> {
   const { examineIptables, requireIptables } = await import('./iptables/needs.ts');
   const { openIptablesDataplane } = await import('./iptables/dataplane.ts');
-  const { variant } = requireIptables(await examineIptables(namespace, undefined, signal));
+  const { variant } = requireIptables(await examineIptables(namespace, signal));
   const dataplane = namespace.run(() => openIptablesDataplane({ ...options, variant }));
   return { name: `iptables (${variant})`, variant, dataplane };
 }

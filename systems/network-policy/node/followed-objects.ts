@@ -1,6 +1,6 @@
 /** Feeds the engine from the API. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
-import { nodeFacts, podFacts } from '../../../shared/kube/facts.ts';
+import { fieldsOf, nodeFacts, podFacts } from '../../../shared/kube/facts.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import {
   type KubeObject,
@@ -108,16 +108,9 @@ function policyFacts(policy: NetworkPolicy): NetworkPolicy {
   return { ...policy, metadata };
 }
 
-function namespaceFacts({ apiVersion, kind, metadata }: Namespace): Namespace {
-  const { name, uid, resourceVersion, labels } = metadata;
+function namespaceFacts(namespace: Namespace): Namespace {
   return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(labels !== undefined && { labels }),
-    },
+    ...fieldsOf(namespace, ['apiVersion', 'kind']),
+    metadata: fieldsOf(namespace.metadata, ['name', 'uid', 'resourceVersion', 'labels']),
   };
 }

@@ -66,7 +66,7 @@ async function iptablesFacts(
   signal: AbortSignal | undefined,
 ): Promise<MachineFact[]> {
   const installed = await installedIptables(here, signal);
-  const { iptables, ipset, missing } = await examineIptables(tried, undefined, signal, here);
+  const { iptables, ipset, missing } = await examineIptables(tried, signal, here);
   const kinds = installed.map(({ variant, version }) => {
     return `${variant} ${version}${variant === iptables?.variant && installed.length > 1 ? ' (in use)' : ''}`;
   });

@@ -7,7 +7,7 @@ import { hash, KeyObject } from 'node:crypto';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { FetchedModule, FetchOptions, ModuleTerms, Modules } from './modules.ts';
 
-export class LazyModules implements Modules {
+class LazyModules implements Modules {
   readonly #open: () => Promise<Modules>;
   #opened: Promise<Modules> | undefined;
 

@@ -230,8 +230,6 @@ suite('modules of files and of servers', () => {
       opened.modules.fetch(`file://${opened.directory}`),
       failsWith(errorCodes.INPUT, /regular file/),
     );
-    await using closed = await Opened.open({ allowFiles: false });
-    await assert.rejects(closed.modules.fetch(url), failsWith(errorCodes.INPUT, /modules from local files/));
   });
 
   test('a server without TLS where that is allowed; its last answer when it is away', async () => {

@@ -8,7 +8,6 @@ import { BlobCache } from '../../../shared/oci/blob-cache.ts';
 import { digestOf } from '../../../shared/oci/digest.ts';
 import { Exchange, ExchangeError, type Security } from '../../../shared/oci/exchange.ts';
 import { openRegistry } from '../../../shared/oci/open-registry.ts';
-import type { RegistriesConf } from '../../../shared/oci/registries-conf.ts';
 import { hostName } from '../../../shared/oci/reference.ts';
 import type { Layer, PullOptions, Registry } from '../../../shared/oci/registry.ts';
 import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
@@ -26,19 +25,16 @@ export interface ModulesOptions {
   readonly verification?: Verification | undefined;
   /** For keyless signatures of modules and of the images that policies verify. */
   readonly trustRoot?: TrustRoot | undefined;
-  readonly registriesConf?: RegistriesConf;
-  /** Whether `file://` is allowed: not if authors of policies may not read the files of this process. Default: true. */
-  readonly allowFiles?: boolean;
   /** Of one module. Default: 64 MiB. */
   readonly maxModuleBytes?: number;
-  /** Of the entire cache. Default: 1 GiB. */
-  readonly cacheBytes?: number;
-  /** A request fails after this long without a byte. Default: 15 s. */
-  readonly idleTimeoutMs?: number;
   readonly logger: Logger;
 }
 
-const defaults = { maxModuleBytes: 64 << 20, cacheBytes: 1 << 30, idleTimeoutMs: 15_000 };
+const MAX_MODULE_BYTES = 64 << 20;
+/** Of all that is kept, of registries and of other servers each. */
+const CACHE_BYTES = 1 << 30;
+/** Without a byte for so long, a request has failed. */
+const IDLE_TIMEOUT_MS = 15_000;
 const layerTypes: ReadonlySet<string> = new Set([
   'application/vnd.wasm.content.layer.v1+wasm',
   'application/wasm',
@@ -54,20 +50,17 @@ const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
  * const { bytes, digest } = await modules.fetch('registry://registry.example/policies/no-latest:v1', { signal });
  */
 export async function openModules(options: ModulesOptions): Promise<Modules> {
-  const { cacheDirectory, sources = noSources, logger } = options;
-  const cacheBytes = options.cacheBytes ?? defaults.cacheBytes;
+  const { cacheDirectory, sources = noSources, maxModuleBytes = MAX_MODULE_BYTES, logger } = options;
   const registry = await openRegistry({
     cacheDirectory: join(cacheDirectory, 'registries'),
-    limits: { layerBytes: options.maxModuleBytes ?? defaults.maxModuleBytes, cacheBytes },
-    registriesConf: options.registriesConf,
+    limits: { layerBytes: maxModuleBytes, cacheBytes: CACHE_BYTES },
     insecureSources: sources.insecure,
     authorities: sources.authorities,
-    idleTimeoutMs: options.idleTimeoutMs,
     logger,
   });
   const cache = await BlobCache.open({
     directory: join(cacheDirectory, 'https'),
-    maxBytes: cacheBytes,
+    maxBytes: CACHE_BYTES,
     logger,
   });
   return new SourcedModules(options, registry, cache);
@@ -84,10 +77,10 @@ class SourcedModules implements Modules {
     this.#options = options;
     this.#registry = registry;
     this.#cache = cache;
-    this.#maxBytes = options.maxModuleBytes ?? defaults.maxModuleBytes;
+    this.#maxBytes = options.maxModuleBytes ?? MAX_MODULE_BYTES;
     this.#exchange = new Exchange({
       authorities: new Map(Object.entries(options.sources?.authorities ?? {})),
-      idleTimeoutMs: options.idleTimeoutMs ?? defaults.idleTimeoutMs,
+      idleTimeoutMs: IDLE_TIMEOUT_MS,
     });
   }
 
@@ -139,13 +132,6 @@ class SourcedModules implements Modules {
   }
 
   async #fromFile(path: string, text: string): Promise<FetchedModule> {
-    if (this.#options.allowFiles === false) {
-      throw new RampartError(errorCodes.INPUT, {
-        what: `cannot read ${text}`,
-        why: 'modules from local files are not allowed here',
-        next: 'Push it to a registry',
-      });
-    }
     try {
       await using file = await open(path, 'r');
       const stats = await file.stat();

@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 
+import { isObject } from '../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
@@ -55,7 +56,7 @@ export function joined(one: Sources, other: Sources): Sources {
 /** @param what - Where it comes from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for an unreadable certificate */
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;
-  if (!isRecord(document)) throw unusable(what, 'it is not a mapping');
+  if (!isObject(document)) throw unusable(what, 'it is not a mapping');
   for (const key of Object.keys(document)) {
     if (key !== 'insecure_sources' && key !== 'source_authorities') {
       throw unusable(
@@ -69,7 +70,7 @@ export function parseSources(document: unknown, what: string): Sources {
     throw unusable(what, 'insecure_sources is not a list of hosts');
   }
   const given = document['source_authorities'] ?? {};
-  if (!isRecord(given)) throw unusable(what, 'source_authorities is not a mapping of hosts');
+  if (!isObject(given)) throw unusable(what, 'source_authorities is not a mapping of hosts');
   const authorities = Object.fromEntries(
     Object.entries(given).map(([host, list]) => {
       if (!Array.isArray(list)) throw unusable(what, `source_authorities of ${host} is not a list`);
@@ -80,7 +81,7 @@ export function parseSources(document: unknown, what: string): Sources {
 }
 
 function authorityOf(entry: unknown, host: string, what: string): string {
-  const { type, data, path } = isRecord(entry) ? entry : {};
+  const { type, data, path } = isObject(entry) ? entry : {};
   let pem: string;
   if (type === 'Data' && typeof data === 'string') pem = data;
   else if (type === 'Path' && typeof path === 'string') pem = readAuthority(path, host, what);
@@ -109,10 +110,6 @@ function readAuthority(path: string, host: string, what: string): string {
   }
 }
 
-function unusable(what: string, why: string): RampartError {
+export function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,6 +2,7 @@
  * A trusted Sigstore instance: the certificate authorities and logs that keyless signatures are verified with, from a file. Nothing is
  * fetched from Sigstore.
  */
+import { isObject } from '../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
@@ -23,8 +24,8 @@ export function readTrustRootFile(path: string): TrustRoot {
  * @throws {RampartError} `INPUT`
  */
 export function parseTrustRoot(document: unknown, what: string): TrustRoot {
-  const root = isRecord(document) ? (document['trustedRoot'] ?? document) : undefined;
-  if (!isRecord(root)) throw unusableTrustRoot(what, 'it is not a mapping');
+  const root = isObject(document) ? (document['trustedRoot'] ?? document) : undefined;
+  if (!isObject(root)) throw unusableTrustRoot(what, 'it is not a mapping');
   for (const name of ['certificateAuthorities', 'tlogs', 'ctlogs']) {
     const list = root[name];
     // Without one of them, no keyless signature could be verified.
@@ -40,8 +41,4 @@ export function unusableTrustRoot(what: string, why: string, cause?: unknown): R
     next: 'Create it with cosign trusted-root create, or use the trusted_root.json of the Sigstore instance',
     cause,
   });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

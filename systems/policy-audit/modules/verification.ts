@@ -1,7 +1,8 @@
 /** `verification.yml` of Kubewarden: whose signatures a module must have. */
 import { createPublicKey, type KeyObject } from 'node:crypto';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { unusable } from './sources.ts';
+import { isObject } from '../../../shared/json/json.ts';
 import { readYaml } from './yaml-file.ts';
 
 /** One required signature. */
@@ -39,12 +40,12 @@ export function readVerificationFile(path: string): Verification {
 
 /** @param what - Where it comes from, for messages. @throws {RampartError} `INPUT` */
 export function parseVerification(document: unknown, what: string): Verification {
-  if (!isRecord(document)) throw unusable(what, 'it is not a mapping');
+  if (!isObject(document)) throw unusable(what, 'it is not a mapping');
   refuseUnknown(document, ['apiVersion', 'allOf', 'anyOf'], what);
   if (document['apiVersion'] !== 'v1') throw unusable(what, 'apiVersion must be v1');
   const allOf = requirements(document['allOf'] ?? [], `${what}: allOf`);
   const any = document['anyOf'] ?? undefined;
-  if (any !== undefined && !isRecord(any)) throw unusable(what, 'anyOf is not a mapping');
+  if (any !== undefined && !isObject(any)) throw unusable(what, 'anyOf is not a mapping');
   if (any !== undefined) refuseUnknown(any, ['minimumMatches', 'signatures'], `${what}: anyOf`);
   const anyOf = requirements(any?.['signatures'] ?? [], `${what}: anyOf.signatures`);
   const minimumMatches = any?.['minimumMatches'] ?? 1;
@@ -76,7 +77,7 @@ function requirements(value: unknown, what: string): Requirement[] {
 }
 
 function requirementOf(value: unknown, what: string): Requirement {
-  if (!isRecord(value)) throw unusable(what, 'it is not a mapping');
+  if (!isObject(value)) throw unusable(what, 'it is not a mapping');
   const annotations = annotationsOf(value['annotations'], what);
   switch (value['kind']) {
     case 'pubKey': {
@@ -91,7 +92,7 @@ function requirementOf(value: unknown, what: string): Requirement {
     case 'genericIssuer': {
       refuseUnknown(value, ['kind', 'issuer', 'subject', 'annotations'], what);
       const subject = value['subject'];
-      const { equal, urlPrefix } = isRecord(subject) ? subject : {};
+      const { equal, urlPrefix } = isObject(subject) ? subject : {};
       const issuer = needed(value, 'issuer', what);
       if (typeof equal === 'string')
         return { kind: 'genericIssuer', issuer, subject: { equal }, annotations };
@@ -131,7 +132,7 @@ function keyOf(pem: string, what: string): KeyObject {
 
 function annotationsOf(value: unknown, what: string): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {};
-  if (isRecord(value) && Object.values(value).every((text) => typeof text === 'string')) {
+  if (isObject(value) && Object.values(value).every((text) => typeof text === 'string')) {
     return value as Record<string, string>;
   }
   throw unusable(what, 'annotations are not a mapping of strings');
@@ -152,12 +153,4 @@ function refuseUnknown(record: Record<string, unknown>, known: readonly string[]
     if (!known.includes(key))
       throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
   }
-}
-
-function unusable(what: string, why: string): RampartError {
-  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

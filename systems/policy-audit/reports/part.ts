@@ -30,10 +30,6 @@ export class Part {
     return this.namespace === '' ? this.name : `${this.namespace}/${this.name}`;
   }
 
-  get sizeBytes(): number {
-    return this.#sizeBytes;
-  }
-
   get uids(): IterableIterator<string> {
     return this.#sizes.keys();
   }

@@ -1,4 +1,5 @@
 /** What is kept of reports in memory: some hundred bytes for each object instead of several thousand. */
+import { fieldsOf } from '../../../shared/kube/facts.ts';
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { Policy } from '../policies/policy.ts';
 import {
@@ -65,15 +66,6 @@ export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts 
 }
 
 export function cached<T>({ metadata }: KubeObject, facts: T): CachedReport<T> {
-  const { namespace, name, uid, resourceVersion } = metadata;
   // Caches restore apiVersion and kind when they read one.
-  return {
-    metadata: {
-      ...(namespace !== undefined && { namespace }),
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-    },
-    facts,
-  };
+  return { metadata: fieldsOf(metadata, ['namespace', 'name', 'uid', 'resourceVersion']), facts };
 }

@@ -35,8 +35,8 @@ export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
   },
 };
 
-export const managedByLabel = 'app.kubernetes.io/managed-by';
-export const managedBy = 'kubewarden';
+const managedByLabel = 'app.kubernetes.io/managed-by';
+const managedBy = 'kubewarden';
 const versionLabel = 'kubewarden.io/policyreport-version';
 export const runLabel = 'kubewarden.io/audit-scanner-run-uid';
 export const ourReports = `${managedByLabel}=${managedBy}`;

@@ -25,14 +25,6 @@ export class DirtyObjects {
     this.#listFrom = listFrom;
   }
 
-  get namespaces(): IterableIterator<string> {
-    return this.#byNamespace.keys();
-  }
-
-  has(namespace: string): boolean {
-    return this.#byNamespace.has(namespace);
-  }
-
   add(namespace: string, kind: string, name: string): void {
     const { kinds } = this.#work(namespace);
     const names = kinds.get(kind);

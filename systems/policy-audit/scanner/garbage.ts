@@ -1,7 +1,7 @@
 /** Obsolete reports. */
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import type { Reports } from '../reports/reports.ts';
-import type { FollowedKind } from './followed-kind.ts';
+import type { FollowedKind } from './followed-kinds.ts';
 import type { ObjectAudit } from './object-audit.ts';
 import type { ObjectStates } from './object-states.ts';
 

@@ -1,4 +1,5 @@
 /** What a scan keeps of objects. */
+import { fieldsOf } from '../../../shared/kube/facts.ts';
 import type { KubeObject } from '../../../shared/kube/object.ts';
 
 // Once: caches are shared between users of the same functions.
@@ -6,15 +7,7 @@ export const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.nam
 
 /** Which objects exist, at which version; they are read when they are audited. Caches restore apiVersion and kind. */
 export function objectFacts({ metadata }: KubeObject): KubeObject {
-  const { namespace, name, uid, resourceVersion } = metadata;
-  return {
-    metadata: {
-      ...(namespace !== undefined && { namespace }),
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-    },
-  };
+  return { metadata: fieldsOf(metadata, ['namespace', 'name', 'uid', 'resourceVersion']) };
 }
 
 export function definitionFacts(object: KubeObject): KubeObject {

@@ -88,10 +88,6 @@ export class ObjectStates {
     return this.#states.get(uid);
   }
 
-  entries(): IterableIterator<[string, ObjectState]> {
-    return this.#states.entries();
-  }
-
   set(uid: string, state: ObjectState): void {
     this.delete(uid);
     this.#states.set(uid, state);

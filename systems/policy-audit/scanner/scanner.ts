@@ -9,7 +9,6 @@ import { randomUUID } from 'node:crypto';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import { isGone, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { done, runController } from '../../../shared/kube/controller.ts';
-import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import {
@@ -33,18 +32,15 @@ import { ReportStore } from '../reports/report-store.ts';
 import type { ReportChange, Reports } from '../reports/reports.ts';
 import { AuditPass, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
-import type { FollowedKind } from './followed-kind.ts';
+import { type FollowedKind, FollowedKinds } from './followed-kinds.ts';
 import { collectGarbage } from './garbage.ts';
 import { ObjectAudit } from './object-audit.ts';
-import { definitionFacts, namespaceOf, objectFacts, splitKey, withoutManagedFields } from './object-facts.ts';
+import { splitKey, withoutManagedFields } from './object-facts.ts';
 import { type Change, ObjectStates } from './object-states.ts';
 import type { ScannerOptions } from './scanner-options.ts';
-import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
+import { auditsKind } from './served-kinds.ts';
 import { allSynced, eachOf, until, untilListed, untilWithin } from './waits.ts';
 
-/** The delay between a change of a CRD and discovery: several come together. */
-const DISCOVERY_DELAY_MS = 200;
-const DISCOVERY_RETRY_MS = 15_000;
 /** How long a kind that cannot be listed, for lack of permission, delays a pass; one that is being listed delays it as long as it takes. */
 const SYNC_MS = 30_000;
 const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
@@ -58,10 +54,9 @@ export class Scanner {
   readonly #namespaces: IndexedCache<Namespace>;
   readonly #dirty: DirtyObjects;
   readonly #queue: WorkQueue;
-  readonly #kinds = new Map<string, FollowedKind>();
+  readonly #kinds: FollowedKinds;
   /** Namespaces whose objects must all be evaluated, whatever is known. */
   readonly #forced = new Set<string>();
-  #served: ReadonlyMap<string, ServedKind> = new Map();
   #pass: AuditPass | undefined;
   evaluations = 0;
   /** Objects that a full pass found different from what was known. */
@@ -71,7 +66,20 @@ export class Scanner {
   constructor(options: ScannerOptions) {
     const { context, reportKind, reportsBy, clock = systemClock } = options;
     this.#options = options;
-    options.asked.isFollowed = ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind);
+    this.#kinds = new FollowedKinds({
+      context,
+      policies: options.policies,
+      states: this.states,
+      clock,
+      onSynced: (followed) => {
+        this.#markAll(followed);
+        // What was asked for before the kind was followed may have changed since.
+        const { type } = followed.kind;
+        this.#markAskers({ apiVersion: apiVersionOf(type), kind: type.kind });
+      },
+      onObject: (followed, change) => this.#onObject(followed, change),
+    });
+    options.asked.isFollowed = ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind);
     this.#clock = clock;
     this.#queue = keyQueue();
     this.#dirty = new DirtyObjects(options.pageSize);
@@ -92,7 +100,7 @@ export class Scanner {
       parallelPolicies: options.parallelPolicies,
       runUid,
       namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
-      isFollowed: ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind),
+      isFollowed: ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind),
       onEvaluated: (policy, result) => {
         this.evaluations++;
         options.onEvaluated?.(policy, result);
@@ -103,7 +111,7 @@ export class Scanner {
 
   /** Kinds that policies apply to, but that could not be listed yet. */
   get unread(): readonly string[] {
-    return [...this.#kinds.values()].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
+    return this.#kinds.unread;
   }
 
   /** Runs until the signal of the context aborts. */
@@ -124,9 +132,8 @@ export class Scanner {
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
     subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));
     subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
-    const wake = this.#wakeOnDefinitions(subscriptions);
     await Promise.all([
-      this.#discover(wake, signal, subscriptions),
+      this.#kinds.discover(signal, subscriptions),
       this.#passes(signal),
       runController({
         name: 'audit',
@@ -167,12 +174,12 @@ export class Scanner {
   async #onePass(signal: AbortSignal): Promise<PassSummary> {
     this.audit.passes++;
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
-    await until(this.#discovered.promise, signal);
-    const caches = [...this.#kinds.values()].map(({ cache }) => cache);
+    await until(this.#kinds.discovered, signal);
+    const caches = [...this.#kinds].map(({ cache }) => cache);
     await untilListed(caches, SYNC_MS, signal, this.#clock);
     this.#pass = pass;
     const names = new Set<string>();
-    for (const { kind, cache } of this.#kinds.values()) {
+    for (const { kind, cache } of this.#kinds) {
       for (const namespace of cache.indexValues('namespace')) {
         if (!this.#isAudited(namespace)) continue;
         this.#dirty.addAll(namespace, kind.key);
@@ -204,7 +211,7 @@ export class Scanner {
     for (;;) {
       const { store, states, audit } = this;
       try {
-        await collectGarbage({ store, states, audit, kinds: [...this.#kinds.values()], isAudited }, signal);
+        await collectGarbage({ store, states, audit, kinds: [...this.#kinds], isAudited }, signal);
         // For kinds that could not be listed, there may be no other reports.
         if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
         return;
@@ -219,8 +226,6 @@ export class Scanner {
       }
     }
   }
-
-  readonly #discovered = Promise.withResolvers<void>();
 
   async #passes(signal: AbortSignal): Promise<void> {
     const { intervalMs, context } = this.#options;
@@ -240,13 +245,6 @@ export class Scanner {
     if (namespace === '') return cluster;
     if (namespace === systemNamespace || ignoredNamespaces?.has(namespace) === true) return false;
     return onlyNamespaces?.has(namespace) ?? true;
-  }
-
-  #isFollowed(apiVersion: string, kind: string): boolean {
-    for (const { kind: one, cache } of this.#kinds.values()) {
-      if (one.type.kind === kind && apiVersionOf(one.type) === apiVersion) return cache.isSynced;
-    }
-    return false;
   }
 
   #mark(namespace: string, kind: string, name?: string): void {
@@ -270,7 +268,7 @@ export class Scanner {
     const isForced = type === 'modified' && asked(object) !== asked(previous);
     if (type === 'modified' && !isForced && labels(object) === labels(previous)) return;
     if (isForced) this.#forced.add(name);
-    for (const { kind, cache } of this.#kinds.values()) {
+    for (const { kind, cache } of this.#kinds) {
       if (cache.keysByIndex('namespace', name).length > 0) this.#mark(name, kind.key);
     }
   }
@@ -291,8 +289,8 @@ export class Scanner {
 
   #onPolicy({ before, now }: PolicyChange): void {
     const changed = [before, now].filter((one) => one !== undefined);
-    this.#follow();
-    for (const followed of this.#kinds.values()) {
+    this.#kinds.follow();
+    for (const followed of this.#kinds) {
       const about = changed.filter((policy) => auditsKind(policy, followed.kind));
       if (about.length === 0 || !followed.cache.isSynced) continue;
       const [first, second = first] = about.map(({ origin }) => origin.namespace);
@@ -327,78 +325,6 @@ export class Scanner {
     this.#queue.add(`/${namespace}`);
   }
 
-  #wakeOnDefinitions(subscriptions: DisposableStack): { current: PromiseWithResolvers<void> } {
-    const wake = { current: Promise.withResolvers<void>() };
-    const definitions = this.#options.context.cache<KubeObject>({
-      type: customResourceDefinitions,
-      projection: definitionFacts,
-      parsedLimit: 0,
-    });
-    subscriptions.use(definitions.subscribe(() => wake.current.resolve()));
-    return wake;
-  }
-
-  /** Discovers the served kinds, and again when CRDs have changed. */
-  async #discover(
-    wake: { current: PromiseWithResolvers<void> },
-    signal: AbortSignal,
-    subscriptions: DisposableStack,
-  ): Promise<void> {
-    const { context } = this.#options;
-    this.#subscriptions = subscriptions;
-    try {
-      for (;;) {
-        wake.current = Promise.withResolvers<void>();
-        try {
-          const { kinds } = await servedKinds(context.client, signal);
-          this.#served = kinds;
-          this.#follow();
-          this.#discovered.resolve();
-        } catch (error) {
-          signal.throwIfAborted();
-          context.logger.warn({ err: error }, 'cannot discover the kinds that the API serves; retrying');
-          await sleep(this.#clock, DISCOVERY_RETRY_MS, signal);
-          continue;
-        }
-        if (!(await until(wake.current.promise, signal))) return;
-        await sleep(this.#clock, DISCOVERY_DELAY_MS, signal);
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    }
-  }
-
-  #subscriptions: DisposableStack | undefined;
-
-  /** Follows the kinds that policies apply to. Kinds already followed stay: their reports may need removal. */
-  #follow(): void {
-    const { policies, context } = this.#options;
-    for (const kind of this.#served.values()) {
-      const about = policies.audited.filter(
-        ({ policy }) => policy.backgroundAudit && auditsKind(policy, kind),
-      );
-      const known = this.#kinds.get(kind.key);
-      if (known !== undefined) known.policies = about;
-      else if (about.length > 0 || this.states.isAsked(apiVersionOf(kind.type), kind.type.kind)) {
-        const cache = context.cache<KubeObject>({
-          type: kind.type,
-          projection: objectFacts,
-          indexes: { namespace: namespaceOf },
-          parsedLimit: 64,
-        });
-        const followed: FollowedKind = { kind, cache, policies: about };
-        this.#kinds.set(kind.key, followed);
-        void cache.synced.then(() => {
-          if (context.signal.aborted) return;
-          this.#subscriptions?.use(cache.subscribe((change) => this.#onObject(followed, change)));
-          this.#markAll(followed);
-          // What was requested before the kind was followed may have changed since.
-          this.#markAskers({ apiVersion: apiVersionOf(kind.type), kind: kind.type.kind });
-        });
-      }
-    }
-  }
-
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
     const pass = this.#pass;
     // If there is none, what could not be written is left over from an earlier one.
@@ -428,7 +354,7 @@ export class Scanner {
         if (isForced) this.#forced.add(namespace);
       }
     }
-    if (this.states.takeNewKinds()) this.#follow();
+    if (this.states.takeNewKinds()) this.#kinds.follow();
     await this.store.flush(namespace, signal);
     // It is retried with backoff; nothing of the others is lost.
     if (failures.length > 0) throw failures[0];

@@ -43,13 +43,6 @@ export class EvaluationMetrics {
   readonly #series = new Map<string, Series>();
   readonly #problems = new Map<string, number>();
 
-  /** Since the start. */
-  get count(): number {
-    let count = 0;
-    for (const series of this.#series.values()) count += series.count;
-    return count;
-  }
-
   record(evaluated: Evaluated, latencyMs: number): void {
     const series = this.#seriesOf(evaluated);
     series.count++;

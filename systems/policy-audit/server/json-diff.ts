@@ -1,6 +1,7 @@
 /**
  * The patch (RFC 6902) that turns one JSON value into another: the answer of a webhook if a policy mutates.
  */
+import { isObject } from '../../../shared/json/json.ts';
 
 export type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
@@ -19,7 +20,7 @@ export function diffJson(from: unknown, to: unknown): PatchOperation[] {
 function diff(from: unknown, to: unknown, path: string, depth: number, out: PatchOperation[]): void {
   if (from === to) return;
   if (depth < MAX_DEPTH && Array.isArray(from) && Array.isArray(to)) diffLists(from, to, path, depth, out);
-  else if (depth < MAX_DEPTH && isRecord(from) && isRecord(to)) diffRecords(from, to, path, depth, out);
+  else if (depth < MAX_DEPTH && isObject(from) && isObject(to)) diffRecords(from, to, path, depth, out);
   else if (!isEqual(from, to)) out.push({ op: 'replace', path, value: to });
 }
 
@@ -65,7 +66,7 @@ function isEqual(a: unknown, b: unknown): boolean {
   if (Array.isArray(a)) {
     return Array.isArray(b) && a.length === b.length && a.every((each, index) => isEqual(each, b[index]));
   }
-  if (!isRecord(a) || !isRecord(b)) return false;
+  if (!isObject(a) || !isObject(b)) return false;
   const keys = Object.keys(a);
   return (
     keys.length === Object.keys(b).length &&
@@ -76,8 +77,4 @@ function isEqual(a: unknown, b: unknown): boolean {
 /** RFC 6901. */
 function escaped(key: string): string {
   return key.replaceAll('~', '~0').replaceAll('/', '~1');
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

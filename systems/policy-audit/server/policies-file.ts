@@ -1,4 +1,5 @@
 /** `policies.yml` of Kubewarden's policy-server. */
+import { isObject } from '../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import type { ContextAwareResource, ModuleProgram } from '../engine/program.ts';
@@ -38,7 +39,7 @@ const knownOfMember = [
 export function parsePoliciesFile(text: string, what: string): PoliciesFile {
   const document = parseYaml(text, what);
   if (document === null || document === undefined) return { policies: [], unknown: [] };
-  if (!isRecord(document)) throw unusable(what, 'it is not a mapping of policies');
+  if (!isObject(document)) throw unusable(what, 'it is not a mapping of policies');
   const unknown: string[] = [];
   const policies = Object.entries(document).map(([id, value]) => policyOf(id, value, what, unknown));
   return { policies, unknown };
@@ -47,7 +48,7 @@ export function parsePoliciesFile(text: string, what: string): PoliciesFile {
 function policyOf(id: string, value: unknown, file: string, unknown: string[]): ServedPolicy {
   const what = `${file}: ${id}`;
   if (id.includes('/')) throw unusable(what, 'the name of a policy must not contain "/"');
-  if (!isRecord(value)) throw unusable(what, 'it is not a mapping');
+  if (!isObject(value)) throw unusable(what, 'it is not a mapping');
   const mode = value['policyMode'] ?? 'protect';
   if (mode !== 'monitor' && mode !== 'protect') {
     throw unusable(what, `policyMode ${JSON.stringify(mode)} is neither monitor nor protect`);
@@ -68,11 +69,11 @@ function groupOf(
 ): ServedPolicy {
   note(value, knownOfGroup, what, unknown);
   const { policies } = value;
-  if (!isRecord(policies)) throw unusable(what, 'policies is not a mapping');
+  if (!isObject(policies)) throw unusable(what, 'policies is not a mapping');
   const members = new Map<string, ModuleProgram>();
   for (const [name, member] of Object.entries(policies)) {
     if (name.includes('/')) throw unusable(what, `the member name ${JSON.stringify(name)} contains "/"`);
-    if (!isRecord(member)) throw unusable(what, `policies.${name} is not a mapping`);
+    if (!isObject(member)) throw unusable(what, `policies.${name} is not a mapping`);
     note(member, knownOfMember, `${what}.${name}`, unknown);
     members.set(name, programOf(member, `${what}.${name}`, timeoutOf(value, what)));
   }
@@ -93,7 +94,7 @@ function programOf(value: Record<string, unknown>, what: string, otherwiseMs?: n
   const module = textOf(value, 'module', what) ?? textOf(value, 'url', what);
   if (module === undefined) throw unusable(what, 'module is missing');
   const settings = value['settings'] ?? {};
-  if (!isRecord(settings)) throw unusable(what, 'settings is not a mapping');
+  if (!isObject(settings)) throw unusable(what, 'settings is not a mapping');
   return {
     type: 'module',
     module,
@@ -107,7 +108,7 @@ function programOf(value: Record<string, unknown>, what: string, otherwiseMs?: n
 function contextAwareOf(value: unknown, what: string): ContextAwareResource[] {
   if (!Array.isArray(value)) throw unusable(what, 'contextAwareResources is not a list');
   return value.map((each: unknown) => {
-    const { apiVersion, kind } = isRecord(each) ? each : {};
+    const { apiVersion, kind } = isObject(each) ? each : {};
     if (typeof apiVersion === 'string' && typeof kind === 'string') return { apiVersion, kind };
     throw unusable(what, 'contextAwareResources has an entry without apiVersion and kind');
   });
@@ -148,8 +149,4 @@ function note(
 
 function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `${what} cannot be served`, why });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 /**
  * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): requests and responses.
  */
+import { isObject } from '../../../shared/json/json.ts';
 import type { JsonObject, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { diffJson } from './json-diff.ts';
 import type { ServedPolicy } from './served-policy.ts';
@@ -35,9 +36,9 @@ const operations: ReadonlySet<unknown> = new Set(['CREATE', 'UPDATE', 'DELETE', 
 
 /** @throws {ShapeError} */
 export function requestOfReview(body: unknown): PolicyRequest {
-  if (!isRecord(body)) throw new ShapeError('the body is not a JSON object');
+  if (!isObject(body)) throw new ShapeError('the body is not a JSON object');
   const { request } = body;
-  if (!isRecord(request)) throw new ShapeError('request: missing, or not an object');
+  if (!isObject(request)) throw new ShapeError('request: missing, or not an object');
   if (typeof request['uid'] !== 'string') throw new ShapeError('request.uid: missing, or not a string');
   if (!operations.has(request['operation'])) {
     throw new ShapeError('request.operation: not one of CREATE, UPDATE, DELETE, CONNECT');
@@ -50,7 +51,7 @@ export function requestOfReview(body: unknown): PolicyRequest {
   }
   for (const name of ['object', 'oldObject', 'options', 'userInfo'] as const) {
     const value = request[name] ?? null;
-    if (value !== null && !isRecord(value)) throw new ShapeError(`request.${name}: not an object`);
+    if (value !== null && !isObject(value)) throw new ShapeError(`request.${name}: not an object`);
   }
   return { ...request, userInfo: request['userInfo'] ?? {} } as unknown as PolicyRequest;
 }
@@ -61,9 +62,9 @@ export function requestOfReview(body: unknown): PolicyRequest {
  * @throws {ShapeError}
  */
 export function requestOfRawReview(body: unknown): PolicyRequest {
-  if (!isRecord(body)) throw new ShapeError('the body is not a JSON object');
+  if (!isObject(body)) throw new ShapeError('the body is not a JSON object');
   const { request } = body;
-  if (!isRecord(request)) throw new ShapeError('request: missing, or not an object');
+  if (!isObject(request)) throw new ShapeError('request: missing, or not an object');
   const uid = request['uid'] ?? '';
   if (typeof uid !== 'string') throw new ShapeError('request.uid: not a string');
   return { ...request } as unknown as PolicyRequest;
@@ -146,11 +147,7 @@ function uidOf(request: PolicyRequest): string {
 }
 
 function texts(value: unknown, keys: readonly string[], what: string): void {
-  if (!isRecord(value)) throw new ShapeError(`${what}: missing, or not an object`);
+  if (!isObject(value)) throw new ShapeError(`${what}: missing, or not an object`);
   for (const key of keys)
     if (typeof value[key] !== 'string') throw new ShapeError(`${what}.${key}: missing, or not a string`);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -12,6 +12,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
+import { isObject } from '../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseManifestValues } from '../../../shared/manifests/document.ts';
 import { describeProblem } from '../../../shared/manifests/problem.ts';
@@ -86,10 +87,10 @@ export function readTestCases(file: string, policy: string | undefined): TestCas
   const [problem] = problems;
   if (problem !== undefined) throw new RampartError(errorCodes.INPUT, { what: describeProblem(problem) });
   return values.flatMap(({ value, lineOf }) => {
-    if (!isRecord(value)) return [];
+    if (!isObject(value)) return [];
     if (Array.isArray(value['cases'])) {
       return value['cases'].map((one: unknown, index) =>
-        caseOf(isRecord(one) ? { ...shared(value), ...one } : one, {
+        caseOf(isObject(one) ? { ...shared(value), ...one } : one, {
           file,
           line: lineOf(`cases[${index}]`),
           policy,
@@ -162,19 +163,19 @@ function caseOf(
 ): TestCase {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, { what: `${file}:${line}: the test`, why });
-  if (!isRecord(value)) throw refuse('is not a mapping');
+  if (!isObject(value)) throw refuse('is not a mapping');
   for (const key of Object.keys(value)) {
     if (!knownOfCase.includes(key))
       throw refuse(`has the unknown key ${JSON.stringify(key)} (known: ${knownOfCase.join(', ')})`);
   }
   const { expected, settings } = value;
-  if (!isRecord(expected)) throw refuse('has no "expected"');
+  if (!isObject(expected)) throw refuse('has no "expected"');
   for (const key of Object.keys(expected)) {
     if (!knownOfExpected.includes(key))
       throw refuse(`expects the unknown ${JSON.stringify(key)} (known: ${knownOfExpected.join(', ')})`);
   }
   if (Object.keys(expected).length === 0) throw refuse('expects nothing');
-  if (settings !== undefined && !isRecord(settings)) throw refuse('has settings that are not a mapping');
+  if (settings !== undefined && !isObject(settings)) throw refuse('has settings that are not a mapping');
   const named = typeof value['policy'] === 'string' ? pathFrom(value['policy'], file) : policy;
   if (named === undefined) throw refuse('names no policy');
   const [found, second] = readPolicies(named, settings);
@@ -198,7 +199,7 @@ function requestOf(
 ): PolicyRequest | undefined {
   const { request, objectFile, oldObject, operation = 'CREATE', userInfo = {}, namespace } = value;
   if (request !== undefined) {
-    if (!isRecord(request)) throw refuse('has a request that is not a mapping');
+    if (!isObject(request)) throw refuse('has a request that is not a mapping');
     return request as unknown as PolicyRequest;
   }
   const object =
@@ -207,12 +208,12 @@ function requestOf(
       : value['object'];
   const either = object ?? oldObject;
   if (either === undefined) return undefined;
-  if (!isRecord(either)) throw refuse('has an object that is not a mapping');
+  if (!isObject(either)) throw refuse('has an object that is not a mapping');
   const { apiVersion = 'v1', kind = '', metadata } = either;
   const kindName = kindNameOf(
     String(apiVersion),
     String(kind),
-    isRecord(metadata) && 'namespace' in metadata,
+    isObject(metadata) && 'namespace' in metadata,
   );
   const { object: _, ...base } = creationOf(either, kindName);
   return {
@@ -239,8 +240,4 @@ function objectOfFile(path: string, refuse: (why: string) => RampartError): unkn
 /** Paths are relative to the file. */
 function pathFrom(policy: string, file: string): string {
   return /^\.{0,2}\//.test(policy) ? resolve(dirname(file), policy) : policy;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -67,14 +67,14 @@ export class IptablesKernel {
   }
 
   async readSets(signal?: AbortSignal): Promise<ReadonlyMap<string, IpSet>> {
-    return parseSets(await this.#run('ipset', ['save'], '', signal));
+    return parseSets(await this.#run('ipset', ['save'], signal));
   }
 
   /** Of all tables: asking for one by name would create it. */
   async save(family: Family, args: readonly string[], signal?: AbortSignal): Promise<string> {
     const program = this.#iptables?.save[family];
     if (program === undefined || !this.families.includes(family)) return '';
-    return await this.#run(program, args, '', signal);
+    return await this.#run(program, args, signal);
   }
 
   /** @throws {RefusedEdits} */
@@ -101,13 +101,8 @@ export class IptablesKernel {
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 
-  async #run(
-    program: string,
-    args: readonly string[],
-    input: string,
-    signal: AbortSignal | undefined,
-  ): Promise<string> {
-    const end = await runProgram({ program, args, input, namespace: this.#namespace, signal });
+  async #run(program: string, args: readonly string[], signal: AbortSignal | undefined): Promise<string> {
+    const end = await runProgram({ program, args, namespace: this.#namespace, signal });
     if (end.code !== 0) throw failure(program, end);
     return end.out;
   }

@@ -7,7 +7,7 @@ import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';
 import { Trial } from './trial.ts';
-import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
+import { type Iptables, iptablesInUse } from './variant.ts';
 
 export interface IptablesNeeds {
   /** Undefined: not installed. */
@@ -58,7 +58,6 @@ const needsRaw =
  */
 export async function examineIptables(
   namespace: KeptNamespace,
-  only?: Variant,
   signal?: AbortSignal,
   used: KeptNamespace = namespace,
 ): Promise<IptablesNeeds> {
@@ -74,7 +73,7 @@ export async function examineIptables(
   };
   const mayAsk = effectiveCapabilities().includes('CAP_NET_RAW');
   if (!mayAsk) missing.push(needsRaw);
-  const iptables = await told(() => iptablesInUse(used, only, signal));
+  const iptables = await told(() => iptablesInUse(used, undefined, signal));
   const ipset = await told(async () => await ipsetVersion(namespace, signal));
   if (mayAsk && iptables !== undefined && ipset !== undefined) {
     const trial = new Trial(iptables, namespace, signal);

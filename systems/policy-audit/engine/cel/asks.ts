@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises';
 
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { CelError, failure } from '../../../../shared/cel/failure.ts';
+import { messageOf } from '../../../../shared/observe/errors.ts';
 import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonObject } from '../evaluator.ts';
 import { askedAccess } from '../host-calls/cluster-reader.ts';
 import type { Evaluation } from './decide.ts';
@@ -32,8 +33,6 @@ interface Answer {
   readonly value?: unknown;
   readonly error?: string;
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function evaluationError(error: unknown): EvaluationError {
   if (error instanceof EvaluationError) return error;

@@ -7,7 +7,7 @@ import { goQuote } from '../../../../shared/cel/go-text.ts';
 import type { LabelSelectorObject } from '../../../../shared/kube/selectors.ts';
 import type { JsonObject } from '../evaluator.ts';
 
-export const reasons = ['Unauthorized', 'Forbidden', 'Invalid', 'RequestEntityTooLarge'] as const;
+const reasons = ['Unauthorized', 'Forbidden', 'Invalid', 'RequestEntityTooLarge'] as const;
 export type Reason = (typeof reasons)[number];
 
 export interface Validation {

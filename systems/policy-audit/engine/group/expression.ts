@@ -75,8 +75,8 @@ class GroupParser {
     return true;
   }
 
-  #expect(text: string): void {
-    if (!this.#take(text)) throw this.#unexpected(`"${text}"`);
+  #expectEnd(): void {
+    if (!this.#take(')')) throw this.#unexpected('")"');
   }
 
   #unexpected(wanted: string): GroupExpressionError {
@@ -111,14 +111,14 @@ class GroupParser {
       if (this.#take('!')) return { op: 'not', operand: this.#unary() };
       if (this.#take('(')) {
         const inner = this.#or();
-        this.#expect(')');
+        this.#expectEnd();
         return inner;
       }
       if (!/^[A-Za-z_]/.test(text)) throw this.#unexpected('a member call');
       this.#at++;
       if (text === 'true' || text === 'false') return { op: 'literal', value: text === 'true' };
       if (!this.#take('(')) throw this.#unexpected(`"()" after ${text}`);
-      this.#expect(')');
+      this.#expectEnd();
       return { op: 'member', name: text, column };
     } finally {
       this.#depth--;

@@ -1,4 +1,5 @@
 /** The metadata of a policy: the custom section `io.kubewarden.metadata`, and the runtime that it needs. */
+import { isObject } from '../../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sectionsOf } from './binary.ts';
 
@@ -83,7 +84,7 @@ function metadataOf(sections: readonly Section[]): PolicyMetadata | undefined {
   } catch (error) {
     throw malformed('it is not JSON', error);
   }
-  if (!isRecord(said)) throw malformed('it is not an object');
+  if (!isObject(said)) throw malformed('it is not an object');
   const mode = said['executionMode'] ?? 'kubewarden-wapc';
   if (!isMode(mode)) {
     throw malformed(
@@ -108,13 +109,9 @@ function isMode(mode: unknown): mode is PolicyMetadata['executionMode'] {
   return typeof mode === 'string' && Object.hasOwn(runtimes, mode);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function listOf(value: unknown, field: string): Record<string, unknown>[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value) || !value.every(isRecord)) throw malformed(`${field} is not a list of objects`);
+  if (!Array.isArray(value) || !value.every(isObject)) throw malformed(`${field} is not a list of objects`);
   return value;
 }
 
@@ -124,7 +121,7 @@ function kindOf({ apiVersion, kind }: Record<string, unknown>): ContextAwareReso
 }
 
 function textsOf(value: unknown): Record<string, string> {
-  if (!isRecord(value)) return {};
+  if (!isObject(value)) return {};
   return Object.fromEntries(Object.entries(value).map(([key, text]) => [key, String(text)]));
 }
 

@@ -157,7 +157,7 @@ export class PolicyPool implements AsyncDisposable {
     return undefined;
   }
 
-  /** No policy has more threads than the pool is meant to have, so that none can have them all. */
+  /** No policy gets more threads than the pool's regular number, so that none can take them all. */
   #mayHaveThread(state: PolicyState): boolean {
     let own = 0;
     for (const { policy } of this.#slots) if (policy === state) own++;

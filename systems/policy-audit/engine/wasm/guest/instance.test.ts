@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { policyModule } from '../policies.fixture.ts';
+import type { GuestPolicy } from '../messages.ts';
 import { prepareModule } from '../prepare.ts';
 import { GuestFailure } from './failure.ts';
 import type { GuestHost } from './host.ts';
@@ -14,7 +15,7 @@ const host: GuestHost = { ask: () => new Uint8Array(), say: () => undefined };
 function instancesOf(settings: object, memoryPages = 1000) {
   const { bytes, ...prepared } = prepareModule(policyModule('memory', 'wapc'), memoryPages);
   const module = new WebAssembly.Module(bytes);
-  const policy = new WapcPolicy({
+  const guestPolicy: GuestPolicy = {
     ...prepared,
     id: 1,
     runtime: 'wapc',
@@ -22,21 +23,22 @@ function instancesOf(settings: object, memoryPages = 1000) {
     settings: '{}',
     memoryPages,
     answerBytes: 1000,
-  });
+  };
+  const policy = new WapcPolicy(guestPolicy);
   const ask = (name: string): string => {
     const input = { request: { object: { metadata: { name } } }, settings };
     return policy.run('validate', JSON.stringify(input), host);
   };
-  return { ask, prepared, module };
+  return { ask, guestPolicy, module };
 }
 
 const fresh = '{"accepted":false,"message":"call 1 after nobody, global 1"}';
 
 suite('instances of a policy', () => {
   test('one is put back and used again, and knows nothing of what it was asked before', () => {
-    const { module, prepared } = instancesOf({});
+    const { module, guestPolicy } = instancesOf({});
     let started = 0;
-    const instances = new Instances({ ...prepared, memoryPages: 100 }, () => {
+    const instances = new Instances({ ...guestPolicy, memoryPages: 100 }, () => {
       started++;
       const instance = new WebAssembly.Instance(module, stubs(module));
       return { guest: instance, instance };
@@ -54,9 +56,9 @@ suite('instances of a policy', () => {
   });
 
   test('one whose memory grew is as small for the guest as it was, and all of it is as it was', () => {
-    const { module, prepared } = instancesOf({});
+    const { module, guestPolicy } = instancesOf({});
     let started = 0;
-    const instances = new Instances({ ...prepared, memoryPages: 100 }, () => {
+    const instances = new Instances({ ...guestPolicy, memoryPages: 100 }, () => {
       started++;
       const instance = new WebAssembly.Instance(module, stubs(module));
       return { guest: instance, instance };
@@ -74,9 +76,9 @@ suite('instances of a policy', () => {
   });
 
   test('one that has grown over 8 MiB is not worth it', () => {
-    const { module, prepared } = instancesOf({});
+    const { module, guestPolicy } = instancesOf({});
     let started = 0;
-    const instances = new Instances({ ...prepared, memoryPages: 1000 }, () => {
+    const instances = new Instances({ ...guestPolicy, memoryPages: 1000 }, () => {
       started++;
       const instance = new WebAssembly.Instance(module, stubs(module));
       return { guest: instance, instance };
@@ -88,9 +90,9 @@ suite('instances of a policy', () => {
   });
 
   test('one that failed is not used again', () => {
-    const { module, prepared } = instancesOf({});
+    const { module, guestPolicy } = instancesOf({});
     let started = 0;
-    const instances = new Instances({ ...prepared, memoryPages: 100 }, () => {
+    const instances = new Instances({ ...guestPolicy, memoryPages: 100 }, () => {
       started++;
       const instance = new WebAssembly.Instance(module, stubs(module));
       return { guest: instance, instance };

@@ -20,6 +20,11 @@ export interface StartedInstance<Guest> {
   readonly instance: WebAssembly.Instance;
 }
 
+/** What a module wants of its host. */
+export type Imports = readonly WebAssembly.ModuleImportDescriptor[];
+
+type StartGuest<Guest> = (policy: GuestPolicy, imports: Imports) => StartedInstance<Guest>;
+
 interface Kept<Guest> extends StartedInstance<Guest> {
   /** Undefined if it cannot be reset. */
   readonly image: Image | undefined;
@@ -27,7 +32,7 @@ interface Kept<Guest> extends StartedInstance<Guest> {
 
 /**
  * @example
- * const instances = new Instances(policy, () => start(policy));
+ * const instances = new Instances(policy, start);
  * const answer = instances.with((guest) => guest.call('validate', input));
  */
 export class Instances<Guest> {
@@ -36,13 +41,11 @@ export class Instances<Guest> {
   readonly #start: () => StartedInstance<Guest>;
   #kept: Kept<Guest> | undefined;
 
-  constructor(
-    { restoring, memoryPages }: Pick<GuestPolicy, 'memoryPages' | 'restoring'>,
-    start: () => StartedInstance<Guest>,
-  ) {
-    this.#restoring = restoring;
-    this.#memoryPages = memoryPages;
-    this.#start = start;
+  constructor(policy: GuestPolicy, start: StartGuest<Guest>) {
+    const imports = WebAssembly.Module.imports(policy.module);
+    this.#restoring = policy.restoring;
+    this.#memoryPages = policy.memoryPages;
+    this.#start = () => start(policy, imports);
   }
 
   /** What `use` throws discards the instance. @throws {GuestFailure} `memory` instead, if it ran out of memory. */

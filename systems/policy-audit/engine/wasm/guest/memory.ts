@@ -11,10 +11,6 @@ export class GuestMemory {
     this.#memory = memory;
   }
 
-  get sizeBytes(): number {
-    return this.#memory.buffer.byteLength;
-  }
-
   /** In place. @throws {GuestFailure} if it is out of bounds */
   view(address: number, size: number): Uint8Array {
     const [from, length] = [address >>> 0, size >>> 0];

@@ -4,6 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 
+import { isObject } from '../../../../../shared/json/json.ts';
 import { applyJsonPatch } from '../../../../../shared/apiserver/patch/json-patch.ts';
 import { goFormat } from './rego-sprintf.ts';
 import { semverCompare, isSemver } from './rego-semver.ts';
@@ -55,7 +56,7 @@ export const builtins: Readonly<Record<string, Builtin>> = {
   'base64url.decode': ofTexts((text = '') => decoded(text, 'base64url', /^[\w-]*={0,2}$/)),
   'urlquery.encode': ofTexts((text = '') => queryEscaped(text)),
   'urlquery.decode': ofTexts((text = '') => decodeURIComponent(text.replaceAll('+', ' '))),
-  'urlquery.encode_object': ([object]) => (isRecord(object) ? queryOf(object) : undefined),
+  'urlquery.encode_object': ([object]) => (isObject(object) ? queryOf(object) : undefined),
   'urlquery.decode_object': ofTexts((text = '') => {
     const found: Record<string, string[]> = {};
     for (const [key, value] of new URLSearchParams(text)) (found[key] ??= []).push(value);
@@ -103,10 +104,6 @@ export const builtins: Readonly<Record<string, Builtin>> = {
   'units.parse_bytes': ofTexts((text = '') => unitsOf(text, true)),
   ...timeBuiltins,
 };
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** In code points, as Go counts. */
 function lengthOf(text: string): number {

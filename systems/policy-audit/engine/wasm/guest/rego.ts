@@ -7,7 +7,7 @@ import { tooLarge } from '../prepare.ts';
 import { GuestFailure } from './failure.ts';
 import type { GuestHost } from './host.ts';
 import { exportedFunction, importsFor, startBy } from './imports.ts';
-import { Instances, type StartedInstance } from './instance.ts';
+import { type Imports, Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
 import { preview1 } from './preview1.ts';
 import { type Builtin, builtins } from './rego-builtins.ts';
@@ -24,9 +24,8 @@ export class RegoPolicy {
   #data: { readonly version: number; readonly text: string };
 
   constructor(policy: GuestPolicy) {
-    const imports = WebAssembly.Module.imports(policy.module);
     this.#data = { version: 0, text: policy.runtime === 'opa' ? policy.settings : '{}' };
-    this.#instances = new Instances(policy, () => started(policy, { imports, data: this.#data.text }));
+    this.#instances = new Instances(policy, (of, imports) => started(of, imports, this.#data.text));
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost, data: Job['data']): string {
@@ -42,12 +41,7 @@ export class RegoPolicy {
   }
 }
 
-interface StartOptions {
-  readonly imports: readonly WebAssembly.ModuleImportDescriptor[];
-  readonly data: string;
-}
-
-function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedInstance<Guest> {
+function started(policy: GuestPolicy, imports: Imports, data: string): StartedInstance<Guest> {
   let host: GuestHost | undefined;
   const most = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);

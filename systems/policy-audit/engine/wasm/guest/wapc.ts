@@ -5,7 +5,7 @@ import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 import { type GuestHost, HostRefusal } from './host.ts';
 import { exportedFunction, importsFor, startBy } from './imports.ts';
-import { Instances, type StartedInstance } from './instance.ts';
+import { type Imports, Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
 import { preview1 } from './preview1.ts';
 
@@ -39,9 +39,7 @@ export class WapcPolicy {
   readonly #instances: Instances<Guest>;
 
   constructor(policy: GuestPolicy) {
-    const { module, answerBytes } = policy;
-    const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(policy, () => started(module, imports, answerBytes));
+    this.#instances = new Instances(policy, started);
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost): string {
@@ -50,11 +48,7 @@ export class WapcPolicy {
   }
 }
 
-function started(
-  module: WebAssembly.Module,
-  imports: readonly WebAssembly.ModuleImportDescriptor[],
-  answerBytes: number,
-): StartedInstance<Guest> {
+function started({ module, answerBytes }: GuestPolicy, imports: Imports): StartedInstance<Guest> {
   let running = callOf('', none, initialising);
   let memory: GuestMemory | undefined;
   const memoryNow = (): GuestMemory => {

@@ -3,7 +3,7 @@ import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 import { type GuestHost, HostRefusal } from './host.ts';
 import { exportedFunction, importsFor } from './imports.ts';
-import { Instances, type StartedInstance } from './instance.ts';
+import { type Imports, Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
 import { GuestExit, preview1 } from './preview1.ts';
 
@@ -28,9 +28,7 @@ export class WasiPolicy {
   readonly #instances: Instances<Guest>;
 
   constructor(policy: GuestPolicy) {
-    const { module, answerBytes } = policy;
-    const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(policy, () => started(module, imports, answerBytes));
+    this.#instances = new Instances(policy, started);
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost): string {
@@ -38,11 +36,7 @@ export class WasiPolicy {
   }
 }
 
-function started(
-  module: WebAssembly.Module,
-  imports: readonly WebAssembly.ModuleImportDescriptor[],
-  answerBytes: number,
-): StartedInstance<Guest> {
+function started({ module, answerBytes }: GuestPolicy, imports: Imports): StartedInstance<Guest> {
   let running: Run = { host: undefined, args: [], stdin: [], stdout: [], written: 0 };
   const memoryNow = (): GuestMemory => memory;
   const wasi = preview1(memoryNow, {

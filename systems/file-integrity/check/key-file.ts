@@ -3,13 +3,9 @@ import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from '
 import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-import { makeDirectories } from '../../shared/observe/make-directories.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import {
-  verifyDigest,
-  type SigningKey,
-  type VerifyingKey,
-} from '../../systems/file-integrity/database/signature.ts';
+import { makeDirectories } from '../../../shared/observe/make-directories.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { verifyDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';
 
 const SECRET_BYTES = 32;
 

@@ -1,17 +1,16 @@
 /** The configuration of `rampart integrity check`: where it is, and what it may do on the machine. */
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { constants, existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import type { AideConf, ConfEnvironment } from '../../systems/file-integrity/aide-conf/conf.ts';
-import { defaultAideConf } from '../../systems/file-integrity/aide-conf/default-conf.ts';
-import { isIncluded, readRegularFile } from '../../systems/file-integrity/aide-conf/include.ts';
-import { readAideConf } from '../../systems/file-integrity/aide-conf/evaluate.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { AideConf, ConfEnvironment } from '../aide-conf/conf.ts';
+import { defaultAideConf } from '../aide-conf/default-conf.ts';
+import { isIncluded, readRegularFile } from '../aide-conf/include.ts';
+import { readAideConf } from '../aide-conf/evaluate.ts';
 
 const USUAL = '/etc/aide/aide.conf';
 /** A program of a configuration that takes longer hangs. */
@@ -60,11 +59,6 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
       cause: error,
     });
   }
-}
-
-/** Tells whether a baseline was made with the same configuration. */
-export function configDigest({ text }: ConfSource): string {
-  return createHash('sha256').update(text).digest('hex');
 }
 
 /** Included files are those of this machine, also where the files to be checked are elsewhere; as for AIDE. */

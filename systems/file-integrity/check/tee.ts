@@ -1,5 +1,5 @@
 /** One scan for two readers: the comparison, and the writer of the baseline. */
-import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
+import type { Batch, Batches } from '../batches.ts';
 
 /** Batches that the second reader may be behind. */
 const most = 8;

@@ -1,15 +1,15 @@
 /** Which findings `rampart integrity accept` asks which nodes to accept: read from the API, decided here. */
-import type { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { pathGlob } from '../../shared/regex/glob.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { pathGlob } from '../../../shared/regex/glob.ts';
 import {
   bothGroups,
   type FileIntegrityNodeStatus,
   type IntegrityTypes,
   type ReportedFinding,
-} from '../../systems/file-integrity/api.ts';
-import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
+} from '../api.ts';
+import { nodeStatusName } from '../object-names.ts';
 
 export interface FoundIntegrity {
   readonly namespace: string;

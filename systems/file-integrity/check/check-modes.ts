@@ -2,31 +2,24 @@
 import { createReadStream } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 
-import manifest from '../../package.json' with { type: 'json' };
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import type { AideConf } from '../../systems/file-integrity/aide-conf/conf.ts';
-import { checksums, refusedChecksums } from '../../systems/file-integrity/attributes.ts';
-import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
-import { Comparison } from '../../systems/file-integrity/compare.ts';
-import { onlyEntries } from '../../systems/file-integrity/database/entry-block.ts';
-import { openBaseline, type Baseline } from '../../systems/file-integrity/database/read-baseline.ts';
-import { replaceFile } from '../../systems/file-integrity/database/replace-file.ts';
-import type { SigningKey, VerifyingKey } from '../../systems/file-integrity/database/signature.ts';
-import { writeBaseline } from '../../systems/file-integrity/database/write-baseline.ts';
-import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
-import type { ScanProgress } from '../../systems/file-integrity/provider.ts';
-import { collectReport } from '../../systems/file-integrity/report/collect.ts';
-import {
-  exitBits,
-  type Report,
-  type ReportOptions,
-  type RunFacts,
-} from '../../systems/file-integrity/report/report.ts';
-import { Scanner, type ScanOptions } from '../../systems/file-integrity/scan/scanner.ts';
-import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.ts';
-import { say } from '../process.ts';
-import { aideExit } from './exit-codes.ts';
-import { ProgressBar } from './progress-bar.ts';
+import manifest from '../../../package.json' with { type: 'json' };
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { AideConf } from '../aide-conf/conf.ts';
+import { checksums, refusedChecksums } from '../attributes.ts';
+import type { Batch, Batches } from '../batches.ts';
+import { Comparison } from '../compare.ts';
+import { onlyEntries } from '../database/entry-block.ts';
+import { openBaseline, type Baseline } from '../database/read-baseline.ts';
+import { replaceFile } from '../database/replace-file.ts';
+import type { SigningKey, VerifyingKey } from '../database/signature.ts';
+import { writeBaseline } from '../database/write-baseline.ts';
+import type { Entry, ScanProblem } from '../entry.ts';
+import type { ScanProgress } from '../provider.ts';
+import { collectReport } from '../report/collect.ts';
+import { runFacts } from '../report/run-facts.ts';
+import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
+import { Scanner, type ScanOptions } from '../scan/scanner.ts';
+import type { ThreadPool } from '../scan/thread-pool.ts';
 import { Tee } from './tee.ts';
 import { withUnreadKept } from './unread-kept.ts';
 
@@ -43,16 +36,25 @@ export interface CheckJob {
   readonly report: ReportOptions;
   /** Of `root`; used up by one init or check. */
   readonly threads: ThreadPool;
+  /** Where somebody looks at it. */
+  readonly onProgress: ((progress: ScanProgress) => void) | undefined;
+  /** Told before the scan starts. */
+  readonly onWarning: (text: string) => void;
   readonly signal: AbortSignal;
 }
 
 export interface Done {
   readonly report: Report;
   readonly facts: RunFacts;
-  readonly exitCode: number;
 }
 
-type Expected = NonNullable<ScanOptions['expected']>;
+export interface Imported {
+  readonly entries: number;
+  /** Its checksums that FIPS 140-3 does not approve, by their names in AIDE. */
+  readonly refusedChecksums: readonly string[];
+  /** Files that have no other. */
+  readonly withoutChecksum: number;
+}
 
 /** Problems that are told one by one; the rest is counted. */
 const MOST_PROBLEMS = 10_000;
@@ -60,20 +62,19 @@ const MOST_PROBLEMS = 10_000;
 /** @throws {RampartError}: the baseline is as it was */
 export async function initFiles(job: CheckJob): Promise<Done> {
   const startedMs = Date.now();
-  using bar = new ProgressBar(process.stderr);
   // Only to know how much there is.
-  const expected = bar.isShown ? await expectedOfOld(job) : undefined;
+  const expected = job.onProgress === undefined ? undefined : await expectedOfOld(job);
   await using scanner = new Scanner(job.threads);
   const problems: ScanProblem[] = [];
   let problemCount = 0;
-  const entries = onlyEntries(scan(scanner, job, bar, { expected, isLast: true }), (problem) => {
+  const entries = onlyEntries(scan(scanner, job, { expected, isLast: true }), (problem) => {
     if (++problemCount <= MOST_PROBLEMS) problems.push(problem);
   });
   const total = await write(job, entries);
   const counts = { total, added: 0, removed: 0, changed: 0, problems: problemCount };
   const omitted = problemCount - problems.length;
   const report: Report = { counts, changes: [], redefined: [], problems, omitted };
-  return { report, facts: factsOf(job, 'init', startedMs), exitCode: 0 };
+  return { report, facts: factsOf(job, 'init', startedMs) };
 }
 
 /**
@@ -84,14 +85,12 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   const { signal } = job;
   await using baseline = await openBaseline(job.db, job.key);
   if (baseline.header.configDigest !== job.configDigest && baseline.header.about['madeBy'] !== 'import')
-    say(`warning: the baseline was created with a configuration other than the current ${job.configName}`);
+    job.onWarning(`the baseline was created with a configuration other than the current ${job.configName}`);
   const { root: madeOf = job.root } = baseline.header.about;
   if (madeOf !== job.root)
-    say(`warning: the baseline was created from the files under ${madeOf}, not under ${job.root}`);
-  using bar = new ProgressBar(process.stderr);
-  const expected = bar.isShown ? expectedOf(baseline) : undefined;
+    job.onWarning(`the baseline was created from the files under ${madeOf}, not under ${job.root}`);
   await using scanner = new Scanner(job.threads);
-  const now = scan(scanner, job, bar, { expected });
+  const now = scan(scanner, job, { expected: expectedOf(baseline) });
   const tee = mode === 'update' ? new Tee(now) : undefined;
   const comparison = new Comparison({
     old: baseline.entries(signal),
@@ -109,14 +108,11 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   const [read, written] = await Promise.allSettled([reading, writing]);
   if (read.status === 'rejected') throw read.reason;
   if (written.status === 'rejected') throw written.reason;
-  const report = read.value;
-  const bits = exitBits(report.counts);
-  const exitCode = bits === 0 && report.counts.problems > 0 ? aideExit.io : bits;
-  return { report, facts: factsOf(job, mode, startedMs), exitCode };
+  return { report: read.value, facts: factsOf(job, mode, startedMs) };
 }
 
 /** Takes a database of AIDE as the baseline. @throws {RampartError}: the baseline is as it was */
-export async function importDatabase(job: CheckJob, path: string): Promise<void> {
+export async function importDatabase(job: CheckJob, path: string): Promise<Imported> {
   let refused: readonly string[] = [];
   let withoutChecksum = 0;
   const onColumns = (names: readonly string[]): void => {
@@ -131,34 +127,20 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
   }
   // A check needs neither, and starts sooner without them.
   const [{ readAideDatabase }, { sortEntries }] = await Promise.all([
-    import('../../systems/file-integrity/database/aide-database.ts'),
-    import('../../systems/file-integrity/database/sort-entries.ts'),
+    import('../database/aide-database.ts'),
+    import('../database/sort-entries.ts'),
   ]);
   const entries = sortEntries(readAideDatabase(path, { signal: job.signal, onColumns }), job.signal);
   const total = await write(job, counted(entries), { madeBy: 'import' });
-  say(`${total} entries of ${path} imported as the baseline ${job.db}`);
-  if (refused.length === 0) return;
-  say(
-    `warning: its checksums ${refused.join(', ')} are not used because FIPS 140-3 does not approve them` +
-      (withoutChecksum === 0
-        ? ''
-        : `; ${withoutChecksum} files have no other checksum, so their content is not compared`),
-  );
+  return { entries: total, refusedChecksums: refused, withoutChecksum };
 }
 
 function scan(
   scanner: Scanner,
-  { conf, signal }: CheckJob,
-  bar: ProgressBar,
-  { expected, isLast = false }: { readonly expected: Expected | undefined; readonly isLast?: boolean },
+  { conf, onProgress, signal }: CheckJob,
+  options: Pick<ScanOptions, 'expected' | 'isLast'>,
 ): Batches<Entry | ScanProblem> {
-  const onProgress = bar.isShown ? (progress: ScanProgress): void => bar.show(progress) : undefined;
-  const [stream] = scanner.scan([conf], {
-    signal,
-    isLast,
-    onProgress,
-    expected,
-  });
+  const [stream] = scanner.scan([conf], { ...options, signal, onProgress });
   if (stream === undefined) throw new Error('a scan of one configuration has no stream');
   return stream;
 }
@@ -212,7 +194,7 @@ async function keepOld(path: string): Promise<void> {
   await unlink(temporary).catch(() => undefined);
 }
 
-async function expectedOfOld({ db, key }: CheckJob): Promise<ReturnType<typeof expectedOf> | undefined> {
+async function expectedOfOld({ db, key }: CheckJob): Promise<ScanOptions['expected']> {
   try {
     await using baseline = await openBaseline(db, key);
     return expectedOf(baseline);
@@ -223,15 +205,11 @@ async function expectedOfOld({ db, key }: CheckJob): Promise<ReturnType<typeof e
 }
 
 /** What a scan is going to read, if all is as it was. */
-function expectedOf({ counts }: Baseline): { files: number; bytes: number } {
+function expectedOf({ counts }: Baseline): NonNullable<ScanOptions['expected']> {
   return { files: counts.entries, bytes: counts.contentBytes };
 }
 
-function factsOf({ conf, db }: CheckJob, action: RunFacts['action'], startedMs: number): RunFacts {
-  const configVersion = conf.options.get('config_version')?.value;
-  return {
-    ...{ action, startedMs, endedMs: Date.now(), program: `Rampart ${manifest.version}` },
-    ...(action !== 'check' && { written: db }),
-    ...(configVersion !== undefined && { configVersion }),
-  };
+function factsOf({ conf, db }: CheckJob, action: 'init' | 'check' | 'update', startedMs: number): RunFacts {
+  const written = action === 'check' ? undefined : db;
+  return runFacts(conf, { action, program: `Rampart ${manifest.version}`, startedMs, written });
 }

@@ -1,8 +1,8 @@
 /** What an update writes: the files as they are now, and the old entries of files that could not be read. */
-import { type Batch, BatchCursor, type Batches, unpack } from '../../systems/file-integrity/batches.ts';
-import { EntryBlock } from '../../systems/file-integrity/database/entry-block.ts';
-import type { ByteString, Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
-import { UnreadPaths } from '../../systems/file-integrity/unread-paths.ts';
+import { type Batch, BatchCursor, type Batches, unpack } from '../batches.ts';
+import { EntryBlock } from '../database/entry-block.ts';
+import type { ByteString, Entry, ScanProblem } from '../entry.ts';
+import { UnreadPaths } from '../unread-paths.ts';
 
 type Seen = Entry | ScanProblem;
 

@@ -1,0 +1,10 @@
+import type { AideConf } from '../aide-conf/conf.ts';
+import type { RunFacts } from './report.ts';
+
+/** Of a run that ends now. */
+export function runFacts(
+  conf: AideConf,
+  facts: Pick<RunFacts, 'action' | 'program' | 'startedMs' | 'written'>,
+): RunFacts {
+  return { ...facts, endedMs: Date.now(), configVersion: conf.options.get('config_version')?.value };
+}
