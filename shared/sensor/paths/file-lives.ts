@@ -205,4 +205,3 @@ export class FileLives<H extends object> implements Disposable {
     this.#byWd.clear();
   }
 }
-

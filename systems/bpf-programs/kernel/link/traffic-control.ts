@@ -5,7 +5,15 @@ import { constants } from 'node:os';
 
 import type { Descriptor } from '../../../../shared/ebpf/bpf-call.ts';
 import { KernelRefusal } from '../../../../shared/ebpf/refusal.ts';
-import { attributes, readAttributes, requestFlags, type RouteSocket, text, textOf, u32 } from '../../../../shared/netlink/route.ts';
+import {
+  attributes,
+  readAttributes,
+  requestFlags,
+  type RouteSocket,
+  text,
+  textOf,
+  u32,
+} from '../../../../shared/netlink/route.ts';
 
 type FilterDirection = 'egress' | 'ingress';
 
