@@ -68,7 +68,7 @@ export class Turns {
     else await sleep(clock, settleMs, this.#signal).catch(() => undefined);
   }
 
-  /** It goes on over many turns: to end it and begin it anew takes as long as the engine does for a change. */
+  /** It spans many turns: ending it and starting it again would take as long as the engine takes for a change. */
   #watch(): void {
     if (this.#isWatching) return;
     this.#isWatching = true;
@@ -80,7 +80,11 @@ export class Turns {
           this.#isDisturbed = true;
           this.wake();
         },
-        (error: unknown) => this.#changed.reject(error),
+        (error: unknown) => {
+          // Nobody may be waiting yet; the next one who does gets it.
+          this.#changed.promise.catch(() => undefined);
+          this.#changed.reject(error);
+        },
       )
       .finally(() => (this.#isWatching = false));
   }
