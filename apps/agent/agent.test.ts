@@ -12,7 +12,8 @@ import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
-import { rampart, RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { rampart, RampartProcess } from '../apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { guards } from '../guards.ts';
 import { kustomizedText } from './kustomize.fixture.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { readFeed } from '../../shared/observe/feed-client.ts';
-import { TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { openAlertFeed } from './alert-feed.ts';
 
 test('a socket that was asked for is served, or it is an error', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import { TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { lastingIdentity } from '../../shared/guard/identity.ts';
 
 suite('the name of an agent', () => {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 
 import type { LineKind } from '../../shared/guard/line-kind.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';
-import { TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { AlertPrinter } from './printer.ts';
 
 /** Lines `a 2 text`: the kind, the time, the text. */

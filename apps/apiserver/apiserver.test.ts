@@ -15,7 +15,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 
-import { Http, RampartProcess, runRampart, TemporaryDirectory } from './rampart-process.fixture.ts';
+import { Http, RampartProcess, runRampart } from './rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 
 const anyPort = ['--listen', '127.0.0.1:0'];
 const needsRoot = process.geteuid?.() === 0 ? false : 'needs root';

@@ -1,30 +1,18 @@
 /** `rampart` as its user runs it, and HTTP to the server that it is. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Agent as PlainAgent, type IncomingMessage, request as plainRequest } from 'node:http';
 import { Agent, request } from 'node:https';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 
 export const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
 /** What takes longer than this hangs, also on a machine with much else to do. */
 const PATIENCE_MS = 60_000;
-
-/** A directory that is gone after the test. */
-export class TemporaryDirectory implements Disposable {
-  readonly path = mkdtempSync(join(tmpdir(), 'control-plane-'));
-  at(name: string): string {
-    return join(this.path, name);
-  }
-  [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
-  }
-}
 
 export interface Ended {
   readonly code: number | null;

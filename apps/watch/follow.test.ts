@@ -7,7 +7,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { suite, test, type TestContext } from 'node:test';
 
 import { run } from '../../shared/sensor/file-systems.fixture.ts';
-import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 

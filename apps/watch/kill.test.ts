@@ -7,7 +7,7 @@ import { test } from 'node:test';
 
 import { heldBy, leftOf, untilGone } from '../../shared/ebpf/kernel-objects.fixture.ts';
 import { scaled } from '../../shared/observe/depth.fixture.ts';
-import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 

@@ -16,7 +16,7 @@ import { once } from 'node:events';
 import { suite, test } from 'node:test';
 
 import { run } from '../../shared/sensor/file-systems.fixture.ts';
-import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { rampart, refused, Watching, type Ended } from './watch.fixture.ts';
 

@@ -15,7 +15,7 @@ import { suite, test } from 'node:test';
 
 import { heldBy, untilGone } from '../../shared/ebpf/kernel-objects.fixture.ts';
 import { run } from '../../shared/sensor/file-systems.fixture.ts';
-import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { rampart, Watching } from './watch.fixture.ts';
 

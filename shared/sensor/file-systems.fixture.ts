@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 
-import { TemporaryDirectory } from './paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../observe/temporary-directory.fixture.ts';
 
 /** Runs a command that has to succeed, and returns its stdout. */
 export function run(

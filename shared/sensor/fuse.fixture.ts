@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 
 import { run } from './file-systems.fixture.ts';
-import { TemporaryDirectory } from './paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../observe/temporary-directory.fixture.ts';
 
 /** Why it cannot be mounted here, or false. */
 export const fuseSkip =

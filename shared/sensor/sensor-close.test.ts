@@ -7,7 +7,7 @@ import { suite, test } from 'node:test';
 import { heldBy, leftOf, untilGone, type KernelObjects } from '../ebpf/kernel-objects.fixture.ts';
 import { RampartError } from '../observe/errors.ts';
 import { everyAccess } from './access.ts';
-import { TemporaryDirectory } from './paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../observe/temporary-directory.fixture.ts';
 import { openTestSensor, sensorSkip } from './sensor.fixture.ts';
 import { Sensor } from './sensor.ts';
 

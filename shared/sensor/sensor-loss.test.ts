@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import { RampartError } from '../observe/errors.ts';
 import { accessFilter, everyAccess, may } from './access.ts';
 import { run } from './file-systems.fixture.ts';
-import { TemporaryDirectory } from './paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../observe/temporary-directory.fixture.ts';
 import { openTestSensor, sensorSkip, type TestSensor } from './sensor.fixture.ts';
 import type { SensorStats } from './options.ts';
 

@@ -14,7 +14,7 @@ import { after, suite, test } from 'node:test';
 
 import type { Access } from './access.ts';
 import { Mounted, run, tmpfs } from './file-systems.fixture.ts';
-import { TemporaryDirectory } from './paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../observe/temporary-directory.fixture.ts';
 import { openTestSensor, sensorSkip, type TestSensor } from './sensor.fixture.ts';
 
 /** One for all tests: opening costs more than everything else here. */

@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { Http, RestartedServer, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { served, widgetDefinition, widgets } from './reflected.fixture.ts';

@@ -4,7 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 
-import { Http, RestartedServer, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 
 const candidateFile = new URL('./candidate.fixture.ts', import.meta.url).pathname;

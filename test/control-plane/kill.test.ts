@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { Http, RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Http, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 
 const KILLS = scaled(45);

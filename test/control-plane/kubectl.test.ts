@@ -6,7 +6,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 
-import { RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { kustomization, largeDefinition, manifests } from './operator.fixture.ts';
 

@@ -5,7 +5,8 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { Http, RestartedServer, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';

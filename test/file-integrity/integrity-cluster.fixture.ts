@@ -8,7 +8,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { kustomizedText } from '../../apps/agent/kustomize.fixture.ts';
-import { rampart, RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { rampart, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';

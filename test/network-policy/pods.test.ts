@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { suite, test } from 'node:test';
 
-import { TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { type Lab, type LabPod, startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';

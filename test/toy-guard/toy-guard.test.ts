@@ -5,7 +5,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { installResources } from '../../apps/resources.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';

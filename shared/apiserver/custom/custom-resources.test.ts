@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { TemporaryDirectory } from '../store/store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { kinds, refusal, startServer, type TestServer } from '../upkeep/server.fixture.ts';
 import { crd, cronTab, cronTabSchema, version } from './crds.fixture.ts';

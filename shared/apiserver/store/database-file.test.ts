@@ -13,7 +13,8 @@ import { suite, test } from 'node:test';
 
 import { errorCodes } from '../../observe/errors.ts';
 import { openStore } from './store.ts';
-import { pod, refusal, TemporaryDirectory } from './store.fixture.ts';
+import { pod, refusal } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 suite('a log without its database', () => {
   for (const [how, database] of [

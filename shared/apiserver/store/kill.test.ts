@@ -8,7 +8,7 @@ import { setTimeout } from 'node:timers/promises';
 
 import { scaled } from '../../observe/depth.fixture.ts';
 import { openStore } from './store.ts';
-import { TemporaryDirectory } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const KILLS = scaled(210, 30);
 /** Directories at the same time: most of a round is the start of a process. */

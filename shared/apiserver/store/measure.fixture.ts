@@ -8,7 +8,8 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 
 import { openStore, type Store } from './store.ts';
-import { key, TemporaryDirectory } from './store.fixture.ts';
+import { key } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -4,7 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { openStore, type Store } from './store.ts';
-import { key, markOf, pod, TemporaryDirectory, versionIn } from './store.fixture.ts';
+import { key, markOf, pod, versionIn } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const names = (store: Store): string[] => store.list('pods').items.map(({ name }) => name);
 

@@ -18,7 +18,8 @@ import { suite, test } from 'node:test';
 import { errorCodes, type RampartError } from '../../observe/errors.ts';
 import { connect, migrations, openDatabase } from './schema.ts';
 import { openStore } from './store.ts';
-import { pod, refusal, TemporaryDirectory } from './store.fixture.ts';
+import { pod, refusal } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 /** A store with objects, closed. */
 async function filled(path: string, count = 300): Promise<void> {

@@ -1,24 +1,8 @@
 // What the tests of the store share.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 import { RampartError } from '../../observe/errors.ts';
 import type { ObjectKey, VersionedText } from './object.ts';
-
-/** A directory that goes with the test. */
-export class TemporaryDirectory implements Disposable {
-  readonly path = mkdtempSync(join(tmpdir(), 'rampart-store-'));
-
-  at(name: string): string {
-    return join(this.path, name);
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
-  }
-}
 
 /** JSON with a mark in it and room for the version. */
 export function text(mark: unknown): VersionedText {

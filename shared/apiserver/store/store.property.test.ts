@@ -9,7 +9,8 @@ import { Model, type ModelChange, type ModelObject } from './model.fixture.ts';
 import type { Change, ObjectKey, StoredObject } from './object.ts';
 import type { StoreOptions } from './store-options.ts';
 import { openStore, type Store } from './store.ts';
-import { markOf, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
+import { markOf, text, versionIn } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const resources = ['pods', 'nodes'];
 const namespaces = ['', 'ns', 'ns-a'];

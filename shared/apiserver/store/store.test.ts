@@ -13,7 +13,8 @@ import {
 } from './errors.ts';
 import type { StoreOptions } from './store-options.ts';
 import { openStore, type Store } from './store.ts';
-import { key, markOf, pod, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
+import { key, markOf, pod, text, versionIn } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 /** All ways to keep and to write it. */
 const backends: readonly { name: string; options: Omit<StoreOptions, 'path'>; memory: boolean }[] = [

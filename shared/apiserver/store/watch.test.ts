@@ -8,7 +8,8 @@ import { ExpiredError, FutureVersionError } from './errors.ts';
 import type { Change } from './object.ts';
 import type { StoreOptions } from './store-options.ts';
 import { openStore, type Store } from './store.ts';
-import { key, markOf, pod, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
+import { key, markOf, pod, text, versionIn } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const open = (options: Partial<StoreOptions> = {}): Store => openStore({ path: ':memory:', ...options });
 const never = new AbortController().signal;

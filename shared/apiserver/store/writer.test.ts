@@ -5,7 +5,8 @@ import { suite, test } from 'node:test';
 import { errorCodes, type RampartError } from '../../observe/errors.ts';
 import { ThreadWriter } from './batch-writer.ts';
 import { openDatabase } from './schema.ts';
-import { key, TemporaryDirectory, text } from './store.fixture.ts';
+import { key, text } from './store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { type Write, Writer } from './writer.ts';
 
 const create = (name: string): Write => ({ verb: 'create', ...key(name), uid: name, ...text(name) });

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 
 import { crd, cronTab } from '../custom/crds.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
-import { TemporaryDirectory } from '../store/store.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { namespaceConditions } from './namespace-conditions.ts';
 import { configMap, kinds, refusal, startServer, type TestServer } from './server.fixture.ts';
 

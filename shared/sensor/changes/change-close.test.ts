@@ -6,7 +6,8 @@ import { suite, test } from 'node:test';
 
 import { heldBy, untilGone, type KernelObjects } from '../../ebpf/kernel-objects.fixture.ts';
 import { RampartError } from '../../observe/errors.ts';
-import { anonymousFds, TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
+import { anonymousFds } from '../paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import { changeTestMode } from './change-watch.fixture.ts';
 import { openChangeWatch, type ChangeWatch } from './change-watch.ts';

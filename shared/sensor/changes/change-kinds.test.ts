@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import { fileSystemSkip, imageOf, overlayOf, tmpfs } from '../file-systems.fixture.ts';
-import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import type { Change } from './change.ts';
 import { kindCases, prepareKindCase, type KindCase } from './change-kinds.fixture.ts';

@@ -18,7 +18,7 @@ import { libc, viewMemory } from '../../ebpf/ffi.ts';
 import { RampartError } from '../../observe/errors.ts';
 import { until } from '../../observe/until.fixture.ts';
 import { Holder } from '../operations.fixture.ts';
-import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import type { Change } from './change.ts';
 import { openChangeWatch } from './change-watch.ts';

@@ -9,7 +9,7 @@ import { libc, viewMemory } from '../../ebpf/ffi.ts';
 import { until } from '../../observe/until.fixture.ts';
 import { fileSystemSkip, overlayOf, tmpfs } from '../file-systems.fixture.ts';
 import { FuseMount, fuseSkip } from '../fuse.fixture.ts';
-import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import { changeOf, changeTestMode, describeChange, runChild } from './change-watch.fixture.ts';
 import type { Change } from './change.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import { fileSystemSkip, run } from '../file-systems.fixture.ts';
-import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import { changeOf, TestChangeWatch } from './change-watch.fixture.ts';
 

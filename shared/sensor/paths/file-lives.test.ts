@@ -7,7 +7,8 @@ import { AT_FDCWD, openat2, openFlags } from '../../ebpf/libc.ts';
 import type { RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
 import { FileLives } from './file-lives.ts';
-import { anonymousFds, identifyByStat, TemporaryDirectory } from './path-tracker.fixture.ts';
+import { anonymousFds, identifyByStat } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const me = { name: 'me' };
 const nobody = { name: '' };

@@ -13,7 +13,8 @@ import {
   type InotifyEvent,
   type Listener,
 } from './inotify.ts';
-import { anonymousFds, TemporaryDirectory } from './path-tracker.fixture.ts';
+import { anonymousFds } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 /** The kernel's own form: the name ends in NUL and is padded to a multiple of the header's size. */
 function encode(events: readonly InotifyEvent[]): Uint8Array {

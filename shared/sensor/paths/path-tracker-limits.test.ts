@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 
-import { TemporaryDirectory, Tracking } from './path-tracker.fixture.ts';
+import { Tracking } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 /** Whether a user namespace with its own inotify limits can be had here. */
 function userNamespaces(): string | false {

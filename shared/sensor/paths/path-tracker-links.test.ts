@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { test } from 'node:test';
 
-import { TemporaryDirectory, Tracking } from './path-tracker.fixture.ts';
+import { Tracking } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const inode = (path: string): bigint => statSync(path, { bigint: true }).ino;
 

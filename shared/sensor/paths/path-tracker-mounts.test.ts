@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { mkdirSync, renameSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { anonymousFds, kernelDevice, TemporaryDirectory, Tracking } from './path-tracker.fixture.ts';
+import { anonymousFds, kernelDevice, Tracking } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'needs root to mount';
 

@@ -18,7 +18,8 @@ import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import * as fc from '../../observe/fast-check.fixture.ts';
-import { TemporaryDirectory, Tracking } from './path-tracker.fixture.ts';
+import { Tracking } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 
 /** Few names, so that operations meet: every path is one to three of them. */
 const anyPath = fc

@@ -2,9 +2,7 @@
  * What the tests of the path tracker share: a fresh directory, an identity from stat, and waiting
  * for a state.
  */
-import { fstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { fstatSync, readdirSync, readlinkSync } from 'node:fs';
 
 import type { RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
@@ -21,19 +19,6 @@ export function kernelDevice(stDev: bigint): number {
 export function identifyByStat(fd: number): FileIdentity {
   const stat = fstatSync(fd, { bigint: true });
   return { inode: stat.ino, device: kernelDevice(stat.dev), generation: 0 };
-}
-
-/** A fresh directory, removed with all that is in it. */
-export class TemporaryDirectory implements Disposable {
-  readonly path: string = mkdtempSync(join(tmpdir(), 'rampart-path-'));
-
-  at(...names: string[]): string {
-    return join(this.path, ...names);
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
-  }
 }
 
 /** Which anonymous descriptors of a kind this process has: "inotify", "[eventpoll]", "[pidfd]". */

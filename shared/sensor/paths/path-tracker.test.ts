@@ -14,7 +14,8 @@ import {
 } from 'node:fs';
 import { test } from 'node:test';
 
-import { anonymousFds, identifyByStat, TemporaryDirectory, Tracking } from './path-tracker.fixture.ts';
+import { anonymousFds, identifyByStat, Tracking } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { trackPaths } from './path-tracker.ts';
 
 const inode = (path: string): bigint => statSync(path, { bigint: true }).ino;

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 import { AT_FDCWD, openat2, openFlags, SystemCallError, type Fd } from '../../ebpf/libc.ts';
 import { RampartError } from '../../observe/errors.ts';
-import { TemporaryDirectory } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { createInRoot, openInRoot } from './resolve.ts';
 
 /** A root with `/etc/shadow` in it, beside a directory that nothing may reach. */

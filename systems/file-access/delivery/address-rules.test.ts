@@ -6,7 +6,8 @@ import { RampartError } from '../../../shared/observe/errors.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { AddressRules, type Resolve } from './address-rules.ts';
 import { parseCallback } from './callback-url.ts';
-import { openQuick, Receiver, TemporaryDirectory } from './receiver.fixture.ts';
+import { openQuick, Receiver } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 const refused: readonly (readonly [callback: string, why: RegExp])[] = [
   ['http://169.254.169.254/latest/meta-data/', /link-local/],

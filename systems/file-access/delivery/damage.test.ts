@@ -17,15 +17,8 @@ import { until } from '../../../shared/observe/until.fixture.ts';
 import type { Delivery } from './delivery.ts';
 import { RECORD_HEADER_BYTES, RecordEncoder } from './record.ts';
 import { headerBytes } from './segment-header.ts';
-import {
-  balanced,
-  closedPort,
-  inBalance,
-  lineOf,
-  openQuick,
-  Receiver,
-  TemporaryDirectory,
-} from './receiver.fixture.ts';
+import { balanced, closedPort, inBalance, lineOf, openQuick, Receiver } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 const COUNT = 40;
 const ids = Array.from({ length: COUNT }, (_, index) => `a${String(index).padStart(2, '0')}`);

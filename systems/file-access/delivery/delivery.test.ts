@@ -20,8 +20,8 @@ import {
   lineOf,
   openQuick,
   Receiver,
-  TemporaryDirectory,
 } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 const numbered = (count: number, prefix = 'a'): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}${index}`);

@@ -17,8 +17,8 @@ import {
   type Manners,
   openQuick,
   Receiver,
-  TemporaryDirectory,
 } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 const fixture = join(import.meta.dirname, 'kill.fixture.ts');
 const KILLS = scaled(60, 20);

@@ -4,7 +4,8 @@ import { suite, test } from 'node:test';
 
 import { until } from '../../../shared/observe/until.fixture.ts';
 import type { CallbackState } from './options.ts';
-import { answerWith, accept, openQuick, Receiver, TemporaryDirectory } from './receiver.fixture.ts';
+import { answerWith, accept, openQuick, Receiver } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 suite('a callback that takes no alerts', { timeout: 300_000 }, () => {
   test('404: told once while it is tried on and on, and when it takes them', async () => {

@@ -4,10 +4,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createSecureServer, type ServerOptions } from 'node:https';
-import { mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 import { createServer } from '../../../shared/observe/node-http.ts';
 import { type Delivery, openDelivery } from './delivery.ts';
@@ -99,18 +96,6 @@ export class Receiver implements AsyncDisposable {
 export async function closedPort(): Promise<number> {
   await using receiver = await Receiver.start();
   return receiver.port;
-}
-
-export class TemporaryDirectory implements Disposable {
-  readonly path = mkdtempSync(join(tmpdir(), 'rampart-delivery-'));
-
-  at(name: string): string {
-    return join(this.path, name);
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
-  }
 }
 
 /** Quick in its retries, and allowed to call this machine. */

@@ -17,8 +17,8 @@ import {
   openQuick,
   quickOptions,
   Receiver,
-  TemporaryDirectory,
 } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `a${index}`);
 

@@ -10,7 +10,8 @@ import { issueAuthority, issueServerCertificate } from '../../../shared/apiserve
 import { until } from '../../../shared/observe/until.fixture.ts';
 import type { Delivery } from './delivery.ts';
 import type { Credentials } from './options.ts';
-import { answerWith, openQuick, Receiver, TemporaryDirectory } from './receiver.fixture.ts';
+import { answerWith, openQuick, Receiver } from './receiver.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 
 const validity = { now: new Date(), days: 30 };
 const authority = issueAuthority('receivers', validity);

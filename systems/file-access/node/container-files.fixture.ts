@@ -2,7 +2,8 @@
 import { mkdirSync } from 'node:fs';
 
 import type { RampartError } from '../../../shared/observe/errors.ts';
-import { identifyByStat, TemporaryDirectory } from '../../../shared/sensor/paths/path-tracker.fixture.ts';
+import { identifyByStat } from '../../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 import { type ContainerFile, ContainerFiles, type FileRequest } from './container-files.ts';
 
 /** Files followed in `root`, a directory beside `outside`, which nothing may reach. */

@@ -6,7 +6,7 @@ import { after, suite, test } from 'node:test';
 
 import { AT_FDCWD, openat2, openFlags } from '../../../shared/ebpf/libc.ts';
 import type { FileIdentity } from '../../../shared/sensor/access.ts';
-import { TemporaryDirectory } from '../../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 import { sensorSkip, testMode } from '../../../shared/sensor/sensor.fixture.ts';
 import { ContainerIndex } from '../../../shared/cri/container-index.ts';
 import { accessorJson, type AccessorJson, accessorOf } from './accessor.ts';

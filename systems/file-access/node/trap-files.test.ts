@@ -3,7 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import type { SourceContainer } from '../../../shared/cri/container-source.ts';
-import { identifyByStat, TemporaryDirectory } from '../../../shared/sensor/paths/path-tracker.fixture.ts';
+import { identifyByStat } from '../../../shared/sensor/paths/path-tracker.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 import { type CompiledTrap, compilePolicy } from '../policy/matching.ts';
 import { policyOf, trapOn } from '../policy/policy.fixture.ts';
 import { TrapFiles } from './trap-files.ts';

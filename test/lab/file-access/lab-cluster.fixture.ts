@@ -6,7 +6,8 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { RampartProcess, TemporaryDirectory } from '../../../apps/apiserver/rampart-process.fixture.ts';
+import { RampartProcess } from '../../../apps/apiserver/rampart-process.fixture.ts';
+import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
 import { installResources } from '../../../apps/resources.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
