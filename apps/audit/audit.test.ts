@@ -298,7 +298,7 @@ suite('rampart audit', () => {
       slow: { more: { ...rule('configmaps'), backgroundAudit: false } },
     });
     const told = {
-      'clusterwide-broken': 'it is not about objects that are created',
+      'clusterwide-broken': 'it does not apply to created objects',
       'clusterwide-slow': 'backgroundAudit is false',
     };
     const json = await run('--disable-store', '-o');

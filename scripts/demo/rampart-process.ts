@@ -105,7 +105,7 @@ export class RampartProcess implements AsyncDisposable {
   /** Waits until it says which sensor mode it took, in a line like `pattern`. */
   async saysMode(pattern: RegExp): Promise<SensorModeName> {
     const line = await this.says(pattern, START_MS);
-    const mode = sensorModeNames.find((name) => new RegExp(` by ${name}\\b`).test(line));
+    const mode = sensorModeNames.find((name) => new RegExp(`\\b${name}\\b`).test(line));
     if (mode === undefined) throw new Error(`rampart names no known mode: ${line}`);
     return mode;
   }
