@@ -108,7 +108,7 @@ suite('a FileIntegrity that its user changes', { concurrency: true }, () => {
     const some = ['integrity', 'accept', 'meant', '--path', '/srv/meant/a', '--reason', 'the update'];
     const accepted = await cluster.rampart(...some);
     assert.equal(accepted.code, 0, accepted.stdout + accepted.stderr);
-    assert.match(accepted.stdout, /^n1: taken \(1\); 1 finding is left$/m);
+    assert.match(accepted.stdout, /^n1: accepted \(1\); 1 finding is left$/m);
     await cluster.failed('meant', 'n1', [1, 0, 0]);
     await until('the event', async () =>
       (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),
