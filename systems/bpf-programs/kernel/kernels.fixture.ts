@@ -1,6 +1,6 @@
 /**
  * What kernels support of what this guard needs: recorded by the probe on each of them, for the guide.
- * `node systems/bpf-programs/kernel/kernels.ts` prints what this kernel supports, as an entry of `kernels.json`.
+ * `node systems/bpf-programs/kernel/kernels.fixture.ts` prints what this kernel supports, as an entry of `kernels.json`.
  */
 import { release } from 'node:os';
 
