@@ -3,6 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { sampled, seed } from '../shared/observe/depth.fixture.ts';
+
 const RUN = join(import.meta.dirname, 'run.ts');
 
 interface Printed {
@@ -51,176 +53,187 @@ function missing(...tools: readonly string[]): string | false {
   return absent.length > 0 && `not installed: ${absent.join(', ')}`;
 }
 
-suite('npm run bench -- sensor', () => {
-  test(
-    'hooks: each loop with nothing, empty programs and the sensor',
-    { skip: missing('gcc', 'clang-14') },
-    () => {
-      const rows = rowsOf('hooks');
-      const labels = rows.map((row) => row.label);
-      for (const loop of ['open+close', 'getppid (no file)', 'pread 1 byte']) {
-        for (const configuration of ['off', 'empty programs', 'sensor, 1 files', 'sensor, 6,554 files']) {
-          assert.ok(labels.includes(`${loop}, ${configuration}`), `${loop}, ${configuration}`);
-        }
+interface Cell {
+  readonly title: string;
+  readonly skip: string | false;
+  readonly run: () => void;
+}
+
+const cells: Cell[] = [];
+
+function cell(title: string, { skip = false }: { readonly skip?: string | false }, run: () => void): void {
+  cells.push({ title, skip, run });
+}
+
+cell(
+  'sensor hooks: each loop with nothing, empty programs and the sensor',
+  { skip: missing('gcc', 'clang-14') },
+  () => {
+    const rows = rowsOf('hooks');
+    const labels = rows.map((row) => row.label);
+    for (const loop of ['open+close', 'getppid (no file)', 'pread 1 byte']) {
+      for (const configuration of ['off', 'empty programs', 'sensor, 1 files', 'sensor, 6,554 files']) {
+        assert.ok(labels.includes(`${loop}, ${configuration}`), `${loop}, ${configuration}`);
       }
-      const ours = rows.find((row) => row.label === 'open+close, sensor, 1 files');
-      if (process.arch === 'x64') assert.equal(ours?.values['seen32'], true, 'an open by int $0x80 is seen');
-    },
+    }
+    const ours = rows.find((row) => row.label === 'open+close, sensor, 1 files');
+    if (process.arch === 'x64') assert.equal(ours?.values['seen32'], true, 'an open by int $0x80 is seen');
+  },
+);
+
+cell('sensor drain: records and lines', { skip: missing('taskset') }, () => {
+  assert.deepEqual(
+    rowsOf('drain').map((row) => row.label),
+    ['records decoded, all fixed fields', 'alert lines to /dev/null'],
   );
-
-  test('drain: records and lines', { skip: missing('taskset') }, () => {
-    assert.deepEqual(
-      rowsOf('drain').map((row) => row.label),
-      ['records decoded, all fixed fields', 'alert lines to /dev/null'],
-    );
-  });
-
-  test('latency: every access arrives', { skip: missing('gcc') }, () => {
-    const [row] = rowsOf('latency');
-    assert.equal(row?.values['accesses'], 10);
-    assert.equal(row?.values['lines'], 10);
-  });
-
-  test('rest: memory, start, CPU and wake-ups', { skip: missing() }, () => {
-    const rows = rowsOf('rest');
-    assert.equal(rows.length, 5);
-    assert.ok(Number(rows[0]?.values['rssMiB']) > 10);
-  });
-
-  test('an unknown part is a usage error', () => {
-    const { status, stderr } = bench('sensor', 'nothing');
-    assert.equal(status, 2);
-    assert.match(stderr, /^usage: /);
-  });
 });
 
-suite('npm run bench -- file-access', () => {
-  test('alerts: records and lines', { skip: missing('taskset') }, () => {
-    assert.deepEqual(
-      rowsOf('alerts', 'file-access').map((row) => row.label),
-      ['records taken from the ring, watcher found', 'alert lines to /dev/null'],
-    );
-  });
-
-  test('new-pod: three kinds of traps', { skip: missing() }, () => {
-    const rows = rowsOf('new-pod', 'file-access');
-    assert.equal(rows.length, 3);
-    for (const { label, values } of rows) assert.ok(Number(values['files']) > 0, label);
-  });
+cell('sensor latency: every access arrives', { skip: missing('gcc') }, () => {
+  const [row] = rowsOf('latency');
+  assert.equal(row?.values['accesses'], 10);
+  assert.equal(row?.values['lines'], 10);
 });
 
-suite('npm run bench -- file-integrity', () => {
-  for (const part of ['tree', 'flat']) {
-    test(`${part}: both find the same`, { skip: missing('aide') }, () => {
-      const rows = rowsOf(part, 'file-integrity');
-      for (const label of [
-        'AIDE, sha256, init',
-        'ours, sha256, init',
-        'AIDE, sha256, check',
-        'ours, sha256, check',
-      ]) {
-        assert.ok(
-          rows.some((row) => row.label === label),
-          label,
-        );
-      }
-    });
-  }
-
-  test('one-file and memory: every entry is seen', { skip: missing() }, () => {
-    assert.equal(rowsOf('one-file', 'file-integrity').length, 2);
-    const counts = rowsOf('memory', 'file-integrity').map((row) => Number(row.values['entries']));
-    assert.equal(counts.length, 4);
-    for (const count of counts) assert.ok(count > 1000);
-  });
+cell('sensor rest: memory, start, CPU and wake-ups', { skip: missing() }, () => {
+  const rows = rowsOf('rest');
+  assert.equal(rows.length, 5);
+  assert.ok(Number(rows[0]?.values['rssMiB']) > 10);
 });
 
-suite('npm run bench -- network-policy', () => {
-  const backends = ['nftables', 'iptables-nft', 'iptables-legacy'];
-  const skip = missing('iptables-nft', 'iptables-legacy', 'ipset');
+test('an unknown part is a usage error', () => {
+  const { status, stderr } = bench('sensor', 'nothing');
+  assert.equal(status, 2);
+  assert.match(stderr, /^usage: /);
+});
 
-  for (const part of ['sync', 'event']) {
-    test(`${part}: each backend`, { skip }, () => {
-      assert.deepEqual(
-        rowsOf(part, 'network-policy').map((row) => row.label),
-        backends,
+cell('file-access alerts: records and lines', { skip: missing('taskset') }, () => {
+  assert.deepEqual(
+    rowsOf('alerts', 'file-access').map((row) => row.label),
+    ['records taken from the ring, watcher found', 'alert lines to /dev/null'],
+  );
+});
+
+cell('file-access new-pod: three kinds of traps', { skip: missing() }, () => {
+  const rows = rowsOf('new-pod', 'file-access');
+  assert.equal(rows.length, 3);
+  for (const { label, values } of rows) assert.ok(Number(values['files']) > 0, label);
+});
+
+for (const part of ['tree', 'flat']) {
+  cell(`file-integrity ${part}: both find the same`, { skip: missing('aide') }, () => {
+    const rows = rowsOf(part, 'file-integrity');
+    for (const label of [
+      'AIDE, sha256, init',
+      'ours, sha256, init',
+      'AIDE, sha256, check',
+      'ours, sha256, check',
+    ]) {
+      assert.ok(
+        rows.some((row) => row.label === label),
+        label,
       );
-    });
-  }
+    }
+  });
+}
 
-  for (const part of ['sync', 'event', 'packets']) {
-    test(`${part}: a program that is missing is named in one line`, () => {
-      const { status, stdout, stderr } = bench('network-policy', part, { PATH: '/nowhere' });
-      assert.deepEqual([status, stdout], [2, '']);
-      assert.match(stderr, /^bench: not installed: .*iptables-nft, .*\. apt-get install .*iptables ipset\n$/);
-    });
-  }
+cell('file-integrity one-file and memory: every entry is seen', { skip: missing() }, () => {
+  assert.equal(rowsOf('one-file', 'file-integrity').length, 2);
+  const counts = rowsOf('memory', 'file-integrity').map((row) => Number(row.values['entries']));
+  assert.equal(counts.length, 4);
+  for (const count of counts) assert.ok(count > 1000);
+});
 
-  test('packets: no rules and each backend', { skip: skip || missing('gcc', 'iperf3') }, () => {
+const backends = ['nftables', 'iptables-nft', 'iptables-legacy'];
+const noBackends = missing('iptables-nft', 'iptables-legacy', 'ipset');
+
+for (const part of ['sync', 'event']) {
+  cell(`network-policy ${part}: each backend`, { skip: noBackends }, () => {
+    assert.deepEqual(
+      rowsOf(part, 'network-policy').map((row) => row.label),
+      backends,
+    );
+  });
+}
+
+for (const part of ['sync', 'event', 'packets']) {
+  test(`network-policy ${part}: a program that is missing is named in one line`, () => {
+    const { status, stdout, stderr } = bench('network-policy', part, { PATH: '/nowhere' });
+    assert.deepEqual([status, stdout], [2, '']);
+    assert.match(stderr, /^bench: not installed: .*iptables-nft, .*\. apt-get install .*iptables ipset\n$/);
+  });
+}
+
+cell(
+  'network-policy packets: no rules and each backend',
+  { skip: noBackends || missing('gcc', 'iperf3') },
+  () => {
     assert.deepEqual(
       rowsOf('packets', 'network-policy').map((row) => row.label),
       ['no rules', ...backends],
     );
-  });
-});
+  },
+);
 
-suite('npm run bench -- network-policy, a cluster', () => {
-  test('cluster: what is needed is programmed, and no more', { skip: missing('nft', 'ip') }, () => {
+cell(
+  'network-policy cluster: what is needed is programmed, and no more',
+  { skip: missing('nft', 'ip') },
+  () => {
     const [row] = rowsOf('cluster', 'network-policy');
     assert.deepEqual(
       [row?.values['pods'], row?.values['policies']],
       [row?.values['localPods'], row?.values['needed']],
     );
     assert.ok(Number(row?.values['policies']) > 0);
-  });
+  },
+);
+
+cell('policy-audit cel: all loads, none of which a policy refuses', {}, () => {
+  const rows = rowsOf('cel', 'policy-audit');
+  assert.equal(rows.length, 6);
+  for (const { label, values } of rows) assert.ok(Number(values['reviewsPerSecond']) > 0, label);
 });
 
-suite('npm run bench -- policy-audit', () => {
-  test('cel: all loads, none of which a policy refuses', () => {
-    const rows = rowsOf('cel', 'policy-audit');
-    assert.equal(rows.length, 6);
-    for (const { label, values } of rows) assert.ok(Number(values['reviewsPerSecond']) > 0, label);
-  });
-
-  test('server: each rate is answered, by policies that allow it', () => {
-    const rows = rowsOf('server', 'policy-audit');
-    assert.deepEqual(
-      rows.map(({ values }) => values['perSecond']),
-      [250, 500, 1000],
-    );
-  });
+cell('policy-audit server: each rate is answered, by policies that allow it', {}, () => {
+  const rows = rowsOf('server', 'policy-audit');
+  assert.deepEqual(
+    rows.map(({ values }) => values['perSecond']),
+    [250, 500, 1000],
+  );
 });
 
-suite('npm run bench -- bpf-programs', () => {
-  test('chain: every length, both kinds', { skip: missing() }, () => {
-    const rows = rowsOf('chain', 'bpf-programs');
-    assert.equal(rows.length, 10);
-    for (const { label, values } of rows) assert.ok(Number(values['composedNs']) > 0, label);
-  });
+cell('bpf-programs chain: every length, both kinds', { skip: missing() }, () => {
+  const rows = rowsOf('chain', 'bpf-programs');
+  assert.equal(rows.length, 10);
+  for (const { label, values } of rows) assert.ok(Number(values['composedNs']) > 0, label);
+});
 
-  test('attach: a hundred programs are loaded', { skip: missing() }, () => {
-    assert.deepEqual(
-      rowsOf('attach', 'bpf-programs').map((row) => row.label),
-      [
-        'one program loaded and attached',
-        'one joins nine',
-        'a chain of ten in another order',
-        'of that, the kernel: two programs exchanged',
-        'a hundred on ten interfaces',
-        'a hundred asked for again',
-      ],
-    );
-  });
+cell('bpf-programs attach: a hundred programs are loaded', { skip: missing() }, () => {
+  assert.deepEqual(
+    rowsOf('attach', 'bpf-programs').map((row) => row.label),
+    [
+      'one program loaded and attached',
+      'one joins nine',
+      'a chain of ten in another order',
+      'of that, the kernel: two programs exchanged',
+      'a hundred on ten interfaces',
+      'a hundred asked for again',
+    ],
+  );
+});
 
-  test('applied: one and a hundred are Loaded', { skip: missing() }, () => {
-    const rows = rowsOf('applied', 'bpf-programs');
-    assert.equal(rows.length, 4);
-    for (const { label, values } of rows) assert.ok(Number(values['medianMs']) > 0, label);
-  });
+cell('bpf-programs applied: one and a hundred are Loaded', { skip: missing() }, () => {
+  const rows = rowsOf('applied', 'bpf-programs');
+  assert.equal(rows.length, 4);
+  for (const { label, values } of rows) assert.ok(Number(values['medianMs']) > 0, label);
+});
 
-  test('rest: with the guard and without it', { skip: missing() }, () => {
-    const rows = rowsOf('rest', 'bpf-programs');
-    assert.equal(rows.length, 2);
-    for (const { label, values } of rows) assert.ok(Number(values['rssMiB']) > 10, label);
-  });
+cell('bpf-programs rest: with the guard and without it', { skip: missing() }, () => {
+  const rows = rowsOf('rest', 'bpf-programs');
+  assert.equal(rows.length, 2);
+  for (const { label, values } of rows) assert.ok(Number(values['rssMiB']) > 10, label);
+});
+
+// A part takes one to six seconds of CPU time, however short it is made.
+suite(`npm run bench (RAMPART_TEST_SEED=${seed})`, () => {
+  for (const { title, skip, run } of sampled(cells, 6)) test(title, { skip }, run);
 });
