@@ -304,7 +304,7 @@ suite('registries with TLS and with a password', () => {
       stranger.registry.pull(pushed.reference, credentials()),
       failsWith(
         errorCodes.API_UNREACHABLE,
-        /certificate is self-signed, and not trusted here\. Configure its certificate authority/,
+        /certificate is self-signed and not trusted here\. Configure its certificate authority/,
       ),
     );
     await using client = await Client.open(authorities());
