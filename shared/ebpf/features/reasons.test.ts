@@ -48,7 +48,7 @@ test('every way the kernel says no has its own reason', () => {
     ['lockdown', { errno: EINVAL, log }, { lockdown: 'confidentiality' }, /unknown func/],
     ['lockdown', { errno: EINVAL, log: newerLog }, { lockdown: 'confidentiality' }, /cannot use helper/],
     ['refused', { errno: EPERM }, { lockdown: 'integrity' }, /EPERM/],
-    ['not_in_kernel', { errno: EINVAL }, { release: '5.4.0' }, /came with Linux 5\.5, this is 5\.4\.0/],
+    ['not_in_kernel', { errno: EINVAL }, { release: '5.4.0' }, /requires Linux 5\.5, this is 5\.4\.0/],
     ['not_in_kernel', { errno: EINVAL }, { hasFunction: () => false }, /built without it \(no bpf_thing\)/],
   ];
   for (const [reason, { errno, log: verifierLog = '' }, overrides, detail] of table) {
