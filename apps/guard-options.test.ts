@@ -23,6 +23,6 @@ test('an option that is repeated checks each of its values', () => {
   assert.deepEqual(parsed(), []);
   assert.throws(
     () => parsed('fd00:1::/64', '10.1.0.1/24'),
-    /It has bits set after its prefix; the block is 10\.1\.0\.0\/24/,
+    /It has bits set beyond its prefix; the block is 10\.1\.0\.0\/24/,
   );
 });

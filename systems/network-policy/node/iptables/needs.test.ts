@@ -7,7 +7,7 @@ import { errorCodes } from '../../../../shared/observe/errors.ts';
 import { iptablesObstacle } from './obstacle.fixture.ts';
 
 const needs = JSON.stringify(join(import.meta.dirname, 'needs.ts'));
-const namespaces = JSON.stringify(join(import.meta.dirname, '../../../../shared/netlink/namespace.ts'));
+const namespaces = JSON.stringify(join(import.meta.dirname, '../namespace.ts'));
 const script = `
 import { examineIptables, requireIptables } from ${needs};
 import { KeptNamespace } from ${namespaces};
