@@ -97,7 +97,6 @@ export async function cluster(options: PartOptions): Promise<Report> {
       await turn();
     }
   };
-  const connection = await connect();
   const [remote = scene.pods[0]!] = scene.pods.filter(({ spec }) => spec?.nodeName !== localNode);
   const measure = async ({ label, start, floorMiB }: Form): Promise<Measured> => {
     progress(`cluster: ${label}: from the start of an agent to the rules in the kernel`);
@@ -109,6 +108,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
     const mib = residentMiB(agent.pid) - floorMiB;
     const programmed = count(network);
     progress(`cluster: ${label}: pods of other nodes end and run again`);
+    const connection = await connect();
     const times: number[] = [];
     const cpuBeforeMs = cpuMs(agent.pid);
     // An even number, so that the pod runs in the end.
