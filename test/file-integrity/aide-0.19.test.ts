@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
-import { depth, depthEnvironment } from '../../shared/observe/depth.fixture.ts';
+import { depth, depthEnvironment, sampled } from '../../shared/observe/depth.fixture.ts';
 import { AideProvider } from '../../systems/file-integrity/aide-provider/provider.ts';
 import { findAide } from '../../systems/file-integrity/aide-provider/program.ts';
 import { JobBench, told } from '../../systems/file-integrity/provider.suite.fixture.ts';
@@ -99,7 +99,7 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
     assert.match(said, /the tests are to run with AIDE 0\.19, and aide in PATH is 0\.18\.3/);
   });
 
-  for (const { files, tests } of suites) {
+  for (const { files, tests } of sampled(suites, 1)) {
     test(`the suites ${files.join(', ')}`, () => {
       const { ok, passed, said } = run(files, aide.env);
       assert.ok(ok, said);
