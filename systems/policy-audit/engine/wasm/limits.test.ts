@@ -165,7 +165,8 @@ test('policies that were ended leave a thread to others', async () => {
   await other.evaluate(good);
   order.push('other');
   await until(() => order.length === 3);
-  assert.deepEqual(order, ['one', 'other', 'another']);
+  // That `one` asks for something may be known before `other` has answered, or after.
+  assert.ok(order.indexOf('other') < order.indexOf('another'), order.join());
   await Promise.all([one, another].map((policy) => policy[Symbol.asyncDispose]()));
   await lost;
 });
