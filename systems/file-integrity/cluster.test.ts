@@ -195,7 +195,10 @@ suite('a FileIntegrity', () => {
     await cluster.createIntegrity('same');
     cluster.startOperator();
     const refused = await cluster.phase('same', 'Error');
-    assert.match(refused.status?.conditions?.[0]?.message ?? '', /older FileIntegrity .* in the group file-integrity\.openshift\.io/);
+    assert.match(
+      refused.status?.conditions?.[0]?.message ?? '',
+      /older FileIntegrity .* in the group file-integrity\.openshift\.io/,
+    );
     await cluster.phase('same', 'Initializing', design);
     await cluster.report('same', 'n1', succeeded);
     await cluster.phase('same', 'Active', design);
