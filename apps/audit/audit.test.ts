@@ -1,5 +1,6 @@
 /**
- * `rampart audit` as people, CI and a CronJob have it, against an API with policies in it.
+ * `rampart audit` as people, CI and a CronJob run it, against an API with policies in it. It is long because all of it uses one
+ * API, which takes longer to start than most of the audits.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
