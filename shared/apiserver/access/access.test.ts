@@ -184,7 +184,7 @@ test('kubectl', { skip: kubectl ? false : 'there is no kubectl' }, async () => {
     { ...pod, query: [] },
     { ...pod, verb: 'get', namespace: 'default', name: 'web', query: [] },
   );
-  const broken = readFileSync(kubeconfig, 'utf8').replace(/token: "./, 'token: "_');
+  const broken = readFileSync(kubeconfig, 'utf8').replace(/token: "/, 'token: "_');
   writeFileSync(kubeconfig, broken);
   await assert.rejects(run('get', '--raw', '/version'), /Unauthorized|logged in/);
 });
