@@ -11,7 +11,6 @@ import { plainColumns } from './columns/column.ts';
 import { kindOf } from './kind.ts';
 import { clusterKinds } from './kinds/cluster.ts';
 import { coreKinds } from './kinds/core.ts';
-import { storageKinds } from './kinds/storage.ts';
 import { workloadKinds } from './kinds/workloads.ts';
 import { statusAloneOf } from './subresources.ts';
 
@@ -20,7 +19,8 @@ import { statusAloneOf } from './subresources.ts';
  * schemas are read and compiled when a `model` is first asked for.
  */
 export function builtinResources(): readonly (readonly Resource[])[] {
-  return [...coreKinds, ...storageKinds, ...clusterKinds, ...workloadKinds];
+  const kinds = [...coreKinds, ...clusterKinds, ...workloadKinds];
+  return [...Map.groupBy(kinds, ({ storeName }) => storeName).values()];
 }
 
 const extensions = 'apiextensions.k8s.io';
@@ -35,7 +35,6 @@ export function customResourceDefinitions(strategy: Strategy, status?: Subresour
   return kindOf({
     group: extensions,
     kind: 'CustomResourceDefinition',
-    plural: 'customresourcedefinitions',
     shortNames: ['crd', 'crds'],
     categories: ['api-extensions'],
     namespaced: false,

@@ -18,7 +18,7 @@ import {
   type Verb,
 } from '../resources/resource.ts';
 import { compileSchema } from '../schema/compiled-schema.ts';
-import type { JsonObject } from '../schema/json.ts';
+import { cloneJson, type JsonObject } from '../schema/json.ts';
 import { builtinDefinitions } from './definitions.ts';
 import { definitionName, nameOfRef } from './facts/names.ts';
 import { takeGoForm } from './go-form.ts';
@@ -28,15 +28,22 @@ import { inlineDefinition } from './inline.ts';
 export interface KindParts {
   readonly group: string;
   readonly kind: string;
-  readonly plural: string;
+  /** Default: {@link pluralOf} the kind. */
+  readonly plural?: string;
   readonly shortNames?: readonly string[];
   readonly categories?: readonly string[];
-  readonly namespaced: boolean;
+  /** Default: true. */
+  readonly namespaced?: boolean;
   readonly verbs?: ReadonlySet<Verb>;
   readonly columns: readonly Column[];
   readonly selectableFields?: Readonly<Record<string, (object: JsonObject) => string>>;
   readonly subresources?: readonly Subresource[];
-  readonly strategy: Strategy;
+  /** Of objects that are created or updated. */
+  readonly defaults?: (object: JsonObject) => void;
+  /** Of an object that is created: what Go shows of a status in which nothing is set. */
+  readonly newStatus?: JsonObject;
+  /** Besides what follows from the other parts. */
+  readonly strategy?: Partial<Strategy>;
   /** Where the objects are stored as another group's. */
   readonly stored?: { readonly name: string; readonly apiVersion: string; readonly codec: Codec };
 }
@@ -93,9 +100,16 @@ export function openApiOf(definition: string): OpenApiModel {
   };
 }
 
+/** As apimachinery `pkg/api/meta/restmapper.go` guesses it. */
+function pluralOf(kind: string): string {
+  const singular = kind.toLowerCase();
+  if (singular.endsWith('s')) return `${singular}es`;
+  return singular.endsWith('y') ? `${singular.slice(0, -1)}ies` : `${singular}s`;
+}
+
 /** Makes the resource. Cheap: nothing is read. */
 export function kindOf(parts: KindParts): Resource {
-  const { group, kind, plural, stored } = parts;
+  const { group, kind, plural = pluralOf(kind), subresources = [], stored, defaults, newStatus } = parts;
   const version = 'v1';
   const apiVersion = apiVersionOf({ group, version });
   // `core.Pod`, `rbac.Role`
@@ -109,14 +123,27 @@ export function kindOf(parts: KindParts): Resource {
     listKind: `${kind}List`,
     shortNames: parts.shortNames ?? [],
     categories: parts.categories ?? [],
-    namespaced: parts.namespaced,
+    namespaced: parts.namespaced ?? true,
     storeName: stored?.name ?? groupResource({ group, plural }),
     storedApiVersion: stored?.apiVersion ?? apiVersion,
     verbs: parts.verbs ?? allVerbs,
-    subresources: new Map((parts.subresources ?? []).map((one) => [one.name, one])),
+    subresources: new Map(subresources.map((one) => [one.name, one])),
     columns: parts.columns,
     selectableFields: new Map(Object.entries(parts.selectableFields ?? {})),
-    strategy: parts.strategy,
+    strategy: {
+      nameRule: 'dns-subdomain',
+      generation: 'none',
+      resetFields: subresources.some(({ name }) => name === 'status') ? ['status'] : [],
+      prepareForCreate:
+        newStatus === undefined
+          ? defaults
+          : (object) => {
+              defaults?.(object);
+              object['status'] = cloneJson(newStatus);
+            },
+      prepareForUpdate: defaults,
+      ...parts.strategy,
+    },
     codec: stored?.codec,
     deprecation: undefined,
     model: new LazyModel(definition, apiVersion, kind),

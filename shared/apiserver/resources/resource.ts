@@ -128,8 +128,8 @@ export interface Strategy {
   /** PUT without a resourceVersion is refused where this is false. Default: true. */
   readonly allowUnconditionalUpdate?: boolean;
   /** Fills in what a client may leave out and the schema cannot tell; before the object is validated. */
-  readonly prepareForCreate?: (object: JsonObject) => void;
-  readonly prepareForUpdate?: (object: JsonObject, old: JsonObject) => void;
+  readonly prepareForCreate?: ((object: JsonObject) => void) | undefined;
+  readonly prepareForUpdate?: ((object: JsonObject, old: JsonObject) => void) | undefined;
   /** What the schema cannot tell. `old` is absent for a create. */
   readonly validate?: ((object: JsonObject, old: JsonObject | undefined) => readonly Cause[]) | undefined;
   /** For Warning headers. */

@@ -1,5 +1,5 @@
 /** Events, which two groups show: one store, core/v1's form in it. */
-import type { Resource, Strategy } from '../../resources/resource.ts';
+import type { Resource } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { textAt } from '../access.ts';
 import { eventColumns } from '../columns/cluster.ts';
@@ -7,19 +7,11 @@ import { eventCodec } from '../event-codec.ts';
 import { kindOf } from '../kind.ts';
 import { coreEventCauses, newEventCauses } from '../validation/events.ts';
 
-const strategy: Strategy = {
-  nameRule: 'dns-subdomain',
-  generation: 'none',
-  resetFields: [],
-  allowCreateOnUpdate: true,
-};
-
 /** Go writes these as null where they are not set: they are no pointers. */
-function withTimes(...fields: readonly string[]): Pick<Strategy, 'prepareForCreate' | 'prepareForUpdate'> {
-  const prepare = (event: JsonObject): void => {
+function withTimes(...fields: readonly string[]) {
+  return (event: JsonObject): void => {
     for (const field of fields) event[field] ??= null;
   };
-  return { prepareForCreate: prepare, prepareForUpdate: prepare };
 }
 
 const objectFields = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'];
@@ -42,9 +34,7 @@ function source(component: (event: JsonObject) => string, controller: (event: Js
 const coreEvent = kindOf({
   group: '',
   kind: 'Event',
-  plural: 'events',
   shortNames: ['ev'],
-  namespaced: true,
   columns: eventColumns,
   selectableFields: {
     ...fieldsOf('involvedObject'),
@@ -53,19 +43,14 @@ const coreEvent = kindOf({
     source: source(text('source', 'component'), text('reportingComponent')),
     type: text('type'),
   },
-  strategy: {
-    ...strategy,
-    ...withTimes('eventTime', 'firstTimestamp', 'lastTimestamp'),
-    validate: coreEventCauses,
-  },
+  defaults: withTimes('eventTime', 'firstTimestamp', 'lastTimestamp'),
+  strategy: { allowCreateOnUpdate: true, validate: coreEventCauses },
 });
 
 const newEvent = kindOf({
   group: 'events.k8s.io',
   kind: 'Event',
-  plural: 'events',
   shortNames: ['ev'],
-  namespaced: true,
   columns: eventColumns.map((column) => ({
     ...column,
     cell: (event: JsonObject, now: Date) => column.cell(eventCodec.encode(event), now),
@@ -77,11 +62,8 @@ const newEvent = kindOf({
     source: source(text('deprecatedSource', 'component'), text('reportingController')),
     type: text('type'),
   },
-  strategy: {
-    ...strategy,
-    ...withTimes('eventTime', 'deprecatedFirstTimestamp', 'deprecatedLastTimestamp'),
-    validate: newEventCauses,
-  },
+  defaults: withTimes('eventTime', 'deprecatedFirstTimestamp', 'deprecatedLastTimestamp'),
+  strategy: { allowCreateOnUpdate: true, validate: newEventCauses },
   stored: { name: 'events', apiVersion: 'v1', codec: eventCodec },
 });
 
