@@ -12,6 +12,8 @@ import {
 } from 'node:http2';
 import { connect as connectSocket } from 'node:net';
 
+import { messageOf } from '../observe/errors.ts';
+
 /** Status codes of gRPC that are told apart. */
 export const grpcStatus = {
   OK: 0,
@@ -87,11 +89,7 @@ export class GrpcClient implements Disposable {
     } catch (error) {
       throw error instanceof GrpcError
         ? error
-        : new GrpcError(
-            grpcStatus.UNAVAILABLE,
-            error instanceof Error ? error.message : String(error),
-            error,
-          );
+        : new GrpcError(grpcStatus.UNAVAILABLE, messageOf(error), error);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);

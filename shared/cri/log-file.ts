@@ -5,7 +5,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 import { headerLength, MAX_HEADER_BYTES, parseHeader } from './log-decoder.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
@@ -41,8 +41,7 @@ async function opened(path: string): Promise<FileHandle> {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     throw new RampartError(code === 'ENOENT' ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
       what: `failed to open log file ${JSON.stringify(path)}`,
-      why:
-        code === 'ELOOP' ? 'it is a symbolic link' : error instanceof Error ? error.message : String(error),
+      why: code === 'ELOOP' ? 'it is a symbolic link' : messageOf(error),
       cause: error,
     });
   }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 import type { Clock } from '../time/clock.ts';
 import {
   anonymous,
@@ -260,7 +260,7 @@ function readFile(path: string, what: string): string {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read ${what}`,
-      why: error instanceof Error ? error.message : String(error),
+      why: messageOf(error),
       cause: error,
     });
   }

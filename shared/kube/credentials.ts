@@ -1,7 +1,7 @@
 /** Who a client is: tokens and client certificates, wherever they come from and however they change. */
 import { readFile } from 'node:fs/promises';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
 
 /** What one request is sent with. A new object whenever something in it is new. Never log it. */
@@ -135,7 +135,7 @@ async function readSource(source: Source, what: string): Promise<string> {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read the ${what} for the Kubernetes API from ${source.file}`,
-      why: error instanceof Error ? error.message : String(error),
+      why: messageOf(error),
       cause: error,
     });
   }

@@ -6,7 +6,7 @@ import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 
 import type * as Yaml from 'yaml';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 
 /** An entry of a list in a kubeconfig, with where it stands. */
 interface KubeconfigEntry {
@@ -74,7 +74,7 @@ function readText(file: string, optional: boolean): string | undefined {
     if (optional && (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read kubeconfig ${file}`,
-      why: error instanceof Error ? error.message : String(error),
+      why: messageOf(error),
       cause: error,
     });
   }

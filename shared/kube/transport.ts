@@ -4,7 +4,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
 import { describeConnectionFailure } from '../observe/connection-failure.ts';
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../observe/node-http.ts';
 import type { ClusterAccess } from './cluster-access.ts';
 import type { Credential } from './credentials.ts';
@@ -144,7 +144,7 @@ export class Transport implements Disposable {
     } catch (error) {
       throw new RampartError(errorCodes.INPUT, {
         what: `the certificates for the Kubernetes API at ${this.#access.server.host}`,
-        why: error instanceof Error ? error.message : String(error),
+        why: messageOf(error),
       });
     }
     return new HttpsAgent({

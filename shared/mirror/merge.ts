@@ -1,5 +1,6 @@
 /** Merges the state of the machine into the object of the API. */
-import { isObject, type JsonObject } from '../apiserver/schema/json.ts';
+import { objectAt, objectsAt } from '../apiserver/builtin/access.ts';
+import type { JsonObject } from '../apiserver/schema/json.ts';
 import { apiTime } from '../kube/api-time.ts';
 import { annotationOf, nodeLabelsAnnotation } from './mirrored.ts';
 import type { DesiredPod } from './pod-object.ts';
@@ -9,11 +10,7 @@ export function withMetadata(
   old: JsonObject,
   desired: Pick<DesiredPod, 'annotations' | 'labels'> & { readonly spec?: JsonObject },
 ): JsonObject {
-  const {
-    labels: _labels,
-    annotations: _annotations,
-    ...metadata
-  } = isObject(old['metadata']) ? old['metadata'] : {};
+  const { labels: _labels, annotations: _annotations, ...metadata } = objectAt(old, 'metadata');
   const { labels, annotations, spec } = desired;
   const lists: JsonObject = {};
   if (spec !== undefined) {
@@ -26,16 +23,15 @@ export function withMetadata(
       ...(Object.keys(labels).length > 0 && { labels }),
       annotations,
     },
-    ...(spec !== undefined && { spec: { ...(isObject(old['spec']) ? old['spec'] : {}), ...lists } }),
+    ...(spec !== undefined && { spec: { ...objectAt(old, 'spec'), ...lists } }),
   };
 }
 
 /** Labels that users have given to the Node, without those that the configuration gave it before. */
 export function labelsOfUsers(node: JsonObject): Readonly<Record<string, string>> {
-  const { labels } = isObject(node['metadata']) ? node['metadata'] : {};
   const configured = new Set(annotationOf(node, nodeLabelsAnnotation)?.split(','));
   return Object.fromEntries(
-    Object.entries(isObject(labels) ? labels : {}).flatMap(([key, value]) =>
+    Object.entries(objectAt(node, 'metadata', 'labels')).flatMap(([key, value]) =>
       typeof value === 'string' && !configured.has(key) ? [[key, value]] : [],
     ),
   );
@@ -43,20 +39,15 @@ export function labelsOfUsers(node: JsonObject): Readonly<Record<string, string>
 
 /** What the server has put there, e.g. `qosClass`, stays; a condition keeps the time at which it became so. */
 export function mergedStatus(old: JsonObject, status: JsonObject): JsonObject {
-  const before = isObject(old['status']) ? old['status'] : {};
-  const merged: JsonObject = { ...before };
+  const merged: JsonObject = { ...objectAt(old, 'status') };
   for (const field of ['podIP', 'podIPs', 'initContainerStatuses', 'ephemeralContainerStatuses'])
     delete merged[field];
-  const conditionsBefore = objects(before['conditions']);
+  const conditionsBefore = objectsAt(old, 'status', 'conditions');
   const now = apiTime(Date.now());
-  const conditions = objects(status['conditions']).map((one) => {
+  const conditions = objectsAt(status, 'conditions').map((one) => {
     const same = conditionsBefore.find(({ type }) => type === one['type']);
     const isSame = same !== undefined && same['status'] === one['status'];
     return { ...one, lastTransitionTime: isSame ? same['lastTransitionTime'] : now };
   });
   return { ...merged, ...status, conditions };
-}
-
-function objects(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }

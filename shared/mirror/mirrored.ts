@@ -1,6 +1,6 @@
 /** What identifies a mirrored object, and who writes it. */
+import { valueAt } from '../apiserver/builtin/access.ts';
 import type { JsonObject } from '../apiserver/schema/json.ts';
-import { fieldOf, isObject } from '../apiserver/schema/json.ts';
 
 /** As whom the mirror writes. */
 export const mirrorUser = 'system:rampart:mirror';
@@ -22,8 +22,6 @@ export function isMirrored(object: JsonObject | undefined): boolean {
 }
 
 export function annotationOf(object: JsonObject | undefined, name: string): string | undefined {
-  const metadata = object === undefined ? undefined : fieldOf(object, 'metadata');
-  const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
-  const value = isObject(annotations) ? fieldOf(annotations, name) : undefined;
+  const value = valueAt(object, 'metadata', 'annotations', name);
   return typeof value === 'string' ? value : undefined;
 }

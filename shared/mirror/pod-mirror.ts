@@ -1,14 +1,15 @@
 /** Keeps the pods of this machine up to date in the embedded API. */
 import { hasCode, type VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
+import { listAt, objectAt, textAt, valueAt } from '../apiserver/builtin/access.ts';
 import type { Registry } from '../apiserver/resources/registry.ts';
 import type { Resource } from '../apiserver/resources/resource.ts';
-import { deepEqual, isObject, type JsonObject } from '../apiserver/schema/json.ts';
+import { deepEqual, type JsonObject } from '../apiserver/schema/json.ts';
 import type { EventRecorder } from '../kube/event-recorder.ts';
 import { type KubeObject, pods } from '../kube/object.ts';
 import { referenceTo } from '../kube/event-object.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import type { MachinePod, MachineState } from './machine-pod.ts';
 import { annotationOf, isMirrored, runtimeUidAnnotation } from './mirrored.ts';
@@ -105,7 +106,7 @@ export class PodMirror {
       try {
         await action();
       } catch (error) {
-        if (!signal.aborted) failures.set(what, error instanceof Error ? error.message : String(error));
+        if (!signal.aborted) failures.set(what, messageOf(error));
       }
     };
     await attempt(`node ${this.#options.node.name}`, () => this.#writeNode(state, signal));
@@ -170,19 +171,11 @@ export class PodMirror {
     }
     old = await this.#write(resource, place, old, withMetadata(old, desired), signal);
     if (desired.added.length > 0) {
-      const spec = isObject(old['spec']) ? old['spec'] : {};
-      const before = Array.isArray(spec['ephemeralContainers']) ? spec['ephemeralContainers'] : [];
-      const next = { ...old, spec: { ...spec, ephemeralContainers: [...before, ...desired.added] } };
-      old = await this.#write(resource, place, old, next, signal, 'ephemeralcontainers');
+      const before = listAt(old, 'spec', 'ephemeralContainers');
+      const spec = { ...objectAt(old, 'spec'), ephemeralContainers: [...before, ...desired.added] };
+      old = await this.#write(resource, place, old, { spec }, signal, 'ephemeralcontainers');
     }
-    await this.#write(
-      resource,
-      place,
-      old,
-      { ...old, status: mergedStatus(old, desired.status) },
-      signal,
-      'status',
-    );
+    await this.#write(resource, place, old, { status: mergedStatus(old, desired.status) }, signal, 'status');
   }
 
   async #writeNode(state: MachineState, signal: AbortSignal): Promise<void> {
@@ -204,25 +197,19 @@ export class PodMirror {
     }
     const labels = { ...labelsOfUsers(old), ...desired.metadata.labels };
     old = await this.#write(resource, place, old, withMetadata(old, { ...desired.metadata, labels }), signal);
-    await this.#write(
-      resource,
-      place,
-      old,
-      { ...old, status: mergedStatus(old, desired.status) },
-      signal,
-      'status',
-    );
+    await this.#write(resource, place, old, { status: mergedStatus(old, desired.status) }, signal, 'status');
   }
 
-  /** Writes where something differs; returns the object as it is then. */
+  /** Writes these fields where something differs; returns the object as it is then. */
   async #write(
     resource: Resource,
     place: { readonly namespace: string; readonly name: string },
     old: JsonObject,
-    next: JsonObject,
+    fields: JsonObject,
     signal: AbortSignal,
     subresource?: string,
   ): Promise<JsonObject> {
+    const next = { ...old, ...fields };
     if (deepEqual(old, next)) return old;
     return (await this.#options.calls.update(resource, place, structuredClone(next), signal, subresource))
       .object;
@@ -238,9 +225,8 @@ export class PodMirror {
   }
 
   async #delete(old: JsonObject, signal: AbortSignal): Promise<void> {
-    const metadata = isObject(old['metadata']) ? old['metadata'] : {};
-    const uid = String(metadata['uid']);
-    const place = { namespace: String(metadata['namespace']), name: nameOf(old) };
+    const uid = textAt(old, 'metadata', 'uid');
+    const place = { namespace: textAt(old, 'metadata', 'namespace'), name: nameOf(old) };
     try {
       await this.#options.calls.delete(this.#resource('pods'), place, { uid, gracePeriodSeconds: 0 }, signal);
     } catch (error) {
@@ -278,16 +264,14 @@ function wantedPods(told: readonly MachinePod[]): ReadonlyMap<string, MachinePod
 
 /** Another pod of the same name is another object. */
 function isSamePod(old: JsonObject, pod: MachinePod): boolean {
-  const metadata = isObject(old['metadata']) ? old['metadata'] : {};
-  if (metadata['deletionTimestamp'] !== undefined) return false;
+  if (valueAt(old, 'metadata', 'deletionTimestamp') !== undefined) return false;
   return annotationOf(old, runtimeUidAnnotation) === pod.uid;
 }
 
 function nameOf(object: JsonObject): string {
-  return isObject(object['metadata']) ? String(object['metadata']['name']) : '';
+  return textAt(object, 'metadata', 'name');
 }
 
 function keyOf(object: JsonObject): string {
-  const metadata = isObject(object['metadata']) ? object['metadata'] : {};
-  return `${String(metadata['namespace'])}/${String(metadata['name'])}`;
+  return `${textAt(object, 'metadata', 'namespace')}/${nameOf(object)}`;
 }

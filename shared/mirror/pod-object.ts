@@ -1,8 +1,8 @@
 /**
  * A pod of the machine as an object of the API. Pure: what is to be written follows from the two arguments.
  */
+import { objectAt, objectsAt, textAt, valueAt } from '../apiserver/builtin/access.ts';
 import type { JsonObject } from '../apiserver/schema/json.ts';
-import { isObject } from '../apiserver/schema/json.ts';
 import { apiTime } from '../kube/api-time.ts';
 import { labelKeyProblems, labelValueProblems } from '../kube/label-names.ts';
 import type { MachineContainer, MachinePod } from './machine-pod.ts';
@@ -129,14 +129,8 @@ function knownContainers(
   old: JsonObject | undefined,
 ): ReadonlyMap<string, { readonly list: ContainerList; readonly spec: JsonObject }> {
   const known = new Map<string, { list: ContainerList; spec: JsonObject }>();
-  const spec = old?.['spec'];
-  if (!isObject(spec)) return known;
   for (const list of containerLists) {
-    const containers = spec[list];
-    if (!Array.isArray(containers)) continue;
-    for (const one of containers) {
-      if (isObject(one) && typeof one['name'] === 'string') known.set(one['name'], { list, spec: one });
-    }
+    for (const spec of objectsAt(old, 'spec', list)) known.set(textAt(spec, 'name'), { list, spec });
   }
   return known;
 }
@@ -197,11 +191,9 @@ function statusOf(
 
 /** Over only when its sandbox has ended as well: until then a container may be started again. */
 function phaseOf({ ready }: MachinePod, statuses: readonly JsonObject[]): string {
-  const states = statuses.map(({ state }) => (isObject(state) ? state : {}));
-  if (ready) return states.every((state) => 'waiting' in state) ? 'Pending' : 'Running';
-  const failed = states.some(
-    (state) => !isObject(state['terminated']) || state['terminated']['exitCode'] !== 0,
-  );
+  const isWaiting = (status: JsonObject): boolean => 'waiting' in objectAt(status, 'state');
+  if (ready) return statuses.every(isWaiting) ? 'Pending' : 'Running';
+  const failed = statuses.some((status) => valueAt(status, 'state', 'terminated', 'exitCode') !== 0);
   return failed ? 'Failed' : 'Succeeded';
 }
 

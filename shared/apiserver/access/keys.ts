@@ -5,7 +5,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import { issueAuthority, issueServerCertificate, type KeyAndCertificate } from './certificate.ts';
 import { readPrivateFile, writePrivateFile } from './private-files.ts';
 
@@ -73,7 +73,7 @@ function prepareAuthority(directory: string, now: Date): KeyAndCertificate {
         throw new Error('the key does not match the certificate');
       }
     } catch (error) {
-      throw unusable(files, error instanceof Error ? error.message : String(error), error);
+      throw unusable(files, messageOf(error), error);
     }
     if (daysLeft(certificate, now) >= renewDays) return kept;
   }

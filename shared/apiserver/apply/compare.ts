@@ -1,7 +1,7 @@
 /** Which fields differ between two versions of an object. */
 import { deepEqual, fieldOf, isObject } from '../schema/json.ts';
 import { FieldSet } from './field-set.ts';
-import { fieldElement, itemElement, type PathElement } from './path-element.ts';
+import { fieldElement, itemsByElement, type PathElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
 /** No field is in more than one of the sets. */
@@ -70,7 +70,7 @@ class Comparer implements Comparison {
   }
 
   #items(before: readonly unknown[], after: readonly unknown[], list: ListType): void {
-    const [old, now] = [byElement(before, list), byElement(after, list)];
+    const [old, now] = [itemsByElement(list, before), itemsByElement(list, after)];
     for (const element of new Set([...old.keys(), ...now.keys()])) {
       const [olds, nows] = [old.get(element) ?? [], now.get(element) ?? []];
       if (olds.length <= 1 && nows.length <= 1) this.#at(element, olds[0], nows[0], list.items);
@@ -107,16 +107,4 @@ class Comparer implements Comparison {
 function hasContent(before: unknown, after: unknown, isContainer: (value: unknown) => boolean): boolean {
   const has = (value: unknown) => isContainer(value) && Object.keys(value as object).length > 0;
   return has(before) || has(after);
-}
-
-function byElement(items: readonly unknown[], list: ListType): Map<PathElement, unknown[]> {
-  const found = new Map<PathElement, unknown[]>();
-  for (const item of items) {
-    const element = itemElement(list, item);
-    if (typeof element !== 'string') continue;
-    const same = found.get(element);
-    if (same === undefined) found.set(element, [item]);
-    else same.push(item);
-  }
-  return found;
 }

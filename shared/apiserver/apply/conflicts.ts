@@ -24,15 +24,11 @@ function messageOf(conflicts: readonly Conflict[]): string {
   if (only !== undefined && conflicts.length === 1) {
     return `Apply failed with 1 conflict: conflict with ${managerText(only.manager)}: ${pathText(only.path)}`;
   }
-  const byManager = new Map<string, string[]>();
-  for (const { manager, path } of conflicts) {
-    const name = managerText(manager);
-    const line = `- ${pathText(path)}`;
-    const lines = byManager.get(name);
-    if (lines === undefined) byManager.set(name, [line]);
-    else lines.push(line);
-  }
-  const text = [...byManager].flatMap(([name, lines]) => [`conflicts with ${name}:`, ...lines]);
+  const byManager = Map.groupBy(conflicts, ({ manager }) => managerText(manager));
+  const text = [...byManager].flatMap(([name, fields]) => [
+    `conflicts with ${name}:`,
+    ...fields.map(({ path }) => `- ${pathText(path)}`),
+  ]);
   return `Apply failed with ${conflicts.length} conflicts: ${text.join('\n')}`;
 }
 

@@ -8,6 +8,7 @@
  */
 import { apiTime } from '../../kube/api-time.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { textAt, valueAt } from '../builtin/access.ts';
 import { assertNesting } from '../patch/bounds.ts';
 import { Refusal } from '../patch/refusal.ts';
 import { compare } from './compare.ts';
@@ -69,8 +70,10 @@ const serverFields = FieldSet.of(
     'deletionGracePeriodSeconds',
     'generation',
     'managedFields',
+    'resourceVersion',
+    'selfLink',
+    'uid',
   ].map((name) => fieldPath('metadata', name)),
-  ...['resourceVersion', 'selfLink', 'uid'].map((name) => fieldPath('metadata', name)),
 );
 
 /**
@@ -258,8 +261,7 @@ function configurationOf(applied: unknown, context: ApplyContext): JsonObject {
       `Incorrect version specified in apply patch. Specified patch version: ${specified}, expected: ${context.apiVersion}`,
     );
   }
-  const entries = entriesOf(applied);
-  if (entries !== undefined && entries !== null) throw new Refusal(400, 'metadata.managedFields must be nil');
+  if (entriesOf(applied) !== undefined) throw new Refusal(400, 'metadata.managedFields must be nil');
   const problems = problemsOf(applied, context.type);
   if (problems.length > 0) {
     const text = problems.length === 1 ? (problems[0] ?? '') : `errors:\n  ${problems.join('\n  ')}`;
@@ -270,13 +272,8 @@ function configurationOf(applied: unknown, context: ApplyContext): JsonObject {
 }
 
 function nameOf(object: JsonObject): string {
-  const metadata = fieldOf(object, 'metadata');
-  const field = (name: string) => {
-    const value = isObject(metadata) ? fieldOf(metadata, name) : undefined;
-    return typeof value === 'string' ? value : '';
-  };
-  const kind = fieldOf(object, 'kind');
-  return `${field('namespace')}/${field('name')}; ${String(object['apiVersion'])}, Kind=${typeof kind === 'string' ? kind : ''}`;
+  const field = (name: string) => textAt(object, 'metadata', name);
+  return `${field('namespace')}/${field('name')}; ${String(object['apiVersion'])}, Kind=${textAt(object, 'kind')}`;
 }
 
 function identity({ manager, apiVersion, subresource }: WriteContext) {
@@ -288,8 +285,7 @@ function resetSet({ resetFields }: WriteContext): FieldSet {
 }
 
 function entriesOf(object: JsonObject | undefined): unknown {
-  const metadata = object === undefined ? undefined : fieldOf(object, 'metadata');
-  return isObject(metadata) ? fieldOf(metadata, 'managedFields') : undefined;
+  return valueAt(object, 'metadata', 'managedFields');
 }
 
 function withEntries(object: JsonObject, entries: readonly JsonObject[] | undefined): JsonObject {

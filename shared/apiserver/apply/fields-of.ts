@@ -1,7 +1,7 @@
 /** The fields of a value: what a manager owns who applies it. */
 import { isObject } from '../schema/json.ts';
 import { FieldSet } from './field-set.ts';
-import { fieldElement, itemElement, type PathElement } from './path-element.ts';
+import { fieldElement, itemsByElement, type PathElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
 /** All leaves of an object and all items of its lists. Items that have no key are left out. */
@@ -53,15 +53,7 @@ function isEmptyObject(value: unknown): boolean {
 }
 
 function addItems(set: FieldSet, items: readonly unknown[], list: ListType): void {
-  const seen = new Map<PathElement, unknown[]>();
-  for (const item of items) {
-    const element = itemElement(list, item);
-    if (typeof element !== 'string') continue;
-    const same = seen.get(element);
-    if (same === undefined) seen.set(element, [item]);
-    else same.push(item);
-  }
-  for (const [element, same] of seen) {
+  for (const [element, same] of itemsByElement(list, items)) {
     // Which of several items with one key is meant cannot be told: they are owned as one.
     if (same.length === 1) addValue(set, element, same[0], list.items);
     set.members.add(element);

@@ -38,6 +38,19 @@ export function itemElement(list: ListType, item: unknown): PathElement | { read
   return `k:{${keys}}`;
 }
 
+/** The items of a list by their steps; those without one are left out. */
+export function itemsByElement(list: ListType, items: readonly unknown[]): Map<PathElement, unknown[]> {
+  const found = new Map<PathElement, unknown[]>();
+  for (const item of items) {
+    const element = itemElement(list, item);
+    if (typeof element !== 'string') continue;
+    const same = found.get(element);
+    if (same === undefined) found.set(element, [item]);
+    else same.push(item);
+  }
+  return found;
+}
+
 function scalarText(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : canonicalJson(value);
 }

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { defaultValues, notRequired, zeroDefaulted } from './facts/defaults.ts';
 import { enumerations } from './facts/enums.ts';
@@ -34,7 +34,7 @@ function readFile(): Map<string, JsonObject> {
   } catch (cause) {
     throw new RampartError(errorCodes.SYSTEM, {
       what: 'cannot read the schemas of the built-in kinds',
-      why: cause instanceof Error ? cause.message : String(cause),
+      why: messageOf(cause),
       next: 'In a checkout, scripts/setup creates them',
       cause,
     });

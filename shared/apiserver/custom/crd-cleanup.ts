@@ -4,6 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 
+import { messageOf } from '../../observe/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { VerbCalls } from '../upkeep/verb-calls.ts';
 import type { Crd } from './crd.ts';
@@ -40,7 +41,7 @@ export async function deleteInstances(
     try {
       await calls.deleteCollection(resource, namespace, 'Background', signal);
     } catch (error) {
-      errors.push(error instanceof Error ? error.message : String(error));
+      errors.push(messageOf(error));
     }
   }
   const { items, remaining } = store.list(crd.name, { limit: 1 });

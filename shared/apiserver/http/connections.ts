@@ -6,7 +6,7 @@ import { type AddressInfo, connect, isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 import { createServer } from '../../observe/node-http.ts';
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { Limits, ListenAddress, TlsKeys } from './server-options.ts';
 
@@ -132,7 +132,7 @@ function listenError(address: ListenAddress, error: unknown): RampartError {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const parts = {
     what: `cannot serve the API on ${where}`,
-    why: error instanceof Error ? error.message : String(error),
+    why: messageOf(error),
     cause: error,
   };
   if (code === 'EADDRINUSE') {

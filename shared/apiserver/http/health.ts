@@ -2,6 +2,7 @@
  * `/livez`, `/readyz` and the older `/healthz`, as `k8s.io/apiserver/pkg/server/healthz` answers them: open to all,
  * and saying to nobody why a check fails.
  */
+import { messageOf } from '../../observe/errors.ts';
 import type { PlainAnswer } from './plain.ts';
 
 export interface HealthCheck {
@@ -66,7 +67,7 @@ function reasonOf(
   try {
     reason = check();
   } catch (error) {
-    reason = error instanceof Error ? error.message : String(error);
+    reason = messageOf(error);
   }
   if (reason !== undefined) onFailure(name, reason);
   return reason;

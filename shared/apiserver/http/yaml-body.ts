@@ -9,6 +9,7 @@ import { isUtf8 } from 'node:buffer';
 
 import { isMap, isScalar, LineCounter, parseDocument, type Tags, visit, type YAMLMap } from 'yaml';
 
+import { messageOf } from '../../observe/errors.ts';
 import { extentOf, maxNesting } from '../patch/bounds.ts';
 import { type JsonObject, setField } from '../schema/json.ts';
 import type { Body } from '../verbs/request.ts';
@@ -44,7 +45,7 @@ export function decodeYaml(bytes: Buffer): Body {
     if (error instanceof RangeError) throw tooDeep();
     if (error instanceof ReferenceError) throw new BodyMistake('yaml: document contains excessive aliasing');
     // Nothing but the text decides what happens here.
-    throw new BodyMistake(`yaml: ${error instanceof Error ? error.message : String(error)}`);
+    throw new BodyMistake(`yaml: ${messageOf(error)}`);
   }
 }
 

@@ -39,7 +39,7 @@ export interface Operation {
 }
 
 /** Schemas that belong to no kind. */
-export const metaName = 'io.k8s.apimachinery.pkg.apis.meta.v1';
+const metaName = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 export const statusName = `${metaName}.Status`;
 export const deleteOptionsName = `${metaName}.DeleteOptions`;
 export const patchName = `${metaName}.Patch`;

@@ -2,7 +2,6 @@
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
-import { metaSchemas } from './meta-schemas.ts';
 import {
   deleteOptionsName,
   listMetaName,
@@ -15,6 +14,11 @@ import { annotateLists } from './patch-annotations.ts';
 
 export const refPrefix = '#/components/schemas/';
 
+const patchSchema = {
+  type: 'object',
+  description: 'A patch; what it consists of depends on its media type.',
+};
+
 export type Definitions = ReadonlyMap<string, JsonObject>;
 
 /**
@@ -25,7 +29,8 @@ export type Definitions = ReadonlyMap<string, JsonObject>;
 export function schemasOf(resources: readonly Resource[], shared: Definitions): Map<string, JsonObject> {
   const schemas = new Map<string, JsonObject>();
   for (const resource of resources) addKind(schemas, resource, shared);
-  for (const name of [deleteOptionsName, patchName, statusName]) addClosure(schemas, name, shared, shared);
+  schemas.set(patchName, patchSchema);
+  for (const name of [deleteOptionsName, statusName]) addClosure(schemas, name, shared, shared);
   for (const resource of resources) {
     if (resource.isCustom) continue;
     annotateLists(schemas, resource.openApi.name, patchTypeOf(apiVersionOf(resource), resource.kind));
@@ -91,8 +96,7 @@ function addClosure(
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (schemas.has(name)) continue;
     const schema = definitions.get(name) ??
-      shared.get(name) ??
-      metaSchemas.get(name) ?? { 'x-kubernetes-preserve-unknown-fields': true };
+      shared.get(name) ?? { 'x-kubernetes-preserve-unknown-fields': true };
     schemas.set(name, schema);
     collectRefs(schema, open);
   }

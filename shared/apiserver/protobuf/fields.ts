@@ -17,7 +17,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import { type Form, forms } from './forms.ts';
 
 export type Scalar = 'string' | 'bool' | 'int32' | 'int64' | 'double' | 'bytes';
@@ -68,7 +68,7 @@ function readTable(): Table {
   } catch (cause) {
     throw new RampartError(errorCodes.SYSTEM, {
       what: 'cannot read the fields of the built-in kinds in protobuf',
-      why: cause instanceof Error ? cause.message : String(cause),
+      why: messageOf(cause),
       cause,
     });
   }

@@ -1,11 +1,12 @@
 /** Events of watches: a line of JSON each, `{"type":"ADDED","object":{...}}`. */
+import { textAt } from '../builtin/access.ts';
 import type { Item } from '../resources/item.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 import type { ChangeType } from '../store/object.ts';
 import type { WatchEvent } from '../verbs/request.ts';
 import type { Format } from './format.ts';
-import { partialMetadata, resourceVersionOf } from './metadata.ts';
+import { partialMetadata } from './metadata.ts';
 import { layoutOf, rowOf, tableEnd, tableRow, tableStart } from './table.ts';
 
 interface Line {
@@ -78,7 +79,7 @@ function objectJson(item: Item, resource: Resource, format: Format, now: Date, w
   if (format.shape === 'object') return item.text;
   if (format.shape === 'metadata') return partialMetadata(item.metadataText, format);
   const row = tableRow(resource, item, format, now);
-  return tableOf(row, resourceVersionOf(item.object), resource, format, withColumns);
+  return tableOf(row, textAt(item.object, 'metadata', 'resourceVersion'), resource, format, withColumns);
 }
 
 function tableOf(

@@ -1,5 +1,4 @@
 /** Objects without all but their metadata (meta.k8s.io PartialObjectMetadata), and the metadata of lists. */
-import type { JsonObject } from '../schema/json.ts';
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 
@@ -19,14 +18,4 @@ export function listMetadata(list: ItemList): string {
     continue: list.continue,
     remainingItemCount: list.remaining,
   });
-}
-
-/** The version of an object, for the metadata of a Table of it alone. */
-export function resourceVersionOf(object: JsonObject): string {
-  const metadata = object['metadata'];
-  const version =
-    typeof metadata === 'object' && metadata !== null && 'resourceVersion' in metadata
-      ? metadata.resourceVersion
-      : undefined;
-  return typeof version === 'string' ? version : '';
 }

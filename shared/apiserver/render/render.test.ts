@@ -205,7 +205,7 @@ test('columns of kinds with a column for the name, and of kinds without columns'
     return (columns as readonly JsonObject[]).map(({ name }) => name);
   };
   assert.deepEqual(names(eventKind), ['Reason', 'Name']);
-  assert.deepEqual(names(configMaps), ['Name', 'Created At']);
+  assert.deepEqual(names(configMaps), ['Name']);
   assert.deepEqual(names(widgets), ['Name', 'Size', 'Color', 'Phase']);
 });
 

@@ -1,10 +1,11 @@
 /** Objects and lists as the bytes of an answer. Events of watches are in events.ts. */
+import { textAt } from '../builtin/access.ts';
 import { type Item, textHead } from '../resources/item.ts';
 import { jsonText, parseJson } from '../resources/json-text.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
-import { listMetadata, partialMetadata, resourceVersionOf } from './metadata.ts';
+import { listMetadata, partialMetadata } from './metadata.ts';
 import { layoutOf, tableEnd, tableRow, tableStart } from './table.ts';
 import { toYaml } from './yaml.ts';
 
@@ -42,7 +43,7 @@ function itemJson(item: Item, format: Format, now: Date): string {
   if (format.shape === 'metadata') return partialMetadata(item.metadataText, format);
   if (format.shape === 'object') return item.text;
   const { resource } = item;
-  const metadata = JSON.stringify({ resourceVersion: resourceVersionOf(item.object) });
+  const metadata = JSON.stringify({ resourceVersion: textAt(item.object, 'metadata', 'resourceVersion') });
   const start = tableStart(metadata, layoutOf(resource).definitions, format);
   return `${start}${tableRow(resource, item, format, now)}${tableEnd}`;
 }

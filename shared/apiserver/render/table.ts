@@ -1,32 +1,12 @@
 /** Tables: what `kubectl get` prints, made by the server (meta.k8s.io/v1 Table). */
+import { textAt } from '../builtin/access.ts';
+import { nameColumn } from '../builtin/columns/column.ts';
 import type { Item } from '../resources/item.ts';
 import { jsonText } from '../resources/json-text.ts';
 import type { Column, Resource } from '../resources/resource.ts';
-import { isObject, type JsonObject } from '../schema/json.ts';
+import type { JsonObject } from '../schema/json.ts';
 import type { Format } from './format.ts';
 import { partialMetadata } from './metadata.ts';
-
-const nameColumn: Column = {
-  name: 'Name',
-  type: 'string',
-  format: 'name',
-  description: 'Name of the object, unique among those of its kind in its namespace.',
-  priority: 0,
-  cell: (object) => nameOf(object),
-};
-
-/** Of kinds that have no columns (apiserver `pkg/registry/rest/table.go`). */
-const createdColumn: Column = {
-  name: 'Created At',
-  type: 'date',
-  format: '',
-  description: 'When the object was created.',
-  priority: 0,
-  cell: (object) => {
-    const created = metadataOf(object)['creationTimestamp'];
-    return typeof created === 'string' ? created : null;
-  },
-};
 
 interface Layout {
   readonly columns: readonly Column[];
@@ -38,13 +18,13 @@ const layouts = new WeakMap<Resource, Layout>();
 
 /**
  * The columns of a kind: its name comes first unless the kind has a column of that name (events show it last; a column
- * `Name` of a custom resource is another one), and a kind without columns has when it was created.
+ * `Name` of a custom resource is another one).
  */
 export function layoutOf(resource: Resource): Layout {
   let layout = layouts.get(resource);
   if (layout === undefined) {
-    const own = resource.columns.length === 0 ? [createdColumn] : resource.columns;
-    const isNamed = !resource.isCustom && own.some(({ name }) => name === 'Name');
+    const { columns: own, isCustom } = resource;
+    const isNamed = !isCustom && own.some(({ name }) => name === 'Name');
     const columns = isNamed ? own : [nameColumn, ...own];
     const definitions = JSON.stringify(
       columns.map(({ name, type, format, description, priority }) => ({
@@ -114,8 +94,7 @@ function cellOf(column: Column, object: JsonObject, now: Date): string {
  */
 function conditionsOf(resource: Resource, object: JsonObject): string {
   if (resource.plural !== 'pods' || resource.group !== '') return '';
-  const status = object['status'];
-  const phase = isObject(status) ? status['phase'] : undefined;
+  const phase = textAt(object, 'status', 'phase');
   if (phase === 'Succeeded') return completed('Succeeded', 'The pod has completed successfully.');
   if (phase === 'Failed') return completed('Failed', 'The pod failed.');
   return '';
@@ -123,14 +102,4 @@ function conditionsOf(resource: Resource, object: JsonObject): string {
 
 function completed(reason: string, message: string): string {
   return `,"conditions":[{"type":"Completed","status":"True","reason":"${reason}","message":"${message}"}]`;
-}
-
-function metadataOf(object: JsonObject): JsonObject {
-  const metadata = object['metadata'];
-  return isObject(metadata) ? metadata : {};
-}
-
-function nameOf(object: JsonObject): string {
-  const name = metadataOf(object)['name'];
-  return typeof name === 'string' ? name : '';
 }

@@ -11,9 +11,6 @@ export function defaultObject(object: unknown, node: SchemaNode): void {
   if (node.within.defaults) fill(object, node);
 }
 
-const mustNotBeNull = (node: SchemaNode | undefined): node is SchemaNode =>
-  node !== undefined && !node.nullable;
-
 function dropNulls(value: unknown, node: SchemaNode): void {
   if (Array.isArray(value)) {
     const items = node.items;
@@ -26,7 +23,7 @@ function dropNulls(value: unknown, node: SchemaNode): void {
       const schema = node.field(name);
       if (schema === undefined) continue;
       if (field !== null) dropNulls(field, schema);
-      else if (mustNotBeNull(schema) && schema.schema.default === undefined) delete value[name];
+      else if (!schema.nullable && schema.schema.default === undefined) delete value[name];
     }
   }
 }
@@ -40,7 +37,7 @@ function fillItems(list: unknown[], node: SchemaNode): void {
   const items = node.items;
   if (items === undefined) return;
   for (let index = 0; index < list.length; index++) {
-    if (list[index] === null && mustNotBeNull(items) && items.schema.default !== undefined) {
+    if (list[index] === null && !items.nullable && items.schema.default !== undefined) {
       list[index] = cloneJson(items.schema.default);
     }
     if (items.within.defaults) fill(list[index], items);

@@ -18,53 +18,77 @@ export interface ValidationRule {
   readonly optionalOldSelf?: boolean;
 }
 
-/** `JSONSchemaProps`. What a keyword means: https://kubernetes.io/docs/reference/kubernetes-api (apiextensions v1). */
-export interface JsonSchema {
-  readonly id?: string;
-  readonly $schema?: string;
-  readonly $ref?: string;
-  readonly description?: string;
-  readonly title?: string;
-  readonly type?: string;
-  readonly format?: string;
-  readonly default?: unknown;
-  readonly example?: unknown;
-  readonly externalDocs?: unknown;
-  readonly maximum?: number;
-  readonly exclusiveMaximum?: boolean;
-  readonly minimum?: number;
-  readonly exclusiveMinimum?: boolean;
-  readonly multipleOf?: number;
-  readonly maxLength?: number;
-  readonly minLength?: number;
-  readonly pattern?: string;
-  readonly maxItems?: number;
-  readonly minItems?: number;
-  readonly uniqueItems?: boolean;
-  readonly maxProperties?: number;
-  readonly minProperties?: number;
-  readonly required?: readonly string[];
-  readonly enum?: readonly unknown[];
-  readonly items?: JsonSchema | readonly JsonSchema[];
-  readonly allOf?: readonly JsonSchema[];
-  readonly oneOf?: readonly JsonSchema[];
-  readonly anyOf?: readonly JsonSchema[];
-  readonly not?: JsonSchema;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly additionalProperties?: JsonSchema | boolean;
-  readonly patternProperties?: Readonly<Record<string, JsonSchema>>;
-  readonly additionalItems?: JsonSchema | boolean;
-  readonly definitions?: Readonly<Record<string, JsonSchema>>;
-  readonly dependencies?: Readonly<Record<string, unknown>>;
-  readonly nullable?: boolean;
-  readonly 'x-kubernetes-preserve-unknown-fields'?: boolean;
-  readonly 'x-kubernetes-embedded-resource'?: boolean;
-  readonly 'x-kubernetes-int-or-string'?: boolean;
-  readonly 'x-kubernetes-list-type'?: string;
-  readonly 'x-kubernetes-list-map-keys'?: readonly string[];
-  readonly 'x-kubernetes-map-type'?: string;
-  readonly 'x-kubernetes-validations'?: readonly ValidationRule[];
+/** What a keyword may hold, by the name of its shape. */
+interface Shapes {
+  string: string;
+  number: number;
+  integer: number;
+  boolean: boolean;
+  strings: readonly string[];
+  list: readonly unknown[];
+  any: unknown;
+  schema: JsonSchema;
+  schemas: readonly JsonSchema[];
+  'schema map': Readonly<Record<string, JsonSchema>>;
+  'schema or list': JsonSchema | readonly JsonSchema[];
+  'schema or boolean': JsonSchema | boolean;
+  object: JsonObject;
+  rules: readonly ValidationRule[];
 }
+
+type Shape = keyof Shapes;
+
+const keywords = {
+  id: 'string',
+  $schema: 'string',
+  $ref: 'string',
+  description: 'string',
+  title: 'string',
+  type: 'string',
+  format: 'string',
+  default: 'any',
+  example: 'any',
+  externalDocs: 'any',
+  maximum: 'number',
+  exclusiveMaximum: 'boolean',
+  minimum: 'number',
+  exclusiveMinimum: 'boolean',
+  multipleOf: 'number',
+  maxLength: 'integer',
+  minLength: 'integer',
+  pattern: 'string',
+  maxItems: 'integer',
+  minItems: 'integer',
+  uniqueItems: 'boolean',
+  maxProperties: 'integer',
+  minProperties: 'integer',
+  required: 'strings',
+  enum: 'list',
+  items: 'schema or list',
+  allOf: 'schemas',
+  oneOf: 'schemas',
+  anyOf: 'schemas',
+  not: 'schema',
+  properties: 'schema map',
+  additionalProperties: 'schema or boolean',
+  patternProperties: 'schema map',
+  additionalItems: 'schema or boolean',
+  definitions: 'schema map',
+  dependencies: 'object',
+  nullable: 'boolean',
+  'x-kubernetes-preserve-unknown-fields': 'boolean',
+  'x-kubernetes-embedded-resource': 'boolean',
+  'x-kubernetes-int-or-string': 'boolean',
+  'x-kubernetes-list-type': 'string',
+  'x-kubernetes-list-map-keys': 'strings',
+  'x-kubernetes-map-type': 'string',
+  'x-kubernetes-validations': 'rules',
+} as const satisfies Record<string, Shape>;
+
+/** `JSONSchemaProps`. What a keyword means: https://kubernetes.io/docs/reference/kubernetes-api (apiextensions v1). */
+export type JsonSchema = { readonly [Keyword in keyof typeof keywords]?: Shapes[(typeof keywords)[Keyword]] };
+
+const shapes = new Map<string, Shape>(Object.entries(keywords));
 
 /** `items` as the one schema that a structural schema allows. */
 export function itemsOf(schema: JsonSchema): JsonSchema | undefined {
@@ -77,71 +101,6 @@ export function itemsOf(schema: JsonSchema): JsonSchema | undefined {
 export function additionalOf(schema: JsonSchema): JsonSchema | undefined {
   return typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 }
-
-type Shape =
-  | 'string'
-  | 'number'
-  | 'integer'
-  | 'boolean'
-  | 'strings'
-  | 'list'
-  | 'any'
-  | 'schema'
-  | 'schemas'
-  | 'schema map'
-  | 'schema or list'
-  | 'schema or boolean'
-  | 'object'
-  | 'rules';
-
-const shapes = new Map<string, Shape>(
-  Object.entries({
-    id: 'string',
-    $schema: 'string',
-    $ref: 'string',
-    description: 'string',
-    title: 'string',
-    type: 'string',
-    format: 'string',
-    default: 'any',
-    example: 'any',
-    externalDocs: 'any',
-    maximum: 'number',
-    exclusiveMaximum: 'boolean',
-    minimum: 'number',
-    exclusiveMinimum: 'boolean',
-    multipleOf: 'number',
-    maxLength: 'integer',
-    minLength: 'integer',
-    pattern: 'string',
-    maxItems: 'integer',
-    minItems: 'integer',
-    uniqueItems: 'boolean',
-    maxProperties: 'integer',
-    minProperties: 'integer',
-    required: 'strings',
-    enum: 'list',
-    items: 'schema or list',
-    allOf: 'schemas',
-    oneOf: 'schemas',
-    anyOf: 'schemas',
-    not: 'schema',
-    properties: 'schema map',
-    additionalProperties: 'schema or boolean',
-    patternProperties: 'schema map',
-    additionalItems: 'schema or boolean',
-    definitions: 'schema map',
-    dependencies: 'object',
-    nullable: 'boolean',
-    'x-kubernetes-preserve-unknown-fields': 'boolean',
-    'x-kubernetes-embedded-resource': 'boolean',
-    'x-kubernetes-int-or-string': 'boolean',
-    'x-kubernetes-list-type': 'string',
-    'x-kubernetes-list-map-keys': 'strings',
-    'x-kubernetes-map-type': 'string',
-    'x-kubernetes-validations': 'rules',
-  }),
-);
 
 const ruleShapes: Readonly<Record<string, 'string' | 'boolean'>> = {
   rule: 'string',

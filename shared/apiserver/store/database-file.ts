@@ -5,7 +5,7 @@
  */
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import { type SqliteFailure, sqliteCodes } from '../../sqlite/failure.ts';
 
 /**
@@ -31,7 +31,7 @@ export function prepareDatabaseFile(path: string, what: string): void {
   } catch (error) {
     throw new RampartError(errorCodes.SYSTEM, {
       what,
-      why: error instanceof Error ? error.message : String(error),
+      why: messageOf(error),
       next: 'The directory must exist and be writable',
       cause: error,
     });

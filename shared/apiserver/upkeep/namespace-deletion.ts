@@ -4,6 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 
+import { messageOf } from '../../observe/errors.ts';
 import { done, requeueAfter, type Reconcile } from '../../kube/controller.ts';
 import type { WorkQueue } from '../../kube/workqueue.ts';
 import { Item } from '../resources/item.ts';
@@ -129,7 +130,7 @@ export class NamespaceDeletion implements ObjectListener {
       try {
         await calls.deleteCollection(resource, namespace, 'Background', signal);
       } catch (error) {
-        errors.push(error instanceof Error ? error.message : String(error));
+        errors.push(messageOf(error));
       }
       const left = await this.#count(kind, namespace, finalizers, signal);
       if (left > 0) remaining.set(resource, left);

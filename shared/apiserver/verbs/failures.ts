@@ -1,5 +1,5 @@
 /** Failures below the verbs, in the form that clients receive. */
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import { SelectorError } from '../../kube/selectors.ts';
 import { Refusal } from '../patch/refusal.ts';
 import { ApiError, apiErrors, type Subject } from '../resources/api-error.ts';
@@ -37,7 +37,7 @@ export function answerOf(error: unknown, subject: Subject, name: string): ApiErr
       : apiErrors.expired(expiredToken, error.newestToken);
   }
   if (error instanceof RampartError) return rampartAnswer(error);
-  return apiErrors.internal(error instanceof Error ? error.message : String(error), error);
+  return apiErrors.internal(messageOf(error), error);
 }
 
 function rampartAnswer(error: RampartError): ApiError {

@@ -2,8 +2,9 @@
  * Objects live in namespaces: nothing is created in one that is not there or is being deleted, and some stay for ever
  * (apiserver `pkg/admission/plugin/namespace/lifecycle`).
  */
+import { textAt, valueAt } from '../builtin/access.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
-import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import type { JsonObject } from '../schema/json.ts';
 import type { Store } from '../store/store.ts';
 import type { Admission, AdmissionRequest } from './admission.ts';
 
@@ -67,11 +68,9 @@ export class NamespaceLifecycle implements Admission, Disposable {
 }
 
 function isTerminating(namespace: unknown): boolean {
-  if (!isObject(namespace)) return false;
-  const [status, metadata] = [fieldOf(namespace, 'status'), fieldOf(namespace, 'metadata')];
   return (
-    (isObject(status) && status['phase'] === 'Terminating') ||
-    (isObject(metadata) && metadata['deletionTimestamp'] !== undefined)
+    textAt(namespace, 'status', 'phase') === 'Terminating' ||
+    valueAt(namespace, 'metadata', 'deletionTimestamp') !== undefined
   );
 }
 
@@ -80,17 +79,11 @@ function terminating(
   object: JsonObject | undefined,
 ): ApiError {
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
-  return apiErrors.forbidden(resource, name === '' ? generateNameOf(object) : name, why, [
+  return apiErrors.forbidden(resource, name || textAt(object, 'metadata', 'generateName') || 'Unknown', why, [
     {
       reason: 'NamespaceTerminating',
       message: `namespace ${namespace} is being terminated`,
       field: 'metadata.namespace',
     },
   ]);
-}
-
-function generateNameOf(object: JsonObject | undefined): string {
-  const metadata = object === undefined ? undefined : fieldOf(object, 'metadata');
-  const name = isObject(metadata) ? metadata['generateName'] : undefined;
-  return typeof name === 'string' ? name : 'Unknown';
 }

@@ -2,6 +2,7 @@
  * An object as a client has sent it: is it of the kind it was sent to, which of its fields are there at all, and its
  * defaults.
  */
+import { textAt } from '../builtin/access.ts';
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
 import { GoTypeError } from '../resources/go-decoding.ts';
 import { readMetadata, type Metadata } from '../resources/metadata-fields.ts';
@@ -116,9 +117,7 @@ function checkKind(object: JsonObject, kind: SentKind): void {
     );
   }
   if (apiVersion !== expected) throw otherVersion(apiVersion, expected);
-  const { metadata } = object;
-  const name = isObject(metadata) ? metadata['name'] : '';
-  throw apiErrors.invalid(kind, typeof name === 'string' ? name : '', [
+  throw apiErrors.invalid(kind, textAt(object, 'metadata', 'name'), [
     fieldError.invalid('kind', sent, `must be ${kind.kind}`),
   ]);
 }

@@ -3,7 +3,7 @@ import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../ebpf/libc.ts';
-import { type ErrorCode, errorCodes, RampartError } from '../../observe/errors.ts';
+import { type ErrorCode, errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
 
 /** A path and the directory that is its `/`. */
@@ -89,7 +89,7 @@ export function readFile(path: TrackedPath, fd: number, type: FileType, identify
         ? cause
         : new RampartError(errorCodes.SYSTEM, {
             what: `cannot identify ${path.path}`,
-            why: cause instanceof Error ? cause.message : String(cause),
+            why: messageOf(cause),
             cause,
           });
     return { state: { kind: 'unusable', error }, transient: true };

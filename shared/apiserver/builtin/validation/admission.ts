@@ -2,6 +2,7 @@
  * Checks of admission policies and webhooks (kubernetes `pkg/apis/admissionregistration/validation/validation.go`). Of
  * CEL expressions the syntax is checked, not the types: nothing here runs them.
  */
+import { messageOf } from '../../../observe/errors.ts';
 import { labelKeyProblems } from '../../../kube/label-names.ts';
 import { parse } from '../../../cel/parser.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
@@ -17,7 +18,7 @@ function checkExpression(expression: string, path: string, causes: Cause[]): voi
   try {
     parse(expression);
   } catch (error) {
-    const words = `compilation failed: ${error instanceof Error ? error.message : String(error)}`;
+    const words = `compilation failed: ${messageOf(error)}`;
     causes.push(fieldError.invalid(path, expression, words));
   }
 }
