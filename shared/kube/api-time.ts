@@ -10,10 +10,10 @@ export function apiMicroTime(wallMs: number): string {
   return new Date(wallMs).toISOString().replace('Z', '000Z');
 }
 
-/** Nanoseconds since 1970 of a time in RFC 3339, with up to nine digits; undefined for what is none. */
+/** Nanoseconds since 1970 of a time in RFC 3339, cut off at nine digits; undefined for what is none. */
 export function apiTimeNs(text: string): bigint | undefined {
   const [, seconds, fraction = '', zone] =
-    /^([^.Z+]+?)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
+    /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
   if (seconds === undefined || zone === undefined) return undefined;
   const ms = Date.parse(`${seconds}${zone}`);
   if (Number.isNaN(ms)) return undefined;

@@ -1,5 +1,6 @@
 /** `metadata.managedFields`: who owns which fields of an object, since when, by which operation. */
 import { apiTime } from '../../kube/api-time.ts';
+import { compareText } from '../../observe/compare-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { extentOf, maxNesting } from '../patch/bounds.ts';
 import { FieldSet, union } from './field-set.ts';
@@ -90,17 +91,13 @@ export function sortedEntries(entries: JsonObject[]): JsonObject[] {
   const text = (entry: JsonObject, field: string): string => (entry[field] ?? '') as string;
   return entries.sort((a, b) => {
     return (
-      order(text(a, 'operation'), text(b, 'operation')) ||
+      compareText(text(a, 'operation'), text(b, 'operation')) ||
       secondsOf(text(a, 'time')) - secondsOf(text(b, 'time')) ||
-      order(text(a, 'manager'), text(b, 'manager')) ||
-      order(text(a, 'apiVersion'), text(b, 'apiVersion')) ||
-      order(text(a, 'subresource'), text(b, 'subresource'))
+      compareText(text(a, 'manager'), text(b, 'manager')) ||
+      compareText(text(a, 'apiVersion'), text(b, 'apiVersion')) ||
+      compareText(text(a, 'subresource'), text(b, 'subresource'))
     );
   });
-}
-
-function order(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 function secondsOf(time: string | undefined): number {
@@ -115,7 +112,7 @@ export const maxUpdateManagers = 10;
 export function withoutAncient(managers: Managers): Managers {
   const updates = [...managers].filter(([, { operation }]) => operation === 'Update');
   if (updates.length <= maxUpdateManagers) return managers;
-  updates.sort(([aId, a], [bId, b]) => secondsOf(a.time) - secondsOf(b.time) || order(aId, bId));
+  updates.sort(([aId, a], [bId, b]) => secondsOf(a.time) - secondsOf(b.time) || compareText(aId, bId));
   const groups = new Map<string, string[]>();
   let count = updates.length;
   for (const [id, { apiVersion }] of updates) {

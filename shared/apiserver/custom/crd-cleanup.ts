@@ -17,8 +17,6 @@ interface CleanupContext {
   readonly signal: AbortSignal;
 }
 
-const pageLimit = 500;
-
 /**
  * Asks for the deletion of all objects. Those with finalizers stay until somebody removes these.
  *
@@ -50,13 +48,10 @@ export async function deleteInstances(
 
 async function namespacesOf(crd: Crd, store: Store, signal: AbortSignal): Promise<Set<string>> {
   const namespaces = new Set<string>();
-  let next: string | undefined;
-  do {
+  for (const portion of store.listPortions(crd.name).portions) {
+    for (const { namespace } of portion) namespaces.add(namespace);
+    await turn();
     signal.throwIfAborted();
-    const page = store.list(crd.name, { limit: pageLimit, continue: next });
-    for (const { namespace } of page.items) namespaces.add(namespace);
-    next = page.continue;
-    if (next !== undefined) await turn();
-  } while (next !== undefined);
+  }
   return namespaces;
 }

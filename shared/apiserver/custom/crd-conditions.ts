@@ -1,7 +1,7 @@
 /** Conditions of a CustomResourceDefinition. */
 import { objectAt, objectsAt } from '../builtin/access.ts';
 import { type Condition, setCondition as setIn } from '../../kube/conditions.ts';
-import { isObject, type JsonObject } from '../schema/json.ts';
+import type { JsonObject } from '../schema/json.ts';
 
 export type NewCondition = Pick<Condition, 'message' | 'reason' | 'status' | 'type'>;
 
@@ -19,7 +19,6 @@ export function withCondition(
 
 /** Sets a condition of an object in place. */
 export function setCondition(object: JsonObject, condition: NewCondition, now = new Date()): void {
-  const status = isObject(object['status']) ? object['status'] : {};
-  const conditions = withCondition(objectsAt(objectAt(object, 'status'), 'conditions'), condition, now);
-  object['status'] = { ...status, conditions };
+  const conditions = withCondition(objectsAt(object, 'status', 'conditions'), condition, now);
+  object['status'] = { ...objectAt(object, 'status'), conditions };
 }

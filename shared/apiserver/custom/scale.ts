@@ -2,11 +2,12 @@
  * The scale subresource of custom resources: `autoscaling/v1` Scale, made of three places in the object
  * (apiextensions-apiserver `pkg/registry/customresource/etcd.go`, `validator.go`).
  */
+import { objectAt, valueAt } from '../builtin/access.ts';
 import { LazyModel, openApiOf } from '../builtin/kind.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Subresource } from '../resources/resource.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
-import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { fieldOf, type JsonObject } from '../schema/json.ts';
 import type { CrdScale } from './crd.ts';
 
 const model = new LazyModel('autoscaling.Scale', 'autoscaling/v1', 'Scale');
@@ -33,13 +34,11 @@ export function scaleSubresource(
 }
 
 function readScale(object: JsonObject, paths: CrdScale, subject: { kind: string }): JsonObject {
-  const metadata = fieldOf(object, 'metadata');
+  const metadata = objectAt(object, 'metadata');
   const meta: JsonObject = {};
-  if (isObject(metadata)) {
-    for (const field of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
-      const value = fieldOf(metadata, field);
-      if (value !== undefined) meta[field] = value;
-    }
+  for (const field of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
+    const value = fieldOf(metadata, field);
+    if (value !== undefined) meta[field] = value;
   }
   const replicas = at(object, paths.specReplicasPath);
   if (replicas === undefined) {
@@ -63,8 +62,7 @@ function countAt(object: JsonObject, path: string, { kind }: { kind: string }): 
 }
 
 function writeScale(object: JsonObject, sent: JsonObject, { specReplicasPath }: CrdScale): JsonObject {
-  const spec = fieldOf(sent, 'spec');
-  const replicas = isObject(spec) ? fieldOf(spec, 'replicas') : undefined;
+  const replicas = fieldOf(objectAt(sent, 'spec'), 'replicas');
   // Go leaves out what is 0, so an absent field is one, save where there was none before.
   if (replicas === undefined && at(object, specReplicasPath) === undefined) {
     throw apiErrors.badRequest(`the spec replicas field ${JSON.stringify(specReplicasPath)} cannot be empty`);
@@ -77,15 +75,12 @@ function stepsOf(path: string): string[] {
 }
 
 function at(object: JsonObject, path: string): unknown {
-  let value: unknown = object;
-  for (const step of stepsOf(path)) value = isObject(value) ? fieldOf(value, step) : undefined;
-  return value ?? undefined;
+  return valueAt(object, ...stepsOf(path));
 }
 
 function withAt(object: JsonObject, [step = '', ...rest]: readonly string[], value: unknown): JsonObject {
   if (rest.length === 0) return { ...object, [step]: value };
-  const inner = fieldOf(object, step);
-  return { ...object, [step]: withAt(isObject(inner) ? inner : {}, rest, value) };
+  return { ...object, [step]: withAt(objectAt(object, step), rest, value) };
 }
 
 /** What is wrong with the places that the scale subresource is made of. */

@@ -1,4 +1,5 @@
 /** The served kinds by group and version, in the order in which discovery shows them. */
+import { compareText } from '../../observe/compare-text.ts';
 import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { compareVersions } from '../resources/version-order.ts';
@@ -67,19 +68,14 @@ export function groupsOf(registry: Registry): readonly Group[] {
         group: name,
         version,
         apiVersion: apiVersionOf({ group: name, version }),
-        resources: resources.sort((a, b) => compareTexts(a.plural, b.plural)),
+        resources: resources.sort((a, b) => compareText(a.plural, b.plural)),
       }));
     const [preferred, ...others] = versions;
     if (preferred !== undefined) groups.push({ name, versions: [preferred, ...others] });
   }
-  return groups.sort((a, b) => priorityOf(b) - priorityOf(a) || compareTexts(a.name, b.name));
+  return groups.sort((a, b) => priorityOf(b) - priorityOf(a) || compareText(a.name, b.name));
 }
 
 function priorityOf({ name }: Group): number {
   return builtInPriorities.get(name) ?? customPriority;
-}
-
-function compareTexts(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }

@@ -23,18 +23,13 @@ import type { Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { pods, registryOf, widgets, widgetsOf } from './kinds.fixture.ts';
 import { noKubectl, type Served, serve } from './kubectl.fixture.ts';
-import { discoveryRoutes, type VersionInfo } from './routes.ts';
+import { discoveryRoutes } from './routes.ts';
 
-const version: VersionInfo = {
-  major: '1',
-  minor: '32',
-  gitVersion: 'v1.32.4',
-  gitCommit: '',
-  gitTreeState: '',
-  buildDate: '1970-01-01T00:00:00Z',
-  goVersion: '',
-  compiler: '',
-  platform: 'linux/amd64',
+/** Of the version of kubectl, which warns of any that is far from its own. */
+const version: PlainRoute = ({ path }) => {
+  if (path !== '/version') return undefined;
+  const body = JSON.stringify({ major: '1', minor: '32', gitVersion: 'v1.32.4', platform: 'linux/amd64' });
+  return { code: 200, headers: { 'content-type': 'application/json' }, body };
 };
 
 const widgetOf = (name: string, size: number): JsonObject => ({
@@ -66,7 +61,7 @@ function objects(resource: Resource, path: string, shown: readonly JsonObject[])
 const widgetPath = '/apis/stable.example.com/v1/namespaces/default/widgets';
 
 async function serveKinds(registry: Registry, more: readonly PlainRoute[] = []): Promise<Served> {
-  return serve([...more, discoveryRoutes(registry, version), openApiRoutes(registry)]);
+  return serve([...more, discoveryRoutes(registry), version, openApiRoutes(registry)]);
 }
 
 /** The columns of each line. */
@@ -115,7 +110,7 @@ describe('kubectl', { skip: noKubectl }, () => {
   });
 
   test('api-resources from a server without aggregated discovery', async () => {
-    const route = discoveryRoutes(registryOf(), version);
+    const route = discoveryRoutes(registryOf());
     const old: PlainRoute = (request) =>
       route({ ...request, headers: { ...request.headers, accept: 'application/json' } });
     await using served = await serve([old]);

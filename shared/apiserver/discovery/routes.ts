@@ -14,19 +14,6 @@ import { hashOf, headerOf, taggedAnswer } from './documents.ts';
 import { type Group, groupsOf } from './groups.ts';
 import { apiGroup, apiGroupList, apiResourceList, apiVersions, isNamed } from './legacy.ts';
 
-/** What `/version` answers (apimachinery `pkg/version/types.go`). */
-export interface VersionInfo {
-  readonly major: string;
-  readonly minor: string;
-  readonly gitVersion: string;
-  readonly gitCommit: string;
-  readonly gitTreeState: string;
-  readonly buildDate: string;
-  readonly goVersion: string;
-  readonly compiler: string;
-  readonly platform: string;
-}
-
 interface AggregatedDocument {
   readonly text: string;
   readonly hash: string;
@@ -53,16 +40,16 @@ const otherPaths: readonly string[] = [
 ];
 
 /**
- * `/`, `/api`, `/apis` and below, as far as no objects are meant, and `/version` where `version` is given.
+ * `/`, `/api`, `/apis` and below, as far as no objects are meant.
  *
  * Methods are the caller's care.
  *
  * @throws {ApiError} 406 where neither JSON nor YAML is accepted.
  */
-export function discoveryRoutes(registry: Registry, version?: VersionInfo): PlainRoute {
+export function discoveryRoutes(registry: Registry): PlainRoute {
   let latest: Snapshot | undefined;
   const snapshot = (): Snapshot => {
-    if (latest?.generation !== registry.generation) latest = snapshotOf(registry, version);
+    if (latest?.generation !== registry.generation) latest = snapshotOf(registry);
     return latest;
   };
   return (request) => {
@@ -81,13 +68,13 @@ export function discoveryRoutes(registry: Registry, version?: VersionInfo): Plai
 }
 
 function mayBeDiscovery(path: string): boolean {
-  if (path === '/' || path === '/version') return true;
+  if (path === '/') return true;
   if (!path.startsWith('/api')) return false;
   const parts = path.split('/', 6).length - 1;
   return path.startsWith('/apis') ? parts <= 3 : parts <= 2;
 }
 
-function snapshotOf(registry: Registry, version: VersionInfo | undefined): Snapshot {
+function snapshotOf(registry: Registry): Snapshot {
   const groups = groupsOf(registry);
   const documents = new Map<string, object>([['/apis', apiGroupList(groups)]]);
   for (const group of groups) {
@@ -98,7 +85,6 @@ function snapshotOf(registry: Registry, version: VersionInfo | undefined): Snaps
   }
   const paths = ['/api', '/apis/', ...otherPaths, ...documents.keys()].sort();
   documents.set('/', { paths });
-  if (version !== undefined) documents.set('/version', version);
   return { generation: registry.generation, groups, documents, aggregated: new Map() };
 }
 

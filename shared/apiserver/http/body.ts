@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { decodeProtobuf } from '../protobuf/decode.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Resource, Verb } from '../resources/resource.ts';
-import { type Body, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
+import { type Body, customPatchMediaTypes, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
 import { decodeYaml } from './yaml-body.ts';
@@ -36,16 +36,11 @@ function unsupported(withProtobuf: boolean): ApiError {
 /** @throws {ApiError} 415, which names what this kind can be patched with. */
 export function patchFormat(contentType: string | undefined, resource: Resource): PatchMediaType {
   const sent = contentType === undefined ? '' : mediaType(contentType);
-  // Nothing tells how to merge the lists of a kind that a CustomResourceDefinition made.
   const accepted = resource.isCustom ? customPatchMediaTypes : patchMediaTypes;
   const type = accepted.find((one) => one === sent);
   if (type === undefined) throw apiErrors.unsupportedMediaType('', accepted);
   return type;
 }
-
-const customPatchMediaTypes = patchMediaTypes.filter(
-  (type) => type !== 'application/strategic-merge-patch+json',
-);
 
 function mediaType(contentType: string): string {
   const end = contentType.indexOf(';');

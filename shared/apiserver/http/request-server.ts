@@ -6,7 +6,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
-import { type Format } from '../render/format.ts';
+import { type Format, offeredMediaTypes } from '../render/format.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { ResourceAnswer, User } from '../verbs/request.ts';
 import { ActiveExchanges } from './active-exchanges.ts';
@@ -14,6 +14,7 @@ import { ClientGoneError } from './body.ts';
 import { refuseConnection } from './connections.ts';
 import { Exchange, requestOf } from './exchange.ts';
 import { createHealth, type Health } from './health.ts';
+import type { PlainAnswer } from './plain.ts';
 import { readPath, splitTarget } from './request-path.ts';
 import { readResourceBody } from './resource-body.ts';
 import { MethodNotAllowedError, type ResourceRoute, routeRequest } from './route.ts';
@@ -24,7 +25,6 @@ import { Traffic } from './traffic.ts';
 import { streamWatch } from './watch-stream.ts';
 
 const ignore = (): void => undefined;
-const acceptedFormats = ['application/json', 'application/yaml'];
 
 /** What happens to the requests of one server. */
 export class RequestServer {
@@ -185,7 +185,7 @@ export class RequestServer {
     const what =
       verb === 'watch' ? 'watch' : verb === 'list' || verb === 'deletecollection' ? 'list' : 'item';
     const format = this.#options.renderer.negotiate(exchange.request.headers.accept, what, query);
-    if (format === undefined) throw apiErrors.notAcceptable(acceptedFormats);
+    if (format === undefined) throw apiErrors.notAcceptable(offeredMediaTypes);
     return format;
   }
 
@@ -193,8 +193,7 @@ export class RequestServer {
     const answer = this.#health.answer(path, query);
     if (answer === undefined) return false;
     if (method !== 'GET') throw plainMethodNotAllowed();
-    const { 'content-type': contentType = 'text/plain', ...headers } = answer.headers;
-    sendWhole(exchange, answer.code, contentType, answer.body, Object.entries(headers).flat());
+    sendAnswer(exchange, answer);
     return true;
   }
 
@@ -205,14 +204,7 @@ export class RequestServer {
       const answer = route({ method: 'GET', path, query, headers });
       if (answer === undefined) continue;
       if (method !== 'GET') throw plainMethodNotAllowed();
-      const { 'content-type': contentType = 'text/plain', ...more } = answer.headers;
-      this.traffic.sentBytes += sendWhole(
-        exchange,
-        answer.code,
-        contentType,
-        answer.body,
-        Object.entries(more).flat(),
-      );
+      this.traffic.sentBytes += sendAnswer(exchange, answer);
       return;
     }
     throw apiErrors.noRoute();
@@ -236,14 +228,12 @@ export class RequestServer {
         traffic.sentBytes += sendWhole(exchange, answer.code, format.contentType, body);
         return;
       }
-      case 'list': {
-        const pieces = renderer.renderList(answer.list, format, new Date());
-        const compress = this.#mayCompress(exchange);
-        traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
-        return;
-      }
+      case 'list':
       case 'texts': {
-        const pieces = renderer.renderTexts(answer.list);
+        const pieces =
+          answer.kind === 'list'
+            ? renderer.renderList(answer.list, format, new Date())
+            : renderer.renderTexts(answer.list);
         const compress = this.#mayCompress(exchange);
         traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
         return;
@@ -311,10 +301,16 @@ export class RequestServer {
   }
 }
 
+/** @returns the length of its body in bytes. */
+function sendAnswer(exchange: Exchange, { code, headers, body }: PlainAnswer): number {
+  const { 'content-type': contentType = 'text/plain', ...more } = headers;
+  return sendWhole(exchange, code, contentType, body, Object.entries(more).flat());
+}
+
 function plainMethodNotAllowed(): MethodNotAllowedError {
   const message = 'the server does not allow this method on the requested resource';
-  const { status } = new ApiError({ code: 405, reason: 'MethodNotAllowed', message, details: {} });
-  return new MethodNotAllowedError(status, ['GET']);
+  const error = new ApiError({ code: 405, reason: 'MethodNotAllowed', message, details: {} });
+  return new MethodNotAllowedError(error, ['GET']);
 }
 
 /**

@@ -2,6 +2,7 @@
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';
+import { booleanOf } from '../verbs/query.ts';
 import type { ResourcePath } from './request-path.ts';
 
 export interface ResourceRoute {
@@ -19,13 +20,8 @@ const ofKubelets: ReadonlySet<string> = new Set(['attach', 'exec', 'portforward'
 export class MethodNotAllowedError extends ApiError {
   readonly allow: string;
 
-  constructor(status: ApiError['status'], allow: readonly string[]) {
-    super({
-      code: 405,
-      reason: status.reason,
-      message: status.message,
-      details: status.details,
-    });
+  constructor({ status }: ApiError, allow: readonly string[]) {
+    super(status);
     this.allow = allow.join(', ');
   }
 }
@@ -95,7 +91,7 @@ export function routeRequest(
 function verbOf(method: string, isCollection: boolean, query: URLSearchParams): Verb | undefined {
   switch (method) {
     case 'GET':
-      return isCollection ? (asksForWatch(query) ? 'watch' : 'list') : 'get';
+      return isCollection ? (booleanOf(query, 'watch') === true ? 'watch' : 'list') : 'get';
     case 'POST':
       return 'create';
     case 'PUT':
@@ -109,12 +105,6 @@ function verbOf(method: string, isCollection: boolean, query: URLSearchParams): 
   }
 }
 
-/** The first value that is neither `false` nor `0` (apimachinery `Convert_Slice_string_To_bool`). */
-function asksForWatch(query: URLSearchParams): boolean {
-  const value = query.get('watch');
-  return value !== null && value !== '0' && value.toLowerCase() !== 'false';
-}
-
 function notAllowed(resource: Resource, verb: string, allow: readonly string[]): MethodNotAllowedError {
-  return new MethodNotAllowedError(apiErrors.methodNotAllowed(resource, verb).status, allow);
+  return new MethodNotAllowedError(apiErrors.methodNotAllowed(resource, verb), allow);
 }

@@ -48,6 +48,10 @@ interface ApiErrorParts {
   readonly continue?: string | undefined;
 }
 
+interface AboutParts extends Pick<ApiErrorParts, 'code' | 'message' | 'reason'> {
+  readonly causes?: readonly StatusCause[] | undefined;
+}
+
 /** An error that the client is told as it is. */
 export class ApiError extends RampartError {
   readonly status: StatusFailure;
@@ -70,16 +74,28 @@ export class ApiError extends RampartError {
 }
 
 export const apiErrors = {
+  /** Of an object, or of its kind where `name` is ''. */
+  about: ({ group, plural }: Subject, name: string, parts: AboutParts): ApiError => {
+    const { code, reason, message, causes } = parts;
+    const details = {
+      ...(name === '' ? {} : { name }),
+      ...(group === '' ? {} : { group }),
+      kind: plural,
+      ...(causes === undefined ? {} : { causes }),
+    };
+    return new ApiError({ code, reason, message, details });
+  },
+
   badRequest: (message: string): ApiError => new ApiError({ code: 400, reason: 'BadRequest', message }),
 
   unauthorized: (): ApiError => new ApiError({ code: 401, reason: 'Unauthorized', message: 'Unauthorized' }),
 
   forbidden: (subject: Subject, name: string, why: string, causes?: readonly StatusCause[]): ApiError =>
-    new ApiError({
+    apiErrors.about(subject, name, {
       code: 403,
       reason: 'Forbidden',
       message: `${groupResource(subject)}${name === '' ? '' : ` ${quoted(name)}`} is forbidden: ${why}`,
-      details: { ...resourceDetails(subject, name), ...(causes === undefined ? {} : { causes }) },
+      causes,
     }),
 
   /** There is no such path. */
@@ -103,19 +119,17 @@ export const apiErrors = {
     }),
 
   notFound: (subject: Subject, name: string): ApiError =>
-    new ApiError({
+    apiErrors.about(subject, name, {
       code: 404,
       reason: 'NotFound',
       message: `${groupResource(subject)} ${quoted(name)} not found`,
-      details: resourceDetails(subject, name),
     }),
 
   methodNotAllowed: (subject: Subject, verb: string): ApiError =>
-    new ApiError({
+    apiErrors.about(subject, '', {
       code: 405,
       reason: 'MethodNotAllowed',
       message: `${verb} is not supported on resources of kind ${quoted(groupResource(subject))}`,
-      details: resourceDetails(subject, ''),
     }),
 
   notAcceptable: (accepted: readonly string[]): ApiError =>
@@ -126,19 +140,17 @@ export const apiErrors = {
     }),
 
   alreadyExists: (subject: Subject, name: string): ApiError =>
-    new ApiError({
+    apiErrors.about(subject, name, {
       code: 409,
       reason: 'AlreadyExists',
       message: `${groupResource(subject)} ${quoted(name)} already exists`,
-      details: resourceDetails(subject, name),
     }),
 
   conflict: (subject: Subject, name: string, why: string): ApiError =>
-    new ApiError({
+    apiErrors.about(subject, name, {
       code: 409,
       reason: 'Conflict',
       message: `Operation cannot be fulfilled on ${groupResource(subject)} ${quoted(name)}: ${why}`,
-      details: resourceDetails(subject, name),
     }),
 
   /** The object is not at the version that the client has seen. */
@@ -211,12 +223,4 @@ export const apiErrors = {
 
 function quoted(text: string): string {
   return JSON.stringify(text);
-}
-
-function resourceDetails({ group, plural }: Subject, name: string): StatusFailure['details'] {
-  return {
-    ...(name === '' ? {} : { name }),
-    ...(group === '' ? {} : { group }),
-    kind: plural,
-  };
 }

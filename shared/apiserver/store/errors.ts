@@ -7,56 +7,26 @@ import { describeKey, type ObjectKey } from './object.ts';
 
 /** `create`: there is an object under this key. */
 export class AlreadyExistsError extends RampartError {
-  readonly key: ObjectKey;
-  /** The version of the object that is there. */
-  readonly actualVersion: bigint;
-
-  constructor(key: ObjectKey, actualVersion: bigint) {
+  constructor(key: ObjectKey) {
     super(errorCodes.EXISTS, { what: `cannot create ${describeKey(key)}`, why: 'it already exists' });
     this.name = 'AlreadyExistsError';
-    this.key = key;
-    this.actualVersion = actualVersion;
   }
 }
 
 /** `update`, `delete`: there is no object under this key. */
 export class NotFoundError extends RampartError {
-  readonly key: ObjectKey;
-
   constructor(what: string, key: ObjectKey) {
     super(errorCodes.NOT_FOUND, { what: `cannot ${what} ${describeKey(key)}`, why: 'it does not exist' });
     this.name = 'NotFoundError';
-    this.key = key;
   }
 }
 
-/** `update`, `delete`: the object is not the one, or not at the version, that was expected. */
+/** `update`, `delete`: the object is not at the version that was expected. */
 export class ConflictError extends RampartError {
-  readonly key: ObjectKey;
-  /** `undefined` when no version was expected. */
-  readonly expectedVersion: bigint | undefined;
-  readonly actualVersion: bigint;
-  /** `undefined` when no uid was expected. */
-  readonly expectedUid: string | undefined;
-  readonly actualUid: string;
-
-  constructor(
-    what: string,
-    key: ObjectKey,
-    expected: { readonly version: bigint | undefined; readonly uid: string | undefined },
-    actual: { readonly version: bigint; readonly uid: string },
-  ) {
-    const why =
-      expected.uid === undefined || expected.uid === actual.uid
-        ? `it is at version ${actual.version}, not ${expected.version}`
-        : `the object was replaced: its uid is ${actual.uid}, not ${expected.uid}`;
+  constructor(what: string, key: ObjectKey, expected: bigint, actual: bigint) {
+    const why = `it is at version ${actual}, not ${expected}`;
     super(errorCodes.CONFLICT, { what: `cannot ${what} ${describeKey(key)}`, why, next: 'Read it again' });
     this.name = 'ConflictError';
-    this.key = key;
-    this.expectedVersion = expected.version;
-    this.actualVersion = actual.version;
-    this.expectedUid = expected.uid;
-    this.actualUid = actual.uid;
   }
 }
 

@@ -21,12 +21,6 @@ export interface StoreOptions {
   readonly writer?: 'thread' | 'inline';
 }
 
-/** What an object has to be for a deletion; what is `undefined` may be anything. */
-export interface Preconditions {
-  readonly expectedVersion?: bigint | undefined;
-  readonly expectedUid?: string | undefined;
-}
-
 export interface WatchOptions {
   /** `undefined` for all. */
   readonly namespace?: string | undefined;

@@ -69,40 +69,28 @@ for (const backend of backends) {
       assert.deepEqual(names(store, 'none'), []);
     });
 
-    test('refusals name both sides and change nothing', async () => {
+    test('refusals say why and change nothing', async () => {
       using directory = new TemporaryDirectory();
       await using store = open(directory);
-      const { uid } = await store.create(pod('a'));
+      await store.create(pod('a'));
       await assert.rejects(store.create(pod('a')), (error) => {
         assert.ok(error instanceof AlreadyExistsError && error.code === errorCodes.EXISTS);
-        assert.equal(error.actualVersion, 2n);
+        assert.match(error.message, /cannot create pods default\/a: it already exists/);
         return true;
       });
       await assert.rejects(store.update({ ...key('a'), expectedVersion: 7n, text: text(0) }), (error) => {
         assert.ok(error instanceof ConflictError && error.code === errorCodes.CONFLICT);
-        assert.equal(error.expectedVersion, 7n);
-        assert.equal(error.actualVersion, 2n);
         assert.match(error.message, /pods default\/a: it is at version 2, not 7/);
         return true;
       });
-      await assert.rejects(store.delete({ ...key('a'), expectedUid: 'other' }), (error) => {
-        assert.ok(error instanceof ConflictError);
-        assert.equal(error.actualUid, uid);
-        assert.match(error.message, /its uid is uid-default-a, not other/);
-        return true;
-      });
       await assert.rejects(store.delete({ ...key('a'), expectedVersion: 1n }), ConflictError);
-      await assert.rejects(
-        store.update({ ...key('a'), expectedVersion: 2n, expectedUid: 'other', text: text(0) }),
-        ConflictError,
-      );
       await assert.rejects(
         store.update({ ...key('b'), expectedVersion: 2n, text: text(0) }),
         (error) => error instanceof NotFoundError && error.code === errorCodes.NOT_FOUND,
       );
       await assert.rejects(store.delete(key('b')), NotFoundError);
       assert.equal(store.version, 2n);
-      await store.delete({ ...key('a'), expectedVersion: 2n, expectedUid: uid });
+      await store.delete({ ...key('a'), expectedVersion: 2n });
     });
 
     test('writes of one turn see those before them', async () => {

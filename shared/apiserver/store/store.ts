@@ -29,13 +29,7 @@ import { type FileLock, lockFile } from '../../sqlite/lock.ts';
 import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
 import { Reader } from './reader.ts';
 import { openDatabase } from './schema.ts';
-import {
-  checkOptions,
-  type Preconditions,
-  type StoreCounters,
-  type StoreOptions,
-  type WatchOptions,
-} from './store-options.ts';
+import { checkOptions, type StoreCounters, type StoreOptions, type WatchOptions } from './store-options.ts';
 import { type Watch, WatchHub } from './watch.ts';
 import { checkWrite, refusal, revisionOf } from './write-checks.ts';
 import type { Outcome, Write } from './writer.ts';
@@ -149,24 +143,22 @@ export class Store implements AsyncDisposable {
    * @throws {RampartError} as `create`
    */
   update(
-    input: ObjectKey & Preconditions & { readonly expectedVersion: bigint; readonly text: VersionedText },
+    input: ObjectKey & { readonly expectedVersion: bigint; readonly text: VersionedText },
   ): Promise<StoredObject> {
-    const { expectedVersion, expectedUid, text } = input;
-    const key = keyOf(input);
-    return this.#write({ verb: 'update', ...key, expectedVersion, expectedUid, ...halves(text) });
+    const { expectedVersion, text } = input;
+    return this.#write({ verb: 'update', ...keyOf(input), expectedVersion, ...halves(text) });
   }
 
   /**
-   * Removes an object.
+   * Removes an object, whatever version it is at where none is expected.
    *
    * @returns its last state, with the version of the deletion.
-   * @throws {ConflictError} when it is not as expected
+   * @throws {ConflictError} with the version that it is at
    * @throws {NotFoundError}
    * @throws {RampartError} as `create`
    */
-  delete(input: ObjectKey & Preconditions): Promise<StoredObject> {
-    const { expectedVersion, expectedUid } = input;
-    return this.#write({ verb: 'delete', ...keyOf(input), expectedVersion, expectedUid });
+  delete(input: ObjectKey & { readonly expectedVersion?: bigint | undefined }): Promise<StoredObject> {
+    return this.#write({ verb: 'delete', ...keyOf(input), expectedVersion: input.expectedVersion });
   }
 
   /**

@@ -29,16 +29,11 @@ export function refusal(write: Write, outcome: Outcome & { readonly done: false 
   const key = { resource, namespace, name };
   switch (outcome.why) {
     case 'exists':
-      return new AlreadyExistsError(key, outcome.version);
+      return new AlreadyExistsError(key);
     case 'missing':
       return new NotFoundError(write.verb, key);
-    case 'conflict': {
-      const expected =
-        write.verb === 'create'
-          ? { version: undefined, uid: undefined }
-          : { version: write.expectedVersion, uid: write.expectedUid };
-      return new ConflictError(write.verb, key, expected, outcome);
-    }
+    case 'conflict':
+      return new ConflictError(write.verb, key, outcome.expected, outcome.version);
     case 'failed':
       return storageError(`cannot ${write.verb} ${describeKey(write)}`, outcome.failure);
   }

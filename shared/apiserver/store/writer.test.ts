@@ -46,11 +46,10 @@ suite('writer', () => {
     writer.apply(Array.from({ length: 10 }, (_, n) => create(`p${n}`)));
     for (let version = 2n; version < 42n; version++) {
       const name = `p${(version - 2n) % 10n}`;
-      const expected = { expectedVersion: undefined, expectedUid: undefined };
-      writer.apply([{ verb: 'update', ...key(name), ...expected, ...text(name) }]);
+      writer.apply([{ verb: 'update', ...key(name), expectedVersion: undefined, ...text(name) }]);
     }
-    const none = { expectedVersion: undefined, expectedUid: undefined };
-    for (const name of ['p0', 'p1', 'p2']) writer.apply([{ verb: 'delete', ...key(name), ...none }]);
+    for (const name of ['p0', 'p1', 'p2'])
+      writer.apply([{ verb: 'delete', ...key(name), expectedVersion: undefined }]);
     assert.deepEqual(rows(), { rows: 53 });
     assert.equal(writer.compact(51n), 51n);
     assert.deepEqual(rows(), { rows: 13 }, 'ten objects, and three deletions later on');

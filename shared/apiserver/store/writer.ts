@@ -13,19 +13,18 @@ export type Write = ObjectKey &
     | ({ readonly verb: 'delete' } & Expected)
   );
 
-/** What the object has to be; `undefined` for whatever it is. */
+/** What the object has to be at; `undefined` for any version. */
 interface Expected {
   readonly expectedVersion: bigint | undefined;
-  readonly expectedUid: string | undefined;
 }
 
 /** What became of a write. */
 export type Outcome =
   /** Committed: on the disk. `previous` is the version that was replaced, 0 for a creation. */
   | { readonly done: true; readonly version: bigint; readonly uid: string; readonly previous: bigint }
-  | { readonly done: false; readonly why: 'exists'; readonly version: bigint }
+  | { readonly done: false; readonly why: 'exists' }
   | { readonly done: false; readonly why: 'missing' }
-  | { readonly done: false; readonly why: 'conflict'; readonly version: bigint; readonly uid: string }
+  | { readonly done: false; readonly why: 'conflict'; readonly expected: bigint; readonly version: bigint }
   | { readonly done: false; readonly why: 'failed'; readonly failure: SqliteFailure };
 
 /** Changes removed from the history in one transaction: some 10 ms, for which other writes wait. */
@@ -135,18 +134,15 @@ export class Writer {
     const { resource, namespace, name } = write;
     const found = this.#find.get(resource, namespace, name) as { version: bigint; uid: string } | undefined;
     if (write.verb === 'create') {
-      if (found !== undefined) return { done: false, why: 'exists', version: found.version };
+      if (found !== undefined) return { done: false, why: 'exists' };
       this.#addObject.run(resource, namespace, name, version, write.uid);
       this.#addRevisionOf(write, write.uid, 0n, version);
       return { done: true, version, uid: write.uid, previous: 0n };
     }
     if (found === undefined) return { done: false, why: 'missing' };
-    const { expectedVersion, expectedUid } = write;
-    if (
-      (expectedVersion !== undefined && expectedVersion !== found.version) ||
-      (expectedUid !== undefined && expectedUid !== found.uid)
-    ) {
-      return { done: false, why: 'conflict', ...found };
+    const { expectedVersion: expected = found.version } = write;
+    if (expected !== found.version) {
+      return { done: false, why: 'conflict', expected, version: found.version };
     }
     if (write.verb === 'update') this.#moveObject.run(version, resource, namespace, name);
     else this.#removeObject.run(resource, namespace, name);

@@ -1,8 +1,8 @@
 /** Events are kept for an hour (kube-apiserver `--event-ttl`), counted from when they were last seen. */
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { Logger } from '../../observe/log.ts';
+import { textAt } from '../builtin/access.ts';
 import type { Registry } from '../resources/registry.ts';
-import { fieldOf, isObject } from '../schema/json.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
 import type { ObjectListener } from './object-follower.ts';
@@ -137,18 +137,14 @@ export class EventExpiry implements ObjectListener {
 
 /** When an event of either group was seen last; `otherwise` where it does not say. */
 function lastSeenMs(event: unknown, otherwise: number): number {
-  if (!isObject(event)) return otherwise;
-  const [series, metadata] = [fieldOf(event, 'series'), fieldOf(event, 'metadata')];
   const times = [
-    fieldOf(event, 'lastTimestamp'),
-    fieldOf(event, 'deprecatedLastTimestamp'),
-    fieldOf(event, 'eventTime'),
-    isObject(series) ? fieldOf(series, 'lastObservedTime') : undefined,
-    isObject(metadata) ? fieldOf(metadata, 'creationTimestamp') : undefined,
+    textAt(event, 'lastTimestamp'),
+    textAt(event, 'deprecatedLastTimestamp'),
+    textAt(event, 'eventTime'),
+    textAt(event, 'series', 'lastObservedTime'),
+    textAt(event, 'metadata', 'creationTimestamp'),
   ];
-  const known = times
-    .map((time) => (typeof time === 'string' ? Date.parse(time) : Number.NaN))
-    .filter((time) => !Number.isNaN(time));
+  const known = times.map((time) => Date.parse(time)).filter((ms) => !Number.isNaN(ms));
   // A clock that is ahead must not keep an event for ever.
   return known.length === 0 ? otherwise : Math.min(Math.max(...known), otherwise);
 }

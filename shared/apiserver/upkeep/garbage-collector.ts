@@ -8,9 +8,10 @@
 import type { Logger } from '../../observe/log.ts';
 import { done, type Reconcile } from '../../kube/controller.ts';
 import type { WorkQueue } from '../../kube/workqueue.ts';
+import { listAt, objectAt } from '../builtin/access.ts';
 import { Item } from '../resources/item.ts';
 import type { Registry } from '../resources/registry.ts';
-import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { isObject, type JsonObject } from '../schema/json.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
 import {
@@ -238,7 +239,7 @@ export class GarbageCollector implements ObjectListener {
     const latest = store.get(dependent.storeName, dependent.namespace, dependent.name);
     if (resource === undefined || latest?.uid !== dependent.uid) return;
     const item = Item.ofStored(resource, latest);
-    const { owners } = ownershipIn(metadataOf(item.object));
+    const { owners } = ownershipIn(objectAt(item.object, 'metadata'));
     const left = owners.filter(({ uid }) => uid !== owner);
     if (left.length < owners.length) await this.#removeReferences(item, owners, left, signal);
   }
@@ -260,7 +261,7 @@ export class GarbageCollector implements ObjectListener {
   }
 
   #removeFinalizer(item: Item, finalizer: string, signal: AbortSignal): Promise<void> {
-    const { finalizers } = ownershipIn(metadataOf(item.object));
+    const { finalizers } = ownershipIn(objectAt(item.object, 'metadata'));
     return this.#patch(item, { finalizers: finalizers.filter((one) => one !== finalizer) }, signal);
   }
 
@@ -283,14 +284,8 @@ async function forgiving(call: Promise<unknown>): Promise<void> {
   }
 }
 
-function metadataOf(object: JsonObject): JsonObject {
-  const metadata = fieldOf(object, 'metadata');
-  return isObject(metadata) ? metadata : {};
-}
-
 function referencesOf(object: JsonObject): JsonObject[] {
-  const references = fieldOf(metadataOf(object), 'ownerReferences');
-  return Array.isArray(references) ? references.filter(isObject) : [];
+  return listAt(object, 'metadata', 'ownerReferences').filter(isObject);
 }
 
 function describe({ apiVersion, kind, name }: Owner): string {

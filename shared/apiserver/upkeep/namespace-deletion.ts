@@ -7,10 +7,11 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { messageOf } from '../../observe/errors.ts';
 import { done, requeueAfter, type Reconcile } from '../../kube/controller.ts';
 import type { WorkQueue } from '../../kube/workqueue.ts';
+import { listAt, objectAt, valueAt } from '../builtin/access.ts';
 import { Item } from '../resources/item.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Resource } from '../resources/resource.ts';
-import { cloneJson, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { cloneJson, isObject, type JsonObject } from '../schema/json.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
 import { type ContentReport, namespaceConditions } from './namespace-conditions.ts';
@@ -35,7 +36,6 @@ const gatherMs = 20;
 const gatherShare = 5;
 /** A namespace that waits for finalizers is looked at again after this time at the latest. */
 const longestWaitMs = 15_000;
-const pageLimit = 500;
 
 export class NamespaceDeletion implements ObjectListener {
   readonly #options: NamespaceDeletionOptions;
@@ -78,9 +78,9 @@ export class NamespaceDeletion implements ObjectListener {
     const stored = store.get(storeName, '', name);
     if (resource === undefined || stored === undefined) return done;
     const { object } = Item.ofStored(resource, stored);
-    const [metadata, spec] = [part(object, 'metadata'), part(object, 'spec')];
-    const finalizers = listOf(spec, 'finalizers');
-    if ((fieldOf(metadata, 'deletionTimestamp') ?? null) === null || !finalizers.includes(finalizer))
+    const spec = objectAt(object, 'spec');
+    const finalizers = listAt(spec, 'finalizers');
+    if (valueAt(object, 'metadata', 'deletionTimestamp') === undefined || !finalizers.includes(finalizer))
       return done;
     const began = performance.now();
     const report = await this.#deleteContent(name, signal);
@@ -108,11 +108,10 @@ export class NamespaceDeletion implements ObjectListener {
     report: ContentReport,
     signal: AbortSignal,
   ): Promise<JsonObject> {
-    const status = part(object, 'status');
-    const old = listOf(status, 'conditions').filter(isObject);
+    const old = listAt(object, 'status', 'conditions').filter(isObject);
     const conditions = namespaceConditions(old, report, new Date());
     if (conditions === undefined) return object;
-    const { resourceVersion } = part(object, 'metadata');
+    const { resourceVersion } = objectAt(object, 'metadata');
     const patch = { metadata: { resourceVersion }, status: { conditions } };
     return (await this.#options.calls.patch(resource, place, patch, signal, 'status')).object;
   }
@@ -145,28 +144,15 @@ export class NamespaceDeletion implements ObjectListener {
     signal: AbortSignal,
   ): Promise<number> {
     let count = 0;
-    let next: string | undefined;
-    do {
-      signal.throwIfAborted();
-      const page = this.#options.store.list(kind, { namespace, limit: pageLimit, continue: next });
-      count += page.items.length;
-      for (const object of page.items) {
+    for (const portion of this.#options.store.listPortions(kind, { namespace }).portions) {
+      count += portion.length;
+      for (const object of portion) {
         for (const name of ownershipOf(object).finalizers)
           finalizers.set(name, (finalizers.get(name) ?? 0) + 1);
       }
-      next = page.continue;
-      if (next !== undefined) await turn();
-    } while (next !== undefined);
+      await turn();
+      signal.throwIfAborted();
+    }
     return count;
   }
-}
-
-function part(object: JsonObject, name: string): JsonObject {
-  const value = fieldOf(object, name);
-  return isObject(value) ? value : {};
-}
-
-function listOf(object: JsonObject, name: string): readonly unknown[] {
-  const value = fieldOf(object, name);
-  return Array.isArray(value) ? value : [];
 }

@@ -1,6 +1,7 @@
 /**
  * Who belongs to whom: of all objects, only those that have owner references or wait for their dependents are kept.
  */
+import { listAt, valueAt } from '../builtin/access.ts';
 import { metadataText } from '../resources/metadata-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import type { StoredObject } from '../store/object.ts';
@@ -51,12 +52,10 @@ export function ownershipOf(stored: StoredObject): Ownership {
 }
 
 export function ownershipIn(metadata: JsonObject): Ownership {
-  const references = fieldOf(metadata, 'ownerReferences');
-  const finalizers = fieldOf(metadata, 'finalizers');
   return {
-    owners: Array.isArray(references) ? references.filter(isObject).map(ownerOf) : [],
-    deleting: (fieldOf(metadata, 'deletionTimestamp') ?? null) !== null,
-    finalizers: Array.isArray(finalizers) ? finalizers.filter((one) => typeof one === 'string') : [],
+    owners: listAt(metadata, 'ownerReferences').filter(isObject).map(ownerOf),
+    deleting: valueAt(metadata, 'deletionTimestamp') !== undefined,
+    finalizers: listAt(metadata, 'finalizers').filter((one) => typeof one === 'string'),
   };
 }
 

@@ -27,17 +27,9 @@ export interface Admission {
    * Before the object is held to the rules of its kind. What is returned, if anything, is stored in place of `object`: a whole
    * object that shares nothing with it. Of its metadata, labels, annotations, finalizers and owners count.
    */
-  admit?(
-    request: AdmissionRequest,
-    object: JsonObject | undefined,
-    old: JsonObject | undefined,
-  ): Changed | Promise<Changed>;
+  admit?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): Changed | Promise<Changed>;
   /** After it. */
-  validate?(
-    request: AdmissionRequest,
-    object: JsonObject | undefined,
-    old: JsonObject | undefined,
-  ): void | Promise<void>;
+  validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 
 /** What an admission has made of the object, if it has changed it. */

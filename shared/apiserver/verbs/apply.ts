@@ -11,7 +11,7 @@ import { updateObject } from './object-update.ts';
 import { baseObject, type CurrentObject, resetPathsOf } from './object-write.ts';
 import type { WriteOptions } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
-import { notHandled, sentKind, sentObject, type SentObject } from './sent-object.ts';
+import { notHandled, sentBody, sentKind, type SentObject } from './sent-object.ts';
 import { checkSentName } from './update.ts';
 
 export async function apply(
@@ -104,14 +104,7 @@ function applyContext(
 
 /** The outcome with defaults. What the type does not know was refused before. */
 function known(request: ResourceRequest, options: WriteOptions, object: JsonObject): SentObject {
-  const { resource, subresource, warnings } = request;
-  const kind = sentKind(resource, subresource);
-  const sent = sentObject(object, kind, {
-    mode: options.fieldValidation,
-    duplicates: [],
-    warnings,
-    refuse: (message) => notHandled(kind, message),
-  });
+  const sent = sentBody({ ...request, body: { value: object, duplicates: [] } }, options);
   checkSentName(request, sent.metadata);
   return sent;
 }

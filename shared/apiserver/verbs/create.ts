@@ -20,21 +20,14 @@ import {
 } from './object-write.ts';
 import { type WriteOptions, writeOptions } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
-import { notHandled, sentObject, sentKind, type SentObject } from './sent-object.ts';
+import { sentBody, type SentObject } from './sent-object.ts';
 
 /** How often another name is generated (apiserver `maxNameGenerationCreateAttempts`). */
 const maxNameAttempts = 8;
 
 export async function create(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
   const options = writeOptions(request, 'CreateOptions');
-  const { resource, body, warnings } = request;
-  const kind = sentKind(resource, undefined);
-  const sent = sentObject(body?.value, kind, {
-    mode: options.fieldValidation,
-    duplicates: body?.duplicates ?? [],
-    warnings,
-    refuse: (message) => notHandled(kind, message),
-  });
+  const sent = sentBody(request, options);
   return { kind: 'item', code: 201, item: await createObject(context, request, options, sent) };
 }
 
@@ -133,7 +126,7 @@ function dryRun(
 ): Item {
   const there = store.get(resource.storeName, namespace, name);
   if (there !== undefined) {
-    throw new AlreadyExistsError({ resource: resource.storeName, namespace, name }, there.resourceVersion);
+    throw new AlreadyExistsError({ resource: resource.storeName, namespace, name });
   }
   return Item.ofObject(resource, object);
 }

@@ -17,11 +17,10 @@ import { answerOf } from './failures.ts';
 
 const subject = { group: 'apps', plural: 'deployments', kind: 'Deployment' };
 const key = { resource: 'deployments.apps', namespace: 'default', name: 'web' };
-const version = { version: 5n, uid: 'u' };
 
 const cases: readonly (readonly [Error, number, string, string | RegExp])[] = [
-  [new AlreadyExistsError(key, 5n), 409, 'AlreadyExists', 'deployments.apps "web" already exists'],
-  [new ConflictError('update', key, version, version), 409, 'Conflict', /the object has been modified/],
+  [new AlreadyExistsError(key), 409, 'AlreadyExists', 'deployments.apps "web" already exists'],
+  [new ConflictError('update', key, 4n, 5n), 409, 'Conflict', /the object has been modified/],
   [new NotFoundError('update', key), 404, 'NotFound', 'deployments.apps "web" not found'],
   [
     new ExpiredError('list at', 1n, 5n),

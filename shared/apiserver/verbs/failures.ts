@@ -22,7 +22,7 @@ const expiredToken =
 /** Any error as one that a client can be told. */
 export function answerOf(error: unknown, subject: Subject, name: string): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof Refusal) return refusalAnswer(error, subject, name);
+  if (error instanceof Refusal) return apiErrors.about(subject, name, error.status);
   if (error instanceof SelectorError) return apiErrors.badRequest(error.status.message);
   if (error instanceof AlreadyExistsError) return apiErrors.alreadyExists(subject, name);
   if (error instanceof ConflictError) return apiErrors.changed(subject, name);
@@ -51,21 +51,6 @@ function reasonOf(error: MalformedTokenError): string {
   const { message, next } = error;
   const reason = message.slice(message.indexOf(': ') + 2);
   return next === undefined ? reason : reason.replace(`. ${next}`, '');
-}
-
-function refusalAnswer({ status }: Refusal, { group, plural }: Subject, name: string): ApiError {
-  const { code, reason, message, causes } = status;
-  return new ApiError({
-    code,
-    reason,
-    message,
-    details: {
-      ...(name === '' ? {} : { name }),
-      ...(group === '' ? {} : { group }),
-      kind: plural,
-      ...(causes === undefined ? {} : { causes }),
-    },
-  });
 }
 
 /** apiserver `pkg/storage/errors.go`, NewTooLargeResourceVersionError */

@@ -61,22 +61,14 @@ export class LateAdmission implements Admission {
     };
   }
 
-  admit(
-    request: AdmissionRequest,
-    object: JsonObject | undefined,
-    old: JsonObject | undefined,
-  ): Changed | Promise<Changed> {
+  admit(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): Changed | Promise<Changed> {
     if (this.#awaited.size === 0 || this.#options.passes(request)) {
       return admitAll(this.#inOrder, request, object, old);
     }
     return this.#complete().then(() => admitAll(this.#inOrder, request, object, old));
   }
 
-  validate(
-    request: AdmissionRequest,
-    object: JsonObject | undefined,
-    old: JsonObject | undefined,
-  ): void | Promise<void> {
+  validate(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void> {
     return askAll(this.#inOrder, request, object, old);
   }
 

@@ -14,7 +14,7 @@ import type { VerbContext } from './context.ts';
 import { updateObject } from './object-update.ts';
 import { baseObject, checkName, type CurrentObject } from './object-write.ts';
 import { type WriteOptions, writeOptions } from './query.ts';
-import { patchMediaTypes, type ResourceAnswer, type ResourceRequest } from './request.ts';
+import { customPatchMediaTypes, type ResourceAnswer, type ResourceRequest } from './request.ts';
 import { type SentKind, sentKind, sentObject, type SentObject } from './sent-object.ts';
 import { checkSentName } from './update.ts';
 
@@ -57,8 +57,7 @@ function patcher({ resource, subresource, patchType }: ResourceRequest): Patcher
 const noMergeKeys: PatchType = new Map();
 
 function unsupported(sent: string): ApiError {
-  const accepted = patchMediaTypes.filter((type) => type !== 'application/strategic-merge-patch+json');
-  return apiErrors.unsupportedMediaType(sent, accepted);
+  return apiErrors.unsupportedMediaType(sent, customPatchMediaTypes);
 }
 
 function patched(

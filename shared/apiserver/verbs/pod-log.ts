@@ -5,6 +5,7 @@
  * What is checked and said, in this order, is as in kubernetes `pkg/registry/core/pod/rest/log.go`, `pod/strategy.go`
  * (LogLocation) and, for what a kubelet answers, `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
  */
+import { apiTimeNs } from '../../kube/api-time.ts';
 import { objectAt, objectsAt, textAt, valueAt } from '../builtin/access.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
@@ -115,14 +116,11 @@ function optionsOf(query: URLSearchParams, name: string, nowMs: number): PodLogO
  */
 function timeOf(text: string): bigint | undefined {
   if (text === '') return undefined;
-  const match = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? undefined;
-  const ms = match === undefined ? Number.NaN : Date.parse(`${match[1]}${match[3]}`);
-  if (match === undefined || Number.isNaN(ms)) {
-    throw apiErrors.badRequest(
-      `parsing time ${JSON.stringify(text)}: it is not as "2006-01-02T15:04:05Z07:00"`,
-    );
-  }
-  return BigInt(ms) * 1_000_000n + BigInt((match[2] ?? '').slice(0, 9).padEnd(9, '0'));
+  const ns = apiTimeNs(text);
+  if (ns !== undefined) return ns;
+  throw apiErrors.badRequest(
+    `parsing time ${JSON.stringify(text)}: it is not as "2006-01-02T15:04:05Z07:00"`,
+  );
 }
 
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;

@@ -18,6 +18,10 @@ export const patchMediaTypes = [
   'application/apply-patch+yaml',
 ] as const;
 export type PatchMediaType = (typeof patchMediaTypes)[number];
+/** Nothing tells how to merge the lists of a kind that a CustomResourceDefinition made. */
+export const customPatchMediaTypes = patchMediaTypes.filter(
+  (type) => type !== 'application/strategic-merge-patch+json',
+);
 
 export interface Body {
   /** The decoded JSON or YAML; anything. */

@@ -11,7 +11,8 @@ import { unknownFieldMessages } from '../schema/compiled-schema.ts';
 import { fieldError } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { isWithin, maxNesting } from '../patch/bounds.ts';
-import type { FieldValidation } from './query.ts';
+import type { FieldValidation, WriteOptions } from './query.ts';
+import type { ResourceRequest } from './request.ts';
 
 /** What an object is to be. */
 export interface SentKind {
@@ -71,6 +72,16 @@ export function sentObject(value: unknown, kind: SentKind, report: FieldReport):
   const unknown = [...read.unknown, ...schema.prune(object)];
   if (unknown.length > 0 || report.duplicates.length > 0) tell(unknown, report);
   return { object, metadata: read.metadata };
+}
+
+/** What the body of a request is, as an object of its kind. @throws {ApiError} 400, 422 */
+export function sentBody(
+  { resource, subresource, body, warnings }: ResourceRequest,
+  { fieldValidation: mode }: WriteOptions,
+): SentObject {
+  const kind = sentKind(resource, subresource);
+  const refuse = (message: string): ApiError => notHandled(kind, message);
+  return sentObject(body?.value, kind, { mode, duplicates: body?.duplicates ?? [], warnings, refuse });
 }
 
 function tell(unknown: readonly string[], { mode, duplicates, warnings, refuse }: FieldReport): void {

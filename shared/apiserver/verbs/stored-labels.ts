@@ -2,8 +2,8 @@
  * The labels of stored objects, read without the rest of the object: a list by labels looks at every object.
  */
 import type { Labels } from '../../kube/selectors.ts';
+import { objectAt } from '../builtin/access.ts';
 import { parseJson } from '../resources/json-text.ts';
-import { fieldOf, isObject } from '../schema/json.ts';
 import type { StoredObject } from '../store/object.ts';
 
 const none: Labels = {};
@@ -28,8 +28,5 @@ function readLabels({ text, versionAt, resourceVersion }: StoredObject): Labels 
   }
   // There may be labels further behind: those of a template, or an object that was written in another way.
   if (!text.includes('"labels":{', at)) return none;
-  const object = parseJson(text);
-  const metadata = isObject(object) ? fieldOf(object, 'metadata') : undefined;
-  const labels = isObject(metadata) ? fieldOf(metadata, 'labels') : undefined;
-  return isObject(labels) ? (labels as Record<string, string>) : none;
+  return objectAt(parseJson(text), 'metadata', 'labels') as Labels;
 }

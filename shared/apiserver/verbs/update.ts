@@ -8,18 +8,12 @@ import { updateObject } from './object-update.ts';
 import { checkName } from './object-write.ts';
 import { versionOf, writeOptions } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
-import { notHandled, sentKind, sentObject, type SentObject } from './sent-object.ts';
+import { sentBody, type SentObject } from './sent-object.ts';
 
 export async function update(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
   const options = writeOptions(request, 'UpdateOptions');
-  const { resource, subresource, body, warnings, name } = request;
-  const kind = sentKind(resource, subresource);
-  const sent = sentObject(body?.value, kind, {
-    mode: options.fieldValidation,
-    duplicates: body?.duplicates ?? [],
-    warnings,
-    refuse: (message) => notHandled(kind, message),
-  });
+  const { resource, subresource, name } = request;
+  const sent = sentBody(request, options);
   checkName(name);
   checkSentName(request, sent.metadata);
   // Without a version it may be tried again, and each round changes what it is given.
