@@ -4,6 +4,7 @@
  * A change is attributed only by what names it: its path, or the inode that was put into its directory. That a process changed
  * the directory alone says nothing about which name in it: several may be at work there.
  */
+import { fileKey, type FileIdentity } from '../access.ts';
 import { inotifyBits } from '../paths/inotify.ts';
 import { kindBits, kindsOfMask, type ByteString, type ChangeProcess } from './change.ts';
 import type { SeenChange } from './records.ts';
@@ -14,7 +15,7 @@ interface Trace {
   /** What an event of this change may be, as `kindBits`. */
   readonly explains: number;
   /** Which inode had the name, where the call may have taken the name away. */
-  readonly inode?: InodeKey;
+  readonly inode?: FileIdentity;
   told: 'no' | 'with its event' | 'before its event';
 }
 
@@ -27,15 +28,11 @@ export interface Found {
   readonly others: number;
 }
 
-/** What identifies an inode for as long as it lives. */
-export interface InodeKey {
-  readonly inode: bigint;
-  readonly device: number;
-  readonly generation: number;
-}
-
-const NAMES_COME_AND_GO =
+/** Of events: a name in a directory came or went. */
+export const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
+/** Of changes: a name is new. */
+export const IS_NEW = kindBits.created | kindBits.movedTo;
 /** More than these and the older generation is let go early. */
 const MOST_TRACES = 32_768;
 const NOBODY: Found = { author: undefined, atMs: undefined, others: 0 };
@@ -136,7 +133,7 @@ export class Authors {
   }
 
   /** Which inode a path led to that has just gone; undefined where that was not seen. */
-  goneFrom(path: ByteString): InodeKey | undefined {
+  goneFrom(path: ByteString): FileIdentity | undefined {
     return this.#traces(path).findLast(({ inode, told }) => inode !== undefined && told === 'no')?.inode;
   }
 
@@ -144,7 +141,7 @@ export class Authors {
    * Who put an inode under its new name, at `sinceMs` or later. Nobody when several processes named it: which of them made
    * which name is not known.
    */
-  ofName(inode: InodeKey, sinceMs: number): Found {
+  ofName(inode: FileIdentity, sinceMs: number): Found {
     // Who made it did not rename it.
     for (const put of ['named', 'made'] as const) {
       const traces = this.#traces(inodeText(put, inode)).filter((trace) => trace.atMs >= sinceMs);
@@ -188,7 +185,6 @@ export class Authors {
   }
 }
 
-const IS_NEW = kindBits.created | kindBits.movedTo;
 const ANY_BUT_NEW = kindBits.modified | kindBits.attributes | kindBits.deleted | kindBits.movedFrom;
 
 /** What the events of a change may be. Of a new name it is the inode that is seen. */
@@ -212,6 +208,6 @@ export function pathIn(directory: ByteString, name: ByteString): ByteString {
 }
 
 /** No path begins like this. */
-function inodeText(put: 'made' | 'named', { inode, device, generation }: InodeKey): string {
-  return `\0${put}:${inode}:${device}:${generation}`;
+function inodeText(put: 'made' | 'named', identity: FileIdentity): string {
+  return `\0${put}:${fileKey(identity)}`;
 }

@@ -10,14 +10,14 @@ import { anonymousFds } from '../paths/path-tracker.fixture.ts';
 import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import { changeTestMode } from './change-watch.fixture.ts';
-import { openChangeWatch, type ChangeWatch } from './change-watch.ts';
+import { ChangeWatch } from './change-watch.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
 const descriptors = (): number => readdirSync('/proc/self/fd').length;
 const countOf = (objects: KernelObjects): number => objects.prog.size + objects.map.size + objects.link.size;
 
 function open(root: string): ChangeWatch {
-  return openChangeWatch({
+  return new ChangeWatch({
     root,
     mode: changeTestMode(),
     wants: () => true,

@@ -10,7 +10,7 @@ import { release } from 'node:os';
 
 import { testMode } from '../sensor.fixture.ts';
 import type { ByteString, Change, ChangeLoss } from './change.ts';
-import { openChangeWatch, type ChangeWatch } from './change-watch.ts';
+import { ChangeWatch } from './change-watch.ts';
 import type { ChangeWatchOptions } from './options.ts';
 
 /** The sensor's mode that the tests are to use. */
@@ -74,7 +74,7 @@ export class TestChangeWatch implements Disposable {
   constructor(root: string, options: Partial<ChangeWatchOptions> = {}) {
     this.#root = root;
     mkdirSync(`${root}${MARKER}`, { recursive: true });
-    this.watch = openChangeWatch({
+    this.watch = new ChangeWatch({
       root,
       mode: changeTestMode(),
       settleMs: 10,

@@ -21,7 +21,7 @@ import { Holder } from '../operations.fixture.ts';
 import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
 import type { Change } from './change.ts';
-import { openChangeWatch } from './change-watch.ts';
+import { ChangeWatch } from './change-watch.ts';
 import {
   changeOf,
   describeChange,
@@ -468,7 +468,7 @@ suite('its end', { skip }, () => {
 
   test('a root that is none is an error, and nothing stays open', () => {
     const open = (): unknown =>
-      openChangeWatch({
+      new ChangeWatch({
         root: '/nonexistent',
         onChange: () => undefined,
         onLost: () => undefined,

@@ -5,9 +5,10 @@
  * (change-sensor.ts); authors.ts puts the two together. docs/sensor.md explains what is seen.
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import type { FileIdentity } from '../access.ts';
 import { inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
 import { Adoptions } from './adoptions.ts';
-import { Authors, pathIn, type Found, type InodeKey } from './authors.ts';
+import { Authors, IS_NEW, NAMES_COME_AND_GO, pathIn, type Found } from './authors.ts';
 import { kindBits, kindsOf, kindsOfMask, type ByteString, type WatchOutcome } from './change.ts';
 import { ChangeSensor, type ChangeSensorMode } from './change-sensor.ts';
 import { Directories, type WatchedDirectory } from './directories.ts';
@@ -28,31 +29,11 @@ const EVENT_LATE_MS = ROTATE_MS / 2;
  * in between.
  */
 const EVENT_AFTER_CHANGE_MS = 100;
-/** With one of these, `changed` says nothing more. */
-const SAYS_HOW =
-  kindBits.created |
-  kindBits.deleted |
-  kindBits.movedFrom |
-  kindBits.movedTo |
-  kindBits.attributes |
-  kindBits.modified;
-const IS_NEW = kindBits.created | kindBits.movedTo;
 const IS_GONE = kindBits.deleted | kindBits.movedFrom;
-const NAMES_COME_AND_GO =
-  inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
+/** With one of these, `changed` says nothing more. */
+const SAYS_HOW = IS_NEW | IS_GONE | kindBits.attributes | kindBits.modified;
 
-/**
- * Opens a watch without a directory.
- *
- * @returns a watch the caller disposes; it keeps the process alive until then.
- * @throws {RampartError} `LIMIT` at fs.inotify.max_user_instances, `SYSTEM` when the root cannot be opened, `UNSUPPORTED` when
- *   a sensor mode is forced that the kernel refuses.
- */
-export function openChangeWatch(options: ChangeWatchOptions): ChangeWatch {
-  return new ChangeWatch(options);
-}
-
-/** See {@link openChangeWatch}. */
+/** The caller disposes it; it keeps the process alive until then. */
 export class ChangeWatch implements Disposable {
   /** Whether changes have authors. */
   readonly mode: 'sensor' | 'inotify';
@@ -85,6 +66,12 @@ export class ChangeWatch implements Disposable {
   #told = 0;
   #own = 0;
 
+  /**
+   * Opens a watch without a directory.
+   *
+   * @throws {RampartError} `LIMIT` at fs.inotify.max_user_instances, `SYSTEM` when the root cannot be opened, `UNSUPPORTED` when
+   *   a sensor mode is forced that the kernel refuses.
+   */
   constructor(options: ChangeWatchOptions) {
     this.#options = options;
     this.#pending = new PendingChanges(options.settleMs ?? defaultSettleMs, options.paceMs ?? defaultPaceMs);
@@ -368,7 +355,7 @@ export class ChangeWatch implements Disposable {
   }
 
   /** A name may be gone again before it is told; who took it away was seen before that. */
-  #goneFrom(path: ByteString): InodeKey | undefined {
+  #goneFrom(path: ByteString): FileIdentity | undefined {
     this.#sensor?.drain();
     return this.#authors.goneFrom(path);
   }

@@ -13,7 +13,7 @@ import { TemporaryDirectory } from '../../observe/temporary-directory.fixture.ts
 import { sensorSkip } from '../sensor.fixture.ts';
 import { changeOf, changeTestMode, describeChange, runChild } from './change-watch.fixture.ts';
 import type { Change } from './change.ts';
-import { openChangeWatch, type ChangeWatch } from './change-watch.ts';
+import { ChangeWatch } from './change-watch.ts';
 
 suite('whoever reads', { skip: sensorSkip }, () => {
   test(
@@ -92,7 +92,7 @@ class Told implements Disposable {
   constructor(root: string, settleMs = 10) {
     this.#settleMs = settleMs;
     const problems: unknown[] = [];
-    this.#watch = openChangeWatch({
+    this.#watch = new ChangeWatch({
       ...{ root, mode: changeTestMode(), settleMs, paceMs: 0 },
       onChange: (change) => this.changes.push(change),
       onLost: (loss) => problems.push(loss),

@@ -14,7 +14,6 @@ import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { type FileIdentity, fileKey } from '../access.ts';
 import { decodeInotify, halfOfAllWatches, inotifyBits } from './inotify.ts';
 
-const DELETE_SELF = 0x400;
 /** Reads in one turn. */
 const READS = 64;
 
@@ -88,7 +87,7 @@ export class FileLives<H extends object> implements Disposable {
       return;
     }
     try {
-      const wd = inotifyAddWatch(this.#inotify, { number: fd }, DELETE_SELF, `file ${key}`);
+      const wd = inotifyAddWatch(this.#inotify, { number: fd }, inotifyBits.DELETE_SELF, `file ${key}`);
       const other = this.#byWd.get(wd);
       // The same inode by another identity: it has that one no more.
       if (other !== undefined) this.#end(other);
@@ -149,7 +148,7 @@ export class FileLives<H extends object> implements Disposable {
         if (length === 0) break;
         for (const { wd, mask } of decodeInotify(this.#buffer.subarray(0, length))) {
           if (mask & inotifyBits.Q_OVERFLOW) this.#compare();
-          else if (mask & (DELETE_SELF | inotifyBits.UNMOUNT | inotifyBits.IGNORED)) {
+          else if (mask & (inotifyBits.DELETE_SELF | inotifyBits.UNMOUNT | inotifyBits.IGNORED)) {
             const life = this.#byWd.get(wd);
             if (life !== undefined) this.#end(life);
           }

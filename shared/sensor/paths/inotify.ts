@@ -25,7 +25,6 @@ export const inotifyBits = {
   Q_OVERFLOW: 0x4000,
   IGNORED: 0x8000,
   ONLYDIR: 0x01000000,
-  DONT_FOLLOW: 0x02000000,
   EXCL_UNLINK: 0x04000000,
   ISDIR: 0x40000000,
 } as const;

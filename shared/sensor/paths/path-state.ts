@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 
 import { SystemCallError } from '../../ebpf/libc.ts';
 import { type ErrorCode, errorCodes, messageOf, RampartError } from '../../observe/errors.ts';
-import type { FileIdentity } from '../access.ts';
+import { type FileIdentity, sameFile } from '../access.ts';
 
 /** A path and the directory that is its `/`. */
 export interface TrackedPath {
@@ -63,11 +63,7 @@ export interface PathTrackerStats {
 
 /** Whether two states say the same; errors are compared by their message. */
 export function samePathState(a: PathState, b: PathState): boolean {
-  if (a.kind === 'file' && b.kind === 'file') {
-    const { identity: x } = a;
-    const { identity: y } = b;
-    return x.inode === y.inode && x.device === y.device && x.generation === y.generation;
-  }
+  if (a.kind === 'file' && b.kind === 'file') return sameFile(a.identity, b.identity);
   if (a.kind === 'absent' && b.kind === 'absent') return a.missing === b.missing;
   return a.kind === 'unusable' && b.kind === 'unusable' && a.error.message === b.error.message;
 }

@@ -20,7 +20,7 @@ export class LiveEngine {
    * Follows a job until what it returns is disposed.
    *
    * @returns undefined when the signal aborts first
-   * @throws RampartError as `openChangeWatch`; Selection's for rules that are too large
+   * @throws RampartError as `new ChangeWatch`; Selection's for rules that are too large
    */
   follow(job: LiveJob, signal: AbortSignal): Followed | undefined {
     if (signal.aborted || this.#options.signal?.aborted === true) return undefined;

@@ -6,7 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Change, ChangeLoss } from '../../../shared/sensor/changes/change.ts';
-import { openChangeWatch, type ChangeWatch } from '../../../shared/sensor/changes/change-watch.ts';
+import { ChangeWatch } from '../../../shared/sensor/changes/change-watch.ts';
 import type { ByteString } from '../entry.ts';
 import type { ChangeAuthor, Detection } from '../finding.ts';
 import type { LiveJob } from '../node/live.ts';
@@ -49,7 +49,7 @@ export class NodeWatch implements Disposable {
   );
   #isClosed = false;
 
-  /** @throws RampartError as `openChangeWatch` */
+  /** @throws RampartError as `new ChangeWatch` */
   constructor(root: string, containers: ContainerSource, options: LiveOptions, onClosed: () => void) {
     this.#root = root;
     this.#madeUp = new MadeUpMounts(root);
@@ -69,7 +69,7 @@ export class NodeWatch implements Disposable {
   #open(mode: NonNullable<LiveOptions['mode']>): ChangeWatch {
     const { mostDirectories } = this.#options;
     try {
-      return openChangeWatch({
+      return new ChangeWatch({
         ...{ root: this.#root, mode },
         mostDirectories,
         wants: (path) => this.#wants(path),
