@@ -11,7 +11,7 @@ import { isInContainer, type ProcessIdentity, processIdentity } from './process.
  * the process has to be in a cgroup of the container; where cgroups tell nothing, the runtime has to say a second time,
  * after its start was read, that the container runs.
  *
- * @throws {RampartError} what {@link Cri.containerProcess} throws, and `CONFLICT` when the pid is that of another container.
+ * @throws {RampartError} what {@link Cri.containerPid} throws, and `CONFLICT` when the pid is that of another container.
  */
 export async function findProcess(
   cri: Cri,

@@ -7,7 +7,6 @@ import { type CallOptions, type CallStats, CriConnection } from './connection.ts
 import {
   type Container,
   containerFrom,
-  type ContainerState,
   containerState,
   networkOf,
   noNetwork,
@@ -29,13 +28,6 @@ interface RuntimeVersion {
   /** `containerd`, `cri-o`. */
   readonly name: string;
   readonly version: string;
-}
-
-/** A container's state with its process. */
-interface ContainerProcess {
-  readonly state: ContainerState;
-  /** Of the container's first process, in the runtime's pid namespace. None when it does not run. */
-  readonly pid: number | undefined;
 }
 
 /** How many calls a list of pods makes at once for the addresses. */
@@ -96,20 +88,15 @@ export class Cri implements Disposable {
   }
 
   /**
-   * A container's state and pid; undefined when it is gone.
+   * The pid of a container's first process, in the runtime's pid namespace; undefined when the container is gone or does
+   * not run.
    *
    * @throws {RampartError} `DECODE` when the runtime says that it runs and does not tell the pid; else as every method.
    */
-  async containerProcess(id: string, options?: CallOptions): Promise<ContainerProcess | undefined> {
-    const answer = await orGone(this.call('ContainerStatus', { containerId: id, verbose: true }, options));
-    if (answer === undefined) return undefined;
-    const state = containerState(answer.status?.state ?? -1);
-    return { state, pid: state === 'running' ? this.#pidIn(id, answer.info) : undefined };
-  }
-
-  /** The pid of a container's first process; undefined when the container is gone or does not run. */
   async containerPid(id: string, options?: CallOptions): Promise<number | undefined> {
-    return (await this.containerProcess(id, options))?.pid;
+    const answer = await orGone(this.call('ContainerStatus', { containerId: id, verbose: true }, options));
+    const isRunning = containerState(answer?.status?.state ?? -1) === 'running';
+    return answer !== undefined && isRunning ? this.#pidIn(id, answer.info) : undefined;
   }
 
   /** Any method of the interface that `schema.ts` has. */

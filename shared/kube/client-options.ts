@@ -7,12 +7,8 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-export interface GetOptions extends CallOptions {
-  readonly resourceVersion?: string;
-}
-
 /** Which objects of a collection. */
-export interface Selection {
+interface Selection {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
 }
@@ -21,8 +17,6 @@ export interface ListOptions extends CallOptions, Selection {
   /** At most so many; the list's `metadata.continue` asks for the rest. */
   readonly limit?: number | undefined;
   readonly continue?: string | undefined;
-  readonly resourceVersion?: string | undefined;
-  readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan' | undefined;
 }
 
 export interface WriteOptions extends CallOptions {
@@ -43,7 +37,6 @@ export interface ApplyOptions extends WriteOptions {
 }
 
 export interface DeleteOptions extends CallOptions {
-  readonly propagationPolicy?: 'Foreground' | 'Background' | 'Orphan';
   readonly gracePeriodSeconds?: number;
   /** Delete only what still is this; otherwise a conflict. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };

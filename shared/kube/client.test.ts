@@ -21,9 +21,9 @@ suite('client: what each call sends', () => {
   const cases: readonly (readonly [string, (client: KubeClient) => Promise<unknown>, object])[] = [
     ['get', (c) => c.get(leases, lease), { method: 'GET', url: `${leasePath}/rampart` }],
     [
-      'get at a version, a subresource',
-      (c) => c.get(nodes, { name: 'n', subresource: 'status' }, { resourceVersion: '0' }),
-      { method: 'GET', url: '/api/v1/nodes/n/status?resourceVersion=0' },
+      'get a subresource',
+      (c) => c.get(nodes, { name: 'n', subresource: 'status' }),
+      { method: 'GET', url: '/api/v1/nodes/n/status' },
     ],
     [
       'list',
@@ -90,7 +90,6 @@ suite('client: what each call sends', () => {
       'delete',
       (c) =>
         c.delete(leases, lease, {
-          propagationPolicy: 'Foreground',
           preconditions: { uid: 'u' },
           gracePeriodSeconds: 0,
         }),
@@ -100,7 +99,6 @@ suite('client: what each call sends', () => {
         type: 'application/json',
         body: {
           ...deletion,
-          propagationPolicy: 'Foreground',
           preconditions: { uid: 'u' },
           gracePeriodSeconds: 0,
         },
@@ -108,10 +106,10 @@ suite('client: what each call sends', () => {
     ],
     [
       'deleteCollection',
-      (c) => c.deleteCollection(leases, { namespace: 'kube-system' }, { labelSelector: 'a=b', dryRun: true }),
+      (c) => c.deleteCollection(leases, { namespace: 'kube-system' }, { dryRun: true }),
       {
         method: 'DELETE',
-        url: `${leasePath}?labelSelector=a%3Db`,
+        url: leasePath,
         type: 'application/json',
         body: { ...deletion, dryRun: ['All'] },
       },

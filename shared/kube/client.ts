@@ -6,11 +6,9 @@ import type {
   ApplyOptions,
   CallOptions,
   DeleteOptions,
-  GetOptions,
   ListOptions,
   ObjectTarget,
   Patch,
-  Selection,
   WriteOptions,
 } from './client-options.ts';
 import {
@@ -83,10 +81,9 @@ export class KubeClient implements Disposable {
   get<T extends KubeObject>(
     type: ResourceType<T>,
     target: ObjectTarget,
-    options: GetOptions = {},
+    options: CallOptions = {},
   ): Promise<T> {
-    const { resourceVersion } = options;
-    return this.#call('get', type, target, { method: 'GET', query: { resourceVersion }, ...options });
+    return this.#call('get', type, target, { method: 'GET', ...options });
   }
 
   /** A collection, or one page of it; of all namespaces where `target` names none. */
@@ -114,12 +111,8 @@ export class KubeClient implements Disposable {
   /** @throws {KubeError} {@link isAlreadyExists} when there is one of that name. */
   create<T extends KubeObject>(type: ResourceType<T>, object: T, options: WriteOptions = {}): Promise<T> {
     const { namespace } = object.metadata;
-    return this.#call(
-      'create',
-      type,
-      { namespace },
-      { method: 'POST', body: typed(type, object), ...options },
-    );
+    const call: Call = { method: 'POST', body: typed(type, object), ...options };
+    return this.#call('create', type, { namespace }, call);
   }
 
   /**
@@ -169,14 +162,8 @@ export class KubeClient implements Disposable {
     return this.#call('delete', type, target, deletion(options));
   }
 
-  deleteCollection(
-    type: ResourceType,
-    target: Target,
-    options: DeleteOptions & Selection = {},
-  ): Promise<unknown> {
-    const { labelSelector, fieldSelector } = options;
-    const query = { labelSelector, fieldSelector };
-    return this.#call('delete all', type, target, { ...deletion(options), query });
+  deleteCollection(type: ResourceType, target: Target, options: DeleteOptions = {}): Promise<unknown> {
+    return this.#call('delete all', type, target, deletion(options));
   }
 
   /**
@@ -275,11 +262,10 @@ function writeQuery({ fieldManager, dryRun, fieldValidation, force }: Call): Que
 }
 
 function deletion(options: DeleteOptions): Call {
-  const { signal, timeoutMs, dryRun, propagationPolicy, gracePeriodSeconds, preconditions } = options;
+  const { signal, timeoutMs, dryRun, gracePeriodSeconds, preconditions } = options;
   const body = {
     apiVersion: 'v1',
     kind: 'DeleteOptions',
-    propagationPolicy,
     gracePeriodSeconds,
     preconditions,
     ...(dryRun && { dryRun: ['All'] }),

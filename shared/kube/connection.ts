@@ -93,20 +93,12 @@ export class Connection implements Disposable {
   async json<T>(request: ApiRequest, scope: CallScope): Promise<T> {
     const incoming = await this.open({ accept: 'application/json', ...request }, scope);
     const body = await this.#read(request, incoming, scope);
-    const type = incoming.headers['content-type'] ?? 'no content type';
-    if (!/^application\/json\b/.test(type)) {
-      throw unreachable(request.what, `the response is ${type}; expected application/json`);
-    }
+    checkIsJson(request.what, incoming);
     try {
       return JSON.parse(body) as T;
     } catch {
       throw unreachable(request.what, 'the response is not JSON');
     }
-  }
-
-  /** As {@link Connection.json}, for what is text, e.g. logs. */
-  async text(request: ApiRequest, scope: CallScope): Promise<string> {
-    return this.#read(request, await this.open(request, scope), scope);
   }
 
   /**
@@ -220,6 +212,13 @@ export class Connection implements Disposable {
       next: 'Use an https address',
     });
   }
+}
+
+/** @throws {RampartError} `API_UNREACHABLE` for an answer that is something else. */
+export function checkIsJson(what: string, { headers }: Incoming): void {
+  const type = headers['content-type'] ?? 'no content type';
+  if (/^application\/json\b/.test(type)) return;
+  throw unreachable(what, `the response is ${type}; expected application/json`);
 }
 
 /** How long the server asks to wait, where it does. */

@@ -26,9 +26,9 @@ export function labelKeyProblems(key: string): readonly string[] {
   const prefix = parts.length === 2 ? parts[0] : undefined;
   if (prefix === '') problems.push('prefix part must be non-empty');
   else if (prefix !== undefined)
-    problems.push(...domainProblems(prefix).map((problem) => `prefix part ${problem}`));
+    problems.push(...subdomainProblems(prefix).map((problem) => `prefix part ${problem}`));
   if (name === '') problems.push('name part must be non-empty');
-  else if (byteLength(name) > labelMaxLength)
+  else if (Buffer.byteLength(name) > labelMaxLength)
     problems.push(`name part must be no more than ${labelMaxLength} bytes`);
   if (!nameExpression.test(name)) problems.push(`name part ${nameRule} ${examples}`);
   return problems;
@@ -37,7 +37,8 @@ export function labelKeyProblems(key: string): readonly string[] {
 /** What is wrong with a label's value, in the API server's words; the empty value is fine. */
 export function labelValueProblems(value: string): readonly string[] {
   const problems: string[] = [];
-  if (byteLength(value) > labelMaxLength) problems.push(`must be no more than ${labelMaxLength} bytes`);
+  if (Buffer.byteLength(value) > labelMaxLength)
+    problems.push(`must be no more than ${labelMaxLength} bytes`);
   if (value !== '' && !nameExpression.test(value)) {
     problems.push(
       `a valid label must be an empty string or consist of ${nameRule.slice('must consist of '.length)} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(${nameFormat})?')`,
@@ -46,17 +47,15 @@ export function labelValueProblems(value: string): readonly string[] {
   return problems;
 }
 
-function domainProblems(domain: string): string[] {
+/** What is wrong with a DNS subdomain, in the API server's words. */
+export function subdomainProblems(domain: string): readonly string[] {
   const problems: string[] = [];
-  if (byteLength(domain) > prefixMaxLength) problems.push(`must be no more than ${prefixMaxLength} bytes`);
+  if (Buffer.byteLength(domain) > prefixMaxLength)
+    problems.push(`must be no more than ${prefixMaxLength} bytes`);
   if (!domain.split('.').every((part) => domainPartExpression.test(part))) {
     problems.push(
       `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '${domainFormat}')`,
     );
   }
   return problems;
-}
-
-function byteLength(text: string): number {
-  return Buffer.byteLength(text);
 }

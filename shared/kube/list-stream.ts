@@ -4,7 +4,7 @@ import { loopSlice } from '../time/loop-slice.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import type { ListOptions } from './client-options.ts';
-import { type Connection, searchParams } from './connection.ts';
+import { checkIsJson, type Connection, searchParams } from './connection.ts';
 import { ListDecoder } from './list-decoder.ts';
 import type { KubeList } from './object.ts';
 
@@ -37,16 +37,8 @@ export async function streamList(
   options: ListStreamOptions,
 ): Promise<KubeList['metadata']> {
   const { onItem, openTimeoutMs = OPEN_TIMEOUT_MS, idleTimeoutMs = IDLE_TIMEOUT_MS, maxItemBytes } = options;
-  const { signal, timeoutMs = TIMEOUT_MS, limit, resourceVersion, resourceVersionMatch } = options;
-  const { labelSelector, fieldSelector } = options;
-  const query = searchParams({
-    limit,
-    continue: options.continue,
-    resourceVersion,
-    resourceVersionMatch,
-    labelSelector,
-    fieldSelector,
-  });
+  const { signal, timeoutMs = TIMEOUT_MS, limit, labelSelector, fieldSelector } = options;
+  const query = searchParams({ limit, continue: options.continue, labelSelector, fieldSelector });
   // Two limits at a time: for the whole, and for each wait.
   using whole = new CallScope(connection.clock, signal);
   whole.limit(timeoutMs, () => unreachable(what, `not complete within ${timeoutMs} ms`));
@@ -55,10 +47,7 @@ export async function streamList(
   const request = { what, method: 'GET', path, query, accept: 'application/json', idempotent: true } as const;
   const incoming = await connection.open(request, scope);
   try {
-    const type = incoming.headers['content-type'] ?? 'no content type';
-    if (!/^application\/json\b/.test(type)) {
-      throw unreachable(what, `the response is ${type}; expected application/json`);
-    }
+    checkIsJson(what, incoming);
     const decoder = new ListDecoder(maxItemBytes);
     const chunks = (incoming as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
     for (;;) {

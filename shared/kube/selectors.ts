@@ -10,21 +10,11 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import { labelKeyProblems, labelValueProblems } from './label-names.ts';
 import { TokenReader } from './label-tokens.ts';
 
-/** What a server answers for a refused selector: the parts of a Kubernetes Status. */
-interface SelectorStatus {
-  readonly code: 400;
-  readonly reason: 'BadRequest';
-  readonly message: string;
-}
-
-/** A selector that cannot be understood. `code` is `INPUT`; `status` is what an API server answers. */
+/** A selector that cannot be understood. `code` is `INPUT`; the message is what an API server answers. */
 export class SelectorError extends RampartError {
-  readonly status: SelectorStatus;
-
   constructor(message: string) {
     super(errorCodes.INPUT, { what: message });
     this.name = 'SelectorError';
-    this.status = { code: 400, reason: 'BadRequest', message };
   }
 }
 
@@ -222,7 +212,7 @@ function readRequirement(reader: TokenReader): LabelRequirement {
     return readRequirementParts(reader);
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
-    throw new SelectorError(`unable to parse requirement: ${error.status.message}`);
+    throw new SelectorError(`unable to parse requirement: ${error.message}`);
   }
 }
 

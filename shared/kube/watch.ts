@@ -10,9 +10,6 @@ export interface WatchOptions {
   readonly signal?: AbortSignal | undefined;
   /** Changes after this version; without it, the server begins with what there is. */
   readonly resourceVersion?: string | undefined;
-  readonly resourceVersionMatch?: 'NotOlderThan' | undefined;
-  /** Begin with every object as ADDED, then a bookmark that says so. */
-  readonly sendInitialEvents?: boolean | undefined;
   /** Ask for BOOKMARK events, some one per minute. */
   readonly allowWatchBookmarks?: boolean | undefined;
   readonly labelSelector?: string | undefined;
@@ -122,13 +119,10 @@ function parseEvent<T extends KubeObject>(line: string, what: string): WatchEven
 }
 
 function watchQuery(options: WatchOptions): URLSearchParams {
-  const { resourceVersion, resourceVersionMatch, sendInitialEvents, allowWatchBookmarks } = options;
-  const { labelSelector, fieldSelector, timeoutSeconds } = options;
+  const { resourceVersion, allowWatchBookmarks, labelSelector, fieldSelector, timeoutSeconds } = options;
   return searchParams({
     watch: true,
     resourceVersion,
-    resourceVersionMatch,
-    sendInitialEvents,
     allowWatchBookmarks,
     labelSelector,
     fieldSelector,

@@ -1,10 +1,10 @@
 /** Names of objects (k8s.io/apimachinery `pkg/api/validate/content/dns.go`, `path.go`). */
 import { randomInt } from 'node:crypto';
 
+import { subdomainProblems } from '../../kube/label-names.ts';
 import type { NameRule } from './resource.ts';
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
-const subdomain = String.raw`${label}(\.${label})*`;
 const label1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
 
 const labelExpression = new RegExp(`^${label}$`);
@@ -18,14 +18,7 @@ export function nameProblems(rule: NameRule, name: string): readonly string[] {
   switch (rule) {
     case 'dns-subdomain':
       if (name.length <= 63 && labelExpression.test(name)) return none;
-      return [
-        ...lengthProblems(name, 253),
-        ...(isSubdomain(name)
-          ? []
-          : [
-              `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '${subdomain}')`,
-            ]),
-      ];
+      return subdomainProblems(name);
     case 'dns-label':
       if (name.length <= 63 && labelExpression.test(name)) return none;
       return [...lengthProblems(name, 63), ...labelProblems(name)];

@@ -23,7 +23,7 @@ const expiredToken =
 export function answerOf(error: unknown, subject: Subject, name: string): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof Refusal) return apiErrors.about(subject, name, error.status);
-  if (error instanceof SelectorError) return apiErrors.badRequest(error.status.message);
+  if (error instanceof SelectorError) return apiErrors.badRequest(error.message);
   if (error instanceof AlreadyExistsError) return apiErrors.alreadyExists(subject, name);
   if (error instanceof ConflictError) return apiErrors.changed(subject, name);
   if (error instanceof NotFoundError) return apiErrors.notFound(subject, name);

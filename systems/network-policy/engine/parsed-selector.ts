@@ -23,7 +23,7 @@ export function parseSelector(
     return labelSelectorOf(selector);
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
-    refuse(field, `The selector is malformed (${error.status.message}): ${consequence}.`);
+    refuse(field, `The selector is malformed (${error.message}): ${consequence}.`);
     return undefined;
   }
 }
