@@ -10,9 +10,9 @@ import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { approvalCauses } from './approval.ts';
-import { isTrue, readCrd } from './crd.ts';
+import { isTrue, readCrd, sentSchema } from './crd.ts';
 import { columnCauses, conversionCauses, nameCauses, subresourceCauses } from './crd-part-causes.ts';
-import { schemaCauses, selectableFieldCauses, sentSchema } from './crd-schema-causes.ts';
+import { schemaCauses, selectableFieldCauses } from './crd-schema-causes.ts';
 import { nameProblems } from '../resources/object-names.ts';
 
 /** @param old the stored one that this one replaces; `undefined` for a new one. */
@@ -27,7 +27,7 @@ export function crdCauses(object: JsonObject, old: JsonObject | undefined): read
     }
   }
   causes.push(...crdStatusCauses(object), ...storedVersionCauses(object));
-  const oldAnnotations = old === undefined ? undefined : objectAt(objectAt(old, 'metadata'), 'annotations');
+  const oldAnnotations = old && objectAt(old, 'metadata', 'annotations');
   causes.push(...approvalCauses(textAt(spec, 'group'), objectAt(metadata, 'annotations'), oldAnnotations));
   const preserved = old !== undefined && fieldOf(objectAt(old, 'spec'), 'preserveUnknownFields') === true;
   if (!preserved && fieldOf(spec, 'preserveUnknownFields') === true) {
@@ -156,13 +156,10 @@ function partsCauses(versions: readonly JsonObject[]): Cause[] {
       schemas.length === versions.length && versions.length > 1 ? hasStatus(version) : anyStatus;
     if (schema !== undefined) causes.push(...schemaCauses(schema, path, statusEnabled));
   }
-  for (const { version, path } of placed(
-    versions,
-    (one) => fieldOf(one, 'subresources'),
-    'subresources',
-    'subresources',
-  )) {
-    causes.push(...subresourceCauses(fieldOf(version, 'subresources'), path));
+  const subresources = 'subresources';
+  const partOf = (version: JsonObject): unknown => fieldOf(version, subresources);
+  for (const { version, path } of placed(versions, partOf, subresources, subresources)) {
+    causes.push(...subresourceCauses(partOf(version), path));
   }
   const columns = 'additionalPrinterColumns';
   for (const { version, path } of placed(versions, (one) => fieldOf(one, columns), columns, columns)) {

@@ -2,7 +2,7 @@
  * What is wrong with names, subresources, printer columns and the conversion of a CustomResourceDefinition.
  * Paths and wording: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`.
  */
-import { textAt, textsAt } from '../builtin/access.ts';
+import { textAt, textsAt, valueAt } from '../builtin/access.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { readColumn, readNames } from './crd.ts';
@@ -32,22 +32,14 @@ export function nameCauses(names: JsonObject, path: string): Cause[] {
 
 /** @param path `spec.subresources`, or that of a version */
 export function subresourceCauses(subresources: unknown, path: string): Cause[] {
-  const scale = isObject(subresources) ? fieldOf(subresources, 'scale') : undefined;
+  const scale = valueAt(subresources, 'scale');
   if (!isObject(scale)) return [];
+  const check = (name: string, under: readonly string[], required: boolean): Cause[] =>
+    scalePathCauses(textAt(scale, name), `${path}.scale.${name}`, under, required);
   return [
-    ...scalePathCauses(textAt(scale, 'specReplicasPath'), `${path}.scale.specReplicasPath`, ['.spec'], true),
-    ...scalePathCauses(
-      textAt(scale, 'statusReplicasPath'),
-      `${path}.scale.statusReplicasPath`,
-      ['.status'],
-      true,
-    ),
-    ...scalePathCauses(
-      textAt(scale, 'labelSelectorPath'),
-      `${path}.scale.labelSelectorPath`,
-      ['.spec', '.status'],
-      false,
-    ),
+    ...check('specReplicasPath', ['.spec'], true),
+    ...check('statusReplicasPath', ['.status'], true),
+    ...check('labelSelectorPath', ['.spec', '.status'], false),
   ];
 }
 
@@ -93,10 +85,8 @@ export function conversionCauses(conversion: unknown, versionCount: number): Cau
   if (!isObject(conversion)) return [];
   const path = 'spec.conversion';
   const strategy = textAt(conversion, 'strategy');
-  const webhook = fieldOf(conversion, 'webhook');
-  const [config, reviews] = isObject(webhook)
-    ? [fieldOf(webhook, 'clientConfig'), textsAt(webhook, 'conversionReviewVersions')]
-    : [undefined, []];
+  const config = valueAt(conversion, 'webhook', 'clientConfig');
+  const reviews = textsAt(conversion, 'webhook', 'conversionReviewVersions');
   if (strategy === '') return [fieldError.required(`${path}.strategy`)];
   if (strategy === 'None') {
     const why = 'should not be set when strategy is not set to Webhook';

@@ -3,7 +3,7 @@ import { compileSchema, InvalidSchemaError } from '../schema/compiled-schema.ts'
 import { checkFieldPath } from '../schema/rules/field-path.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { checkShape, withoutNulls } from '../schema/json-schema.ts';
-import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { fieldOf, type JsonObject } from '../schema/json.ts';
 
 /** The keywords that the root may have when `status` is a subresource, by the names that the message has for them. */
 const rootKeywords: Readonly<Record<string, string>> = {
@@ -106,11 +106,4 @@ export function selectableFieldCauses(
     causes.push(fieldError.tooMany(path, seen.size, maxSelectableFields));
   }
   return causes;
-}
-
-/** The schema of a version as it was sent. */
-export function sentSchema(version: JsonObject): JsonObject | undefined {
-  const holder = fieldOf(version, 'schema');
-  const schema = isObject(holder) ? fieldOf(holder, 'openAPIV3Schema') : undefined;
-  return isObject(schema) ? schema : undefined;
 }

@@ -2,7 +2,7 @@
  * What is special about CustomResourceDefinitions (apiextensions-apiserver
  * `pkg/registry/customresourcedefinition`, `pkg/apis/apiextensions/v1/defaults.go`).
  */
-import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
+import { objectAt, objectsAt, textAt, textsAt, valueAt } from '../builtin/access.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { statusAloneOf } from '../builtin/subresources.ts';
 import type { Strategy, Subresource } from '../resources/resource.ts';
@@ -26,7 +26,7 @@ export const crdStrategy: Strategy = {
   },
   validate: crdCauses,
   // Deleting it means deleting its objects first, so it stays until the server has done so.
-  hasOwnFinalizers: (object) => !isSet(objectAt(object, 'metadata'), 'deletionTimestamp'),
+  hasOwnFinalizers: (object) => valueAt(object, 'metadata', 'deletionTimestamp') === undefined,
   markDeleted(object) {
     const metadata = objectAt(object, 'metadata');
     const finalizers = textsAt(metadata, 'finalizers');
@@ -47,10 +47,6 @@ export const crdStatus: Subresource = statusAloneOf({
   validate: crdStatusCauses,
 });
 
-function isSet(object: JsonObject, name: string): boolean {
-  return (fieldOf(object, name) ?? null) !== null;
-}
-
 function setDefaults(object: JsonObject): void {
   const spec = fieldOf(object, 'spec');
   if (!isObject(spec)) return;
@@ -68,16 +64,13 @@ function setDefaults(object: JsonObject): void {
 }
 
 function defaultWebhook(conversion: JsonObject): void {
-  const config = objectAt(objectAt(conversion, 'webhook'), 'clientConfig');
-  const service = fieldOf(config, 'service');
-  if (isObject(service) && !isSet(service, 'port')) service['port'] = 443;
+  const service = valueAt(conversion, 'webhook', 'clientConfig', 'service');
+  if (isObject(service) && valueAt(service, 'port') === undefined) service['port'] = 443;
 }
 
 /** The version that is stored from now on is among `status.storedVersions`. */
 function storeVersion(object: JsonObject): void {
-  const storage = objectsAt(objectAt(object, 'spec'), 'versions').find(
-    (version) => fieldOf(version, 'storage') === true,
-  );
+  const storage = objectsAt(object, 'spec', 'versions').find((one) => fieldOf(one, 'storage') === true);
   if (storage === undefined) return;
   const status = objectAt(object, 'status');
   const stored = textsAt(status, 'storedVersions');

@@ -2,7 +2,7 @@
  * A CustomResourceDefinition (apiextensions.k8s.io/v1) as the server reads it: what is absent has its empty value.
  * What is read was validated when it was written.
  */
-import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../builtin/access.ts';
 import type { ResourceNames } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 
@@ -72,13 +72,12 @@ export function readCrd(object: JsonObject): Crd {
     objectAt(object, 'spec'),
     objectAt(object, 'status'),
   ];
-  const deletion = fieldOf(metadata, 'deletionTimestamp');
   return {
     name: textAt(metadata, 'name'),
     uid: textAt(metadata, 'uid'),
     annotations: objectAt(metadata, 'annotations'),
     finalizers: textsAt(metadata, 'finalizers'),
-    deleting: deletion !== undefined && deletion !== null,
+    deleting: valueAt(metadata, 'deletionTimestamp') !== undefined,
     group: textAt(spec, 'group'),
     namespaced: textAt(spec, 'scope') === 'Namespaced',
     names: readNames(objectAt(spec, 'names')),
@@ -109,9 +108,14 @@ export function readNames(names: JsonObject): ResourceNames {
   };
 }
 
+/** The schema of a version as it was sent. */
+export function sentSchema(version: JsonObject): JsonObject | undefined {
+  const schema = valueAt(version, 'schema', 'openAPIV3Schema');
+  return isObject(schema) ? schema : undefined;
+}
+
 function readVersion(version: JsonObject): CrdVersion {
   const subresources = objectAt(version, 'subresources');
-  const schema = fieldOf(objectAt(version, 'schema'), 'openAPIV3Schema');
   const warning = fieldOf(version, 'deprecationWarning');
   return {
     name: textAt(version, 'name'),
@@ -119,7 +123,7 @@ function readVersion(version: JsonObject): CrdVersion {
     storage: fieldOf(version, 'storage') === true,
     deprecated: fieldOf(version, 'deprecated') === true,
     deprecationWarning: typeof warning === 'string' ? warning : undefined,
-    schema: isObject(schema) ? schema : undefined,
+    schema: sentSchema(version),
     hasStatus: isObject(fieldOf(subresources, 'status')),
     scale: readScale(fieldOf(subresources, 'scale')),
     columns: objectsAt(version, 'additionalPrinterColumns').map(readColumn),
@@ -137,13 +141,12 @@ function readScale(scale: unknown): CrdScale | undefined {
 }
 
 export function readColumn(column: JsonObject): CrdColumn {
-  const priority = fieldOf(column, 'priority');
   return {
     name: textAt(column, 'name'),
     type: textAt(column, 'type'),
     format: textAt(column, 'format'),
     description: textAt(column, 'description'),
-    priority: typeof priority === 'number' ? priority : 0,
+    priority: numberAt(column, 'priority') ?? 0,
     jsonPath: textAt(column, 'jsonPath'),
   };
 }

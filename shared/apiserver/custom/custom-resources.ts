@@ -7,7 +7,7 @@ import { WorkQueue } from '../../kube/workqueue.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { ResourceNames } from '../resources/resource.ts';
-import { deepEqual, isObject, type JsonObject } from '../schema/json.ts';
+import { deepEqual, type JsonObject } from '../schema/json.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
 import { ObjectFollower } from '../upkeep/object-follower.ts';
@@ -89,15 +89,12 @@ export class CustomResources {
    */
   async start(signal: AbortSignal): Promise<void> {
     const { store, registry, logger, metrics, clock } = this.#options;
-    let page = store.list(crdStoreName, { limit: 50 });
-    for (;;) {
-      for (const stored of page.items) {
-        const known = this.#take(stored);
-        const names = known.crd.acceptedNames;
-        if (isTrue(known.crd, 'Established') && names.plural !== '') this.#served.serve(known.crd, names);
+    for (const portion of store.listPortions(crdStoreName).portions) {
+      for (const stored of portion) {
+        const { crd } = this.#take(stored);
+        const names = crd.acceptedNames;
+        if (isTrue(crd, 'Established') && names.plural !== '') this.#served.serve(crd, names);
       }
-      if (page.continue === undefined) break;
-      page = store.list(crdStoreName, { limit: 50, continue: page.continue });
     }
     const follower = new ObjectFollower({
       logger,
@@ -130,9 +127,8 @@ export class CustomResources {
   }
 
   #take(stored: StoredObject): Known {
-    const parsed: unknown = JSON.parse(stored.text);
-    const object = isObject(parsed) ? parsed : {};
-    const conditions = objectsAt(objectAt(object, 'status'), 'conditions');
+    const object = objectAt(JSON.parse(stored.text));
+    const conditions = objectsAt(object, 'status', 'conditions');
     const known = { crd: readCrd(object), conditions, version: stored.resourceVersion };
     this.#known.set(stored.name, known);
     return known;
@@ -173,7 +169,7 @@ export class CustomResources {
     return takenNames(owners);
   }
 
-  #askGroup({ group, name }: Crd): void {
+  #askGroup({ group, name }: Pick<Crd, 'group' | 'name'>): void {
     for (const { crd } of this.#known.values()) {
       if (crd.group === group && crd.name !== name && !isTrue(crd, 'NamesAccepted'))
         this.#queue.add(crd.name);
@@ -182,10 +178,7 @@ export class CustomResources {
 
   async #remove(name: string): Promise<void> {
     await this.#served.remove(name);
-    const group = name.slice(name.indexOf('.') + 1);
-    for (const { crd } of this.#known.values()) {
-      if (crd.group === group && !isTrue(crd, 'NamesAccepted')) this.#queue.add(crd.name);
-    }
+    this.#askGroup({ name, group: name.slice(name.indexOf('.') + 1) });
   }
 
   /** Writes the status, where it is to be another one. A conflict is tried again. */

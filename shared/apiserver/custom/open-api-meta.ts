@@ -2,9 +2,10 @@
  * The parts of an OpenAPI schema that every custom resource has: apiVersion, kind, metadata. They are those of the
  * built-in kinds.
  */
+import { valueAt } from '../builtin/access.ts';
 import { builtinDefinitions } from '../builtin/definitions.ts';
 import { nameOfRef, refTo } from '../builtin/facts/names.ts';
-import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { isObject, type JsonObject } from '../schema/json.ts';
 
 const prefix = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 
@@ -40,8 +41,7 @@ export function metaSchemas(): MetaSchemas {
 }
 
 function property(definition: JsonObject, name: string): JsonObject | undefined {
-  const properties = fieldOf(definition, 'properties');
-  const found = isObject(properties) ? fieldOf(properties, name) : undefined;
+  const found = valueAt(definition, 'properties', name);
   return isObject(found) ? found : undefined;
 }
 

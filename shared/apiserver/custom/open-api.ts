@@ -2,6 +2,7 @@
  * The OpenAPI schemas of custom resources (apiextensions-apiserver `pkg/controller/openapi/builder`): those of the
  * CustomResourceDefinition with what every object has.
  */
+import { listAt, objectAt } from '../builtin/access.ts';
 import type { OpenApiModel } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { metaSchemas } from './open-api-meta.ts';
@@ -41,7 +42,7 @@ export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | und
       },
     },
   };
-  const object = schema === undefined ? { type: 'object' } : resourceSchema(schema);
+  const object = schema === undefined ? { type: 'object' } : withMeta(withEmbedded(schema));
   return {
     name,
     definitions: new Map([
@@ -52,14 +53,11 @@ export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | und
   };
 }
 
-function resourceSchema(schema: JsonObject): JsonObject {
-  const made = withEmbedded(schema);
-  const properties = fieldOf(made, 'properties');
+/** The schema of an object, with what every object has. */
+function withMeta(schema: JsonObject): JsonObject {
   const { typeMeta, objectMeta } = metaSchemas();
-  return {
-    ...made,
-    properties: { ...(isObject(properties) ? properties : {}), ...typeMeta, metadata: objectMeta },
-  };
+  const properties = { ...objectAt(schema, 'properties'), ...typeMeta, metadata: objectMeta };
+  return { ...schema, properties };
 }
 
 /** The schema, with what every object has in the resources inside of it; parts that have none are shared. */
@@ -85,12 +83,6 @@ function withEmbedded(schema: JsonObject): JsonObject {
 }
 
 function embedded(schema: JsonObject): JsonObject {
-  const properties = fieldOf(schema, 'properties');
-  const required = fieldOf(schema, 'required');
-  const { typeMeta, objectMeta } = metaSchemas();
-  return {
-    ...schema,
-    properties: { ...(isObject(properties) ? properties : {}), ...typeMeta, metadata: objectMeta },
-    required: [...new Set([...(Array.isArray(required) ? required : []), 'kind', 'apiVersion'])],
-  };
+  const required = [...new Set([...listAt(schema, 'required'), 'kind', 'apiVersion'])];
+  return { ...withMeta(schema), required };
 }

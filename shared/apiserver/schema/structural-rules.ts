@@ -112,38 +112,12 @@ function resourceRules(schema: JsonSchema, path: string, causes: Cause[]): void 
 function rootMetadata(metadata: JsonSchema, path: string, causes: Cause[]): void {
   const { type: _type, default: _default, properties, ...rest } = metadata;
   const others = Object.keys(properties ?? {}).filter((name) => name !== 'name' && name !== 'generateName');
-  const restricts = Object.keys(rest).some(
-    (keyword) => !valueKeywords.has(keyword) && keyword !== 'example' && keyword !== 'externalDocs',
-  );
-  const narrows = [...valueKeywords].some((keyword) => keyword in rest);
-  if (others.length === 0 && !restricts && !narrows) return;
+  const restricts = Object.keys(rest).some((keyword) => keyword !== 'example' && keyword !== 'externalDocs');
+  if (others.length === 0 && !restricts) return;
   const words =
     'must not specify anything other than name and generateName, but metadata is implicitly specified';
   causes.push(fieldError.forbidden(path, words));
 }
-
-const valueKeywords: ReadonlySet<string> = new Set([
-  'format',
-  'maximum',
-  'exclusiveMaximum',
-  'minimum',
-  'exclusiveMinimum',
-  'maxLength',
-  'minLength',
-  'pattern',
-  'maxItems',
-  'minItems',
-  'uniqueItems',
-  'multipleOf',
-  'enum',
-  'maxProperties',
-  'minProperties',
-  'required',
-  'allOf',
-  'oneOf',
-  'anyOf',
-  'not',
-]);
 
 function valueRules(
   schema: JsonSchema,
