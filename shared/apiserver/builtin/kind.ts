@@ -20,7 +20,7 @@ import {
 import { compileSchema } from '../schema/compiled-schema.ts';
 import { cloneJson, type JsonObject } from '../schema/json.ts';
 import { builtinDefinitions } from './definitions.ts';
-import { definitionName, nameOfRef } from './facts/names.ts';
+import { definitionName, nameOfRef, refTo } from './facts/names.ts';
 import { takeGoForm } from './go-form.ts';
 import { inlineDefinition } from './inline.ts';
 
@@ -67,7 +67,7 @@ export class LazyModel implements ResourceModel {
     this.#schema ??= compileSchema(inlineDefinition(builtinDefinitions(), this.#definition), {
       strict: false,
       numericFormats: true,
-      path: `#/components/schemas/${this.#definition}`,
+      path: refTo(this.#definition),
     });
     return this.#schema;
   }

@@ -4,7 +4,7 @@
  */
 import { valueAt } from '../builtin/access.ts';
 import { builtinDefinitions } from '../builtin/definitions.ts';
-import { nameOfRef, refTo } from '../builtin/facts/names.ts';
+import { collectRefs, refTo } from '../builtin/facts/names.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 
 const prefix = 'io.k8s.apimachinery.pkg.apis.meta.v1';
@@ -50,13 +50,7 @@ function reach(name: string, all: ReadonlyMap<string, JsonObject>, into: Map<str
   const definition = all.get(name);
   if (definition === undefined || into.has(name)) return;
   into.set(name, definition);
-  for (const ref of refsIn(definition)) reach(nameOfRef(ref), all, into);
-}
-
-function refsIn(value: unknown): string[] {
-  if (Array.isArray(value)) return value.flatMap(refsIn);
-  if (!isObject(value)) return [];
-  return Object.entries(value).flatMap(([name, inner]) =>
-    name === '$ref' && typeof inner === 'string' ? [inner] : refsIn(inner),
-  );
+  const referred: string[] = [];
+  collectRefs(definition, referred);
+  for (const one of referred) reach(one, all, into);
 }

@@ -3,6 +3,7 @@
  * CustomResourceDefinition with what every object has.
  */
 import { listAt, objectAt } from '../builtin/access.ts';
+import { refTo } from '../builtin/facts/names.ts';
 import type { OpenApiModel } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { metaSchemas } from './open-api-meta.ts';
@@ -38,7 +39,7 @@ export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | und
       items: {
         type: 'array',
         description: 'The objects in the list.',
-        items: { $ref: `#/components/schemas/${name}` },
+        items: { $ref: refTo(name) },
       },
     },
   };

@@ -2,10 +2,9 @@
  * How strategic merge patches merge lists, as extensions of schemas. kubectl makes its patches by them; a list without
  * is replaced as a whole.
  */
+import { nameOfRef } from '../builtin/facts/names.ts';
 import type { PatchField, PatchType } from '../patch/merge-keys.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
-
-const prefix = '#/components/schemas/';
 
 /** Fields of which a patch names all that stay: `patchStrategy` with `retainKeys` in k8s.io/api. */
 const retainsKeys: ReadonlySet<string> = new Set([
@@ -49,7 +48,7 @@ function extensionsOf(place: string, field: PatchField | undefined): JsonObject 
 function targetOf(property: unknown): string | undefined {
   if (!isObject(property)) return undefined;
   const { $ref, allOf, items } = property;
-  if (typeof $ref === 'string') return $ref.slice(prefix.length);
+  if (typeof $ref === 'string') return nameOfRef($ref);
   const [first] = Array.isArray(allOf) ? (allOf as readonly unknown[]) : [];
   return targetOf(first) ?? targetOf(items);
 }

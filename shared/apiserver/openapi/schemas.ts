@@ -1,4 +1,5 @@
 /** The schemas of a document: those of the served kinds and all that they refer to. */
+import { collectRefs, refTo } from '../builtin/facts/names.ts';
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
@@ -11,8 +12,6 @@ import {
   statusName,
 } from './operations.ts';
 import { annotateLists } from './patch-annotations.ts';
-
-export const refPrefix = '#/components/schemas/';
 
 const patchSchema = {
   type: 'object',
@@ -72,11 +71,11 @@ function addList(schemas: Map<string, JsonObject>, resource: Resource, kind: obj
         required: ['items'],
         properties: {
           ...typeMeta,
-          metadata: { allOf: [{ $ref: refPrefix + listMetaName }], description: 'Metadata of the list.' },
+          metadata: { allOf: [{ $ref: refTo(listMetaName) }], description: 'Metadata of the list.' },
           items: {
             type: 'array',
             description: `The ${resource.kind} objects.`,
-            items: { $ref: refPrefix + resource.openApi.name },
+            items: { $ref: refTo(resource.openApi.name) },
           },
         },
       },
@@ -99,20 +98,6 @@ function addClosure(
       shared.get(name) ?? { 'x-kubernetes-preserve-unknown-fields': true };
     schemas.set(name, schema);
     collectRefs(schema, open);
-  }
-}
-
-function collectRefs(value: unknown, into: string[]): void {
-  if (Array.isArray(value)) {
-    for (const item of value) collectRefs(item, into);
-    return;
-  }
-  if (!isObject(value)) return;
-  for (const [name, field] of Object.entries(value)) {
-    if (name !== '$ref') collectRefs(field, into);
-    // A property may be called `$ref`; then it is a schema.
-    else if (typeof field === 'string') into.push(field.slice(refPrefix.length));
-    else collectRefs(field, into);
   }
 }
 
@@ -139,6 +124,6 @@ function withTypeMeta(schema: JsonObject): JsonObject {
   const metadata =
     isObject(sent) && (isObject(sent['allOf']) || Array.isArray(sent['allOf']) || '$ref' in sent)
       ? sent
-      : { allOf: [{ $ref: refPrefix + objectMetaName }], description };
+      : { allOf: [{ $ref: refTo(objectMetaName) }], description };
   return { ...schema, properties: { apiVersion, kind, metadata, ...others } };
 }

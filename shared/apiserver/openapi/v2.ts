@@ -2,11 +2,12 @@
  * The OpenAPI 2.0 document about all kinds, for clients that know no other: kubectl before 1.27, and later ones for
  * `kubectl apply` of custom resources.
  */
+import { nameOfRef } from '../builtin/facts/names.ts';
 import type { Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { answerTypes, type Operation, pathsOf } from './operations.ts';
 import type { Parameter } from './parameters.ts';
-import { type Definitions, refPrefix, schemasOf } from './schemas.ts';
+import { type Definitions, schemasOf } from './schemas.ts';
 
 const definitionPrefix = '#/definitions/';
 
@@ -114,7 +115,7 @@ function eachField(properties: JsonObject): JsonObject {
 }
 
 function referenceOf({ $ref, allOf }: JsonObject): string | undefined {
-  if (typeof $ref === 'string') return $ref.slice(refPrefix.length);
+  if (typeof $ref === 'string') return nameOfRef($ref);
   if (!Array.isArray(allOf) || allOf.length !== 1) return undefined;
   const [only] = allOf as readonly unknown[];
   return isObject(only) ? referenceOf(only) : undefined;

@@ -1,9 +1,10 @@
 /** OpenAPI 3.0 documents, one for each version of a group. */
+import { refTo } from '../builtin/facts/names.ts';
 import type { Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { answerTypes, type Operation, pathsOf } from './operations.ts';
 import type { Parameter } from './parameters.ts';
-import { type Definitions, refPrefix, schemasOf } from './schemas.ts';
+import { type Definitions, schemasOf } from './schemas.ts';
 
 /** The document about the kinds of one version of a group. `release` is the version of the whole API: `v1.35.0`. */
 export function openApiV3(resources: readonly Resource[], shared: Definitions, release: string): JsonObject {
@@ -40,9 +41,7 @@ function operationOf(operation: Operation): JsonObject {
 }
 
 function contentOf(mediaTypes: readonly string[], schema: string): JsonObject {
-  return Object.fromEntries(
-    mediaTypes.map((mediaType) => [mediaType, { schema: { $ref: refPrefix + schema } }]),
-  );
+  return Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema: { $ref: refTo(schema) } }]));
 }
 
 function textOf(mediaTypes: readonly string[]): JsonObject {

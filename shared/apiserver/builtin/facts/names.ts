@@ -1,6 +1,8 @@
 /**
- * Short names of definitions, as the tables of facts write them: `core.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
+ * Short names of definitions, as the tables of facts write them: `core.PodSpec` for `io.k8s.api.core.v1.PodSpec`; and how
+ * schemas refer to them.
  */
+import { isObject } from '../../schema/json.ts';
 
 const packages: Readonly<Record<string, string>> = {
   meta: 'io.k8s.apimachinery.pkg.apis.meta.v1',
@@ -25,6 +27,20 @@ const refPrefix = '#/components/schemas/';
 /** The definition that a `$ref` names. */
 export function nameOfRef(ref: string): string {
   return ref.startsWith(refPrefix) ? ref.slice(refPrefix.length) : ref;
+}
+
+/** Adds the names of all definitions that a schema refers to. */
+export function collectRefs(value: unknown, into: string[]): void {
+  if (Array.isArray(value)) {
+    for (const item of value) collectRefs(item, into);
+    return;
+  }
+  if (!isObject(value)) return;
+  for (const [name, field] of Object.entries(value)) {
+    // A property may be called `$ref`; then it is a schema.
+    if (name === '$ref' && typeof field === 'string') into.push(nameOfRef(field));
+    else collectRefs(field, into);
+  }
 }
 
 export function refTo(name: string): string {

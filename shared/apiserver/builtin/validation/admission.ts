@@ -8,7 +8,7 @@ import { parse } from '../../../cel/parser.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
-import { checkBase64Text, checkName, checkSelector, checkUnique } from './checks.ts';
+import { addProblems, checkBase64Text, checkName, checkSelector, checkUnique } from './checks.ts';
 
 function checkExpression(expression: string, path: string, causes: Cause[]): void {
   if (expression.trim() === '') {
@@ -54,9 +54,8 @@ function checkMatchConditions(parent: JsonObject, path: string, causes: Cause[])
     if (valueAt(condition, 'expression') !== undefined) {
       checkExpression(textAt(condition, 'expression'), `${at}.expression`, causes);
     }
-    for (const problem of labelKeyProblems(names[index] ?? '')) {
-      causes.push(fieldError.invalid(`${at}.name`, names[index], problem));
-    }
+    const name = textAt(condition, 'name');
+    addProblems(labelKeyProblems(name), name, `${at}.name`, causes);
   }
   checkUnique(names, (index) => `${path}.matchConditions[${index}].name`, causes);
 }

@@ -18,6 +18,11 @@ export function notFound(field: string, value: string): Cause {
   return { reason: 'FieldValueNotFound', field, message: `Not found: ${goQuote(value)}` };
 }
 
+/** Each of the problems of a value is a cause. */
+export function addProblems(problems: readonly string[], value: string, path: string, causes: Cause[]): void {
+  for (const problem of problems) causes.push(fieldError.invalid(path, value, problem));
+}
+
 /** A name that must be there. Whether it is a text at all is the schema's care. */
 export function checkName(rule: NameRule, name: string, path: string, causes: Cause[]): void {
   if (name === '') causes.push(fieldError.required(path));
@@ -25,8 +30,7 @@ export function checkName(rule: NameRule, name: string, path: string, causes: Ca
 }
 
 export function checkOptionalName(rule: NameRule, name: string, path: string, causes: Cause[]): void {
-  if (name === '') return;
-  for (const problem of nameProblems(rule, name)) causes.push(fieldError.invalid(path, name, problem));
+  if (name !== '') addProblems(nameProblems(rule, name), name, path, causes);
 }
 
 /** Numbers that may not be below zero. */
@@ -65,9 +69,7 @@ export function portNameProblems(name: string): readonly string[] {
 /** A port by its number or its name. */
 export function checkPortOrName(value: unknown, path: string, causes: Cause[]): void {
   if (typeof value === 'number') checkPort(value, path, causes);
-  else if (typeof value === 'string') {
-    for (const problem of portNameProblems(value)) causes.push(fieldError.invalid(path, value, problem));
-  }
+  else if (typeof value === 'string') addProblems(portNameProblems(value), value, path, causes);
 }
 
 const addressWords = 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)';
@@ -82,9 +84,8 @@ export function isAddress(text: string): boolean {
 
 export function checkLabels(labels: JsonObject, path: string, causes: Cause[]): void {
   for (const [key, value] of Object.entries(labels)) {
-    for (const problem of labelKeyProblems(key)) causes.push(fieldError.invalid(path, key, problem));
-    if (typeof value !== 'string') continue;
-    for (const problem of labelValueProblems(value)) causes.push(fieldError.invalid(path, value, problem));
+    addProblems(labelKeyProblems(key), key, path, causes);
+    if (typeof value === 'string') addProblems(labelValueProblems(value), value, path, causes);
   }
 }
 
@@ -109,11 +110,9 @@ export function checkSelector(selector: JsonObject, path: string, causes: Cause[
     } else if (!selectorOperators.includes(operator)) {
       causes.push(fieldError.invalid(`${at}.operator`, operator, 'not a valid selector operator'));
     }
-    for (const problem of labelKeyProblems(key)) causes.push(fieldError.invalid(`${at}.key`, key, problem));
+    addProblems(labelKeyProblems(key), key, `${at}.key`, causes);
     for (const [position, value] of values.entries()) {
-      for (const problem of labelValueProblems(value)) {
-        causes.push(fieldError.invalid(`${at}.values[${position}]`, value, problem));
-      }
+      addProblems(labelValueProblems(value), value, `${at}.values[${position}]`, causes);
     }
   }
 }

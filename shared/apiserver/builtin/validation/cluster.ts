@@ -6,15 +6,14 @@ import { labelKeyProblems, labelValueProblems } from '../../../kube/label-names.
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
-import { checkNotNegative } from './checks.ts';
-import { parseCidr } from './network-policy.ts';
+import { addProblems, checkNotNegative } from './checks.ts';
+import { cidrWords, parseCidr } from './network-policy.ts';
 
 export function namespaceCauses(namespace: JsonObject): Cause[] {
   const causes: Cause[] = [];
   for (const [index, finalizer] of textsAt(namespace, 'spec', 'finalizers').entries()) {
     const path = `spec.finalizers[${index}]`;
-    for (const problem of labelKeyProblems(finalizer))
-      causes.push(fieldError.invalid(path, finalizer, problem));
+    addProblems(labelKeyProblems(finalizer), finalizer, path, causes);
     if (!finalizer.includes('/') && finalizer !== 'kubernetes') {
       const words = 'name is neither a standard finalizer name nor is it fully qualified';
       causes.push(fieldError.invalid(path, finalizer, words));
@@ -28,20 +27,16 @@ export function nodeCauses(node: JsonObject, old: JsonObject | undefined): Cause
   const seen = new Set<string>();
   for (const [index, taint] of objectsAt(node, 'spec', 'taints').entries()) {
     const path = `spec.taints[${index}]`;
-    const [key, value, effect] = ['key', 'value', 'effect'].map((field) => textAt(taint, field));
-    for (const problem of labelKeyProblems(key ?? ''))
-      causes.push(fieldError.invalid(`${path}.key`, key, problem));
-    for (const problem of labelValueProblems(value ?? '')) {
-      causes.push(fieldError.invalid(`${path}.value`, value, problem));
-    }
-    const taken = `${key}:${effect}`;
+    const [key, value] = [textAt(taint, 'key'), textAt(taint, 'value')];
+    addProblems(labelKeyProblems(key), key, `${path}.key`, causes);
+    addProblems(labelValueProblems(value), value, `${path}.value`, causes);
+    const taken = `${key}:${textAt(taint, 'effect')}`;
     if (seen.has(taken)) causes.push(fieldError.duplicate(path, taint));
     seen.add(taken);
   }
   for (const [index, cidr] of textsAt(node, 'spec', 'podCIDRs').entries()) {
     if (parseCidr(cidr) === undefined) {
-      const words = 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)';
-      causes.push(fieldError.invalid(`spec.podCIDRs[${index}]`, cidr, words));
+      causes.push(fieldError.invalid(`spec.podCIDRs[${index}]`, cidr, cidrWords));
     }
   }
   if (old !== undefined) {

@@ -6,6 +6,7 @@ import type { JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textOf, valueAt } from '../access.ts';
 import { parseQuantity } from '../quantities.ts';
 import {
+  addProblems,
   checkName,
   checkNotNegative,
   checkPort,
@@ -48,10 +49,7 @@ function checkPorts(container: JsonObject, path: string, { hostNetwork }: PodFac
     const at = `${path}.ports[${index}]`;
     const [number, hostPort] = [numberAt(port, 'containerPort'), numberAt(port, 'hostPort')];
     const name = textAt(port, 'name');
-    if (name !== '') {
-      for (const problem of portNameProblems(name))
-        causes.push(fieldError.invalid(`${at}.name`, name, problem));
-    }
+    if (name !== '') addProblems(portNameProblems(name), name, `${at}.name`, causes);
     if (number === 0) causes.push(fieldError.required(`${at}.containerPort`));
     else checkPort(number, `${at}.containerPort`, causes);
     if (hostPort !== 0) checkPort(hostPort, `${at}.hostPort`, causes);

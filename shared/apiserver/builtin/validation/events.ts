@@ -8,7 +8,7 @@ import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, textAt, valueAt } from '../access.ts';
 import { eventCodec } from '../event-codec.ts';
-import { immutable } from './checks.ts';
+import { addProblems, immutable } from './checks.ts';
 
 /** @param event as core/v1 has it. */
 export function coreEventCauses(event: JsonObject): Cause[] {
@@ -35,9 +35,7 @@ const limits: readonly (readonly [string, number])[] = [
 function checkReporter(event: JsonObject, causes: Cause[]): void {
   const controller = textAt(event, 'reportingComponent');
   if (controller === '') causes.push(fieldError.required('reportingController'));
-  for (const problem of labelKeyProblems(controller)) {
-    causes.push(fieldError.invalid('reportingController', controller, problem));
-  }
+  addProblems(labelKeyProblems(controller), controller, 'reportingController', causes);
   for (const [field, limit] of limits) {
     const text = textAt(event, field);
     if (text === '') causes.push(fieldError.required(field));

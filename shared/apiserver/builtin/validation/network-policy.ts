@@ -58,7 +58,7 @@ function checkPeer(peer: JsonObject, path: string, causes: Cause[]): void {
     causes.push(fieldError.forbidden(path, 'may not specify both ipBlock and another peer'));
 }
 
-const cidrWords = 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)';
+export const cidrWords = 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)';
 
 interface Cidr {
   readonly address: string;

@@ -7,6 +7,7 @@ import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
 import {
+  addProblems,
   checkAddress,
   checkLabels,
   checkNotNegative,
@@ -113,8 +114,7 @@ function checkTolerations(spec: JsonObject, path: string, causes: Cause[]): void
   for (const [index, toleration] of objectsAt(spec, 'tolerations').entries()) {
     const at = `${path}.tolerations[${index}]`;
     const [key, operator, effect] = ['key', 'operator', 'effect'].map((field) => textAt(toleration, field));
-    if (key)
-      for (const problem of labelKeyProblems(key)) causes.push(fieldError.invalid(`${at}.key`, key, problem));
+    if (key) addProblems(labelKeyProblems(key), key, `${at}.key`, causes);
     if (!key && operator !== 'Exists') {
       const words =
         'operator must be Exists when `key` is empty, which means "match all values and all keys"';
