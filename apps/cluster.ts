@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 
 import { type ClusterAccess, findClusterAccess } from '../shared/kube/cluster-access.ts';
 import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import { refuseEmpty } from './options.ts';
 
 /**
  * @param kubeconfig the file that was named, if any: then no other counts.
@@ -28,12 +29,4 @@ export function chosenKubeconfig({ kubeconfig, data }: ClusterChoice): string | 
     why: 'each names an API server',
     next: 'Use only one of them',
   });
-}
-
-/** An empty value, as from `--namespace "$UNSET"`, would mean something else. @throws {RampartError} `INPUT` */
-export function refuseEmpty(values: Readonly<Record<string, string | undefined>>): void {
-  for (const [name, value] of Object.entries(values)) {
-    if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value' });
-  }
 }

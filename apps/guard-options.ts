@@ -4,8 +4,8 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard, GuardCommand, GuardOption, OptionValues } from '../shared/guard/guard.ts';
-import { errorCodes, messageOf, RampartError } from '../shared/observe/errors.ts';
-import { append } from './options.ts';
+import { messageOf } from '../shared/observe/errors.ts';
+import { append, refuseEmpty, words } from './options.ts';
 
 /** `--guards`. */
 export interface GuardChoice {
@@ -22,7 +22,7 @@ export function addGuardOptions(command: Command, name: GuardCommand, guards: re
   command.addOption(
     new Option('--guards <names>', `the guards to run, any of ${names}; repeatable`)
       .env('RAMPART_GUARDS')
-      .argParser((text: string, before: readonly string[]) => [...before, ...listOf(text)])
+      .argParser((text: string, before: readonly string[]) => [...before, ...words(text)])
       .default([], 'all'),
   );
   for (const { directory } of guards) {
@@ -44,16 +44,9 @@ export function directoryIn(values: OptionValues): (guard: Guard) => string {
   return ({ directory }) => {
     const flags = directory?.flags ?? '';
     const path = values[new Option(flags).attributeName()] as string;
-    if (path !== '') return resolve(path);
-    throw new RampartError(errorCodes.INPUT, { what: `${flags} is empty`, next: 'Give a path' });
+    refuseEmpty({ [flags]: path }, 'Give a path');
+    return resolve(path);
   };
-}
-
-function listOf(text: string): string[] {
-  return text
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
 }
 
 /** As commander takes it. */

@@ -1,9 +1,29 @@
 /** Options that several commands share: one text and one meaning for each. */
 import { InvalidArgumentError, Option } from 'commander';
 
+import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+
 /** Of options that may be given several times. */
 export function append(text: string, before: readonly string[]): string[] {
   return [...before, text];
+}
+
+/** The words of a list with commas. */
+export function words(text: string): string[] {
+  return text
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
+}
+
+/** An empty value, as from `--namespace "$UNSET"`, would mean something else. @throws {RampartError} `INPUT` */
+export function refuseEmpty(
+  values: Readonly<Record<string, string | undefined>>,
+  next = 'Give a value',
+): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value === '') throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next });
+  }
 }
 
 /** Of options that are numbers. */

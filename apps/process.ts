@@ -4,6 +4,7 @@
 import type { Health } from '../shared/observe/health.ts';
 import type { Logger } from '../shared/observe/log.ts';
 import { createMetrics, type Metrics, serveMetrics } from '../shared/observe/metrics.ts';
+import { errorCodes, RampartError } from '../shared/observe/errors.ts';
 
 let log: Logger | undefined;
 
@@ -16,6 +17,12 @@ export function sayInLog(logger: Logger): void {
 export function say(text: string): void {
   if (log === undefined) process.stderr.write(`rampart: ${text}\n`);
   else log.info(text);
+}
+
+/** @throws {RampartError} `PRIVILEGE` for another user than root. */
+export function requireRoot(what: string, why: string, next = 'Run it as root, e.g. with sudo'): void {
+  if (process.geteuid?.() === 0) return;
+  throw new RampartError(errorCodes.PRIVILEGE, { what, why, next });
 }
 
 /** Aborted by SIGINT and SIGTERM. */

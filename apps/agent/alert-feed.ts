@@ -2,6 +2,7 @@
 import { serveFeed } from '../../shared/observe/feed-server.ts';
 import { LineFeed } from '../../shared/observe/line-feed.ts';
 import { say } from '../process.ts';
+import { messageOf } from '../../shared/observe/errors.ts';
 
 /** Where `rampart agent` serves its alerts. */
 export const agentAlertsSocket = '/run/rampart/alerts.sock';
@@ -30,7 +31,7 @@ export async function openAlertFeed(path: string, required: boolean): Promise<Al
     };
   } catch (error) {
     if (required) throw error;
-    say(`cannot serve \`rampart alerts\`: ${error instanceof Error ? error.message : String(error)}`);
+    say(`cannot serve \`rampart alerts\`: ${messageOf(error)}`);
     return { push: () => undefined, [Symbol.asyncDispose]: async () => undefined };
   }
 }

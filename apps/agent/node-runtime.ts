@@ -10,6 +10,7 @@ import { sleep, systemClock } from '../../shared/time/clock.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { criSource } from '../../shared/cri/cri-source.ts';
+import { messageOf } from '../../shared/observe/errors.ts';
 
 interface NodeRuntimeOptions {
   /** Default: the usual places. */
@@ -113,7 +114,7 @@ export class NodeRuntime implements ContainerSource {
       } catch (error) {
         cri?.[Symbol.dispose]();
         signal.throwIfAborted();
-        const why = error instanceof Error ? error.message : String(error);
+        const why = messageOf(error);
         if (this.#unavailable !== why) {
           logger.warn(`no pods of this machine are known yet, retrying: ${why}`);
           this.#setUnavailable(why);

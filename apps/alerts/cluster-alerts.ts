@@ -9,7 +9,7 @@ import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KubeObject, type Pod, pods } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import type { AlertRequest } from './source.ts';
 
 /** As deploy/base/agent.yaml labels them. */
@@ -186,10 +186,6 @@ async function followAll(
 /** A pod that is made anew under its name is another one. */
 function keyOf({ metadata }: KubeObject): string {
   return `${metadata.name} ${metadata.uid}`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function noAgents({ server }: ClusterAccess): RampartError {

@@ -2,10 +2,11 @@
 import { join, resolve } from 'node:path';
 
 import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import { probeFeed } from '../../shared/observe/feed-client.ts';
 import { agentAlertsSocket, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { clusterAccess } from '../cluster.ts';
+import { refuseEmpty } from '../options.ts';
 
 type AlertOrigin =
   | { readonly kind: 'socket'; readonly path: string }
@@ -47,13 +48,10 @@ export async function findOrigin(
   sockets: readonly string[] = usualSockets,
 ): Promise<AlertOrigin> {
   const { socket, data, kubeconfig } = options;
-  const given = Object.entries({ '--socket': socket, '--data': data, '--kubeconfig': kubeconfig }).filter(
-    ([, value]) => value !== undefined,
-  );
-  const [first, second] = given;
-  if (first?.[1] === '')
-    throw new RampartError(errorCodes.INPUT, { what: `${first[0]} is empty`, next: 'Give a path' });
-  if (second !== undefined) {
+  const sources = { '--socket': socket, '--data': data, '--kubeconfig': kubeconfig };
+  refuseEmpty(sources, 'Give a path');
+  const given = Object.entries(sources).filter(([, value]) => value !== undefined);
+  if (given.length > 1) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${given.map(([name]) => name).join(' and ')} together`,
       why: 'each names a source of alerts',
@@ -82,7 +80,7 @@ export async function findOrigin(
     }
     throw new RampartError(errorCodes.INPUT, {
       what: 'no source of alerts found',
-      why: `no agent listens on ${sockets.join(' or ')}, and ${cause instanceof Error ? cause.message : String(cause)}`,
+      why: `no agent listens on ${sockets.join(' or ')}, and ${messageOf(cause)}`,
       next: 'Use --data with the directory of rampart standalone, --socket, or --kubeconfig',
       cause,
     });

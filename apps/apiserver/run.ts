@@ -1,5 +1,4 @@
 /** Runs `rampart apiserver`: wires the server to the command line. */
-import { once } from 'node:events';
 import { resolve } from 'node:path';
 
 import manifest from '../../package.json' with { type: 'json' };
@@ -10,11 +9,9 @@ import { createLogger } from '../../shared/observe/log.ts';
 import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
 import type { ApiServerCommandOptions } from './command.ts';
 import { listenAddress } from './listen-address.ts';
-
-/** Says something to the person; the first line of stdout is the path of the kubeconfig. */
-function say(text: string): void {
-  process.stderr.write(`rampart: ${text}\n`);
-}
+import { aborted } from '../../shared/time/abort.ts';
+import { refuseEmpty } from '../options.ts';
+import { say, stopSignal } from '../process.ts';
 
 /**
  * Runs until SIGINT or SIGTERM.
@@ -23,10 +20,7 @@ function say(text: string): void {
  */
 export async function runApiServer(options: ApiServerCommandOptions): Promise<void> {
   // As from `--data "$UNSET"`: the working directory is not meant.
-  for (const name of ['data', 'socket'] as const) {
-    if (options[name] !== '') continue;
-    throw new RampartError(errorCodes.INPUT, { what: `--${name} is empty`, next: 'Give a path' });
-  }
+  refuseEmpty({ '--data': options.data, '--socket': options.socket }, 'Give a path');
   if (options.data === undefined && options.memory === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: 'no storage is selected',
@@ -35,8 +29,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   }
   const listen: ListenAddress =
     options.socket === undefined ? listenAddress(options.listen) : { socketPath: resolve(options.socket) };
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
+  const { signal } = stopSignal();
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
   // Before anything is made: an address that is bad or taken must leave all as it was.
   await using scraped =
@@ -62,6 +55,6 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
       `serving on a unix socket; try: curl --unix-socket ${server.address.socketPath} http://localhost/api`,
     );
   }
-  if (!stop.signal.aborted) await once(stop.signal, 'abort');
+  await aborted(signal);
   say('stopping');
 }

@@ -2,12 +2,13 @@
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { agoText } from '../../shared/observe/ago.ts';
 import { printable } from '../../shared/observe/printable.ts';
-import { renderTable, type Row, wantsColour } from '../../shared/observe/table.ts';
+import { renderTable, type Row } from '../../shared/observe/table.ts';
 import { explain, type Explained } from '../../systems/policy-audit/explain.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import type { ExplainOptions } from './command.ts';
 import { policyProcess } from './process.ts';
+import { outputOptions } from '../output.ts';
 
 /** @returns the exit code: 0 no policy rejects it, 1 one does, 2 unknown. */
 export async function runExplain(object: string, options: ExplainOptions): Promise<0 | 1 | 2> {
@@ -41,7 +42,6 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
 const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green' } as const;
 
 function table({ kind, namespace, name, policies, problems }: Explained): string {
-  const { stdout } = process;
   const subject = `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;
   const lines = [...problems].map(([policy, why]) => printable(`${policy} cannot be evaluated: ${why}`));
   const nowMs = Date.now();
@@ -53,10 +53,7 @@ function table({ kind, namespace, name, policies, problems }: Explained): string
     };
   });
   const head = ['POLICY', 'RESULT', 'FROM', 'MESSAGE'];
-  const width = stdout.columns || 120;
   const shown =
-    rows.length === 0
-      ? 'no policy can be evaluated'
-      : renderTable(rows, { head, widthColumns: width, colour: wantsColour(stdout) });
+    rows.length === 0 ? 'no policy can be evaluated' : renderTable(rows, { head, ...outputOptions(120) });
   return `${[printable(subject), ...lines, shown].join('\n')}\n`;
 }

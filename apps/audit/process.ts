@@ -1,5 +1,5 @@
 /** The environment of commands about policies: caches, a client, and what runs policies. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -7,7 +7,6 @@ import type { GuardContext } from '../../shared/guard/context.ts';
 import { GuardStates } from '../../shared/guard/guard-states.ts';
 import { partContext } from '../../shared/guard/part-context.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { policyAudit } from '../../systems/policy-audit/guard.ts';
@@ -17,7 +16,7 @@ import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/
 import { AskedCluster } from '../../systems/policy-audit/policies/asked-cluster.ts';
 import type { Runtimes } from '../../systems/policy-audit/policies/open-policy.ts';
 import { runtimesOf } from '../../systems/policy-audit/policies/runtimes.ts';
-import { clusterAccess } from '../cluster.ts';
+import { chosenKubeconfig, clusterAccess } from '../cluster.ts';
 import { guardProcess } from '../guard-process.ts';
 import type { ClusterOptions } from './command.ts';
 
@@ -36,15 +35,9 @@ export async function policyProcess(
   { kubeconfig, data, policyModules }: ClusterOptions,
   { stop, stack, level }: { stop: AbortController; stack: AsyncDisposableStack; level: string },
 ): Promise<PolicyProcess> {
-  if (kubeconfig !== undefined && data !== undefined) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: '--kubeconfig and --data together',
-      why: 'each names an API server',
-      next: 'Use only one of them',
-    });
-  }
+  // An empty one is none, as for kubectl.
+  const path = chosenKubeconfig({ kubeconfig: kubeconfig || undefined, data });
   const logger = createLogger({ level: level as 'warn' });
-  const path = data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig');
   const client = stack.use(new KubeClient(clusterAccess(path), { perSecond: 1000, burst: 2000 }));
   const states = { node: new GuardStates(), cluster: new GuardStates() };
   const guarding = guardProcess({
@@ -58,7 +51,10 @@ export async function policyProcess(
   stack.use(guarding.caches);
   const { signal } = stop;
   const context = partContext(policyAudit, 'cluster', guarding, { signal, stack });
-  const cacheDirectory = policyModules === undefined ? temporaryDirectory(stack) : resolve(policyModules);
+  const cacheDirectory =
+    policyModules === undefined
+      ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-policies-'))).path
+      : resolve(policyModules);
   const modules = stack.use(
     new ModulesByTerms((terms, part) =>
       openModules({ cacheDirectory: join(cacheDirectory, part), ...terms, logger }),
@@ -70,10 +66,4 @@ export async function policyProcess(
     asked,
     runtimes: runtimesOf({ modules: (terms) => modules.of(terms), client, logger, asked }),
   };
-}
-
-function temporaryDirectory(stack: AsyncDisposableStack): string {
-  const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
-  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
 }

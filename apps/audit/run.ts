@@ -14,6 +14,7 @@ import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import type { AuditOptions } from './command.ts';
 import { policyProcess } from './process.ts';
+import { outputOptions } from '../output.ts';
 
 /** @returns the exit code: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete. */
 export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
@@ -32,7 +33,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   }
   const { summary, reports, problems, skipped, unfinished } = done;
   const format = options.outputScan === true ? 'json' : (options.output ?? 'table');
-  if (format === 'table') stdout.write(table(done, wantsColour(stdout)));
+  if (format === 'table') stdout.write(table(done));
   else {
     const told = {
       summary,
@@ -165,7 +166,7 @@ function progressLine(): { readonly tell: (text: string) => void; readonly end: 
 
 const styles = { fail: 'red', error: 'red', warn: 'yellow' } as const;
 
-function table({ reports, summary, skipped }: AuditOnce, colour: boolean): string {
+function table({ reports, summary, skipped }: AuditOnce): string {
   const rows = reports.flatMap((report): Row[] =>
     report.results
       .filter(({ result }) => result !== 'pass')
@@ -183,10 +184,9 @@ function table({ reports, summary, skipped }: AuditOnce, colour: boolean): strin
     `${objects} objects, ${failing} failing, ${errored} with errors: ${evaluations} evaluations and ${writes} reports written ` +
     `in ${seconds} s.`;
   const foot = [...skipped].map(([policy, why]) => `skipped: ${printable(`${policy}: ${why}`)}\n`).join('');
-  if (rows.length === 0) return `${paint('green', said, colour)}\n${foot}`;
-  const width = process.stdout.columns || 120;
+  if (rows.length === 0) return `${paint('green', said, wantsColour(process.stdout))}\n${foot}`;
   const head = ['OBJECT', 'POLICY', 'RESULT', 'MESSAGE'];
-  return `${renderTable(rows, { head, widthColumns: width, colour })}\n\n${said}\n${foot}`;
+  return `${renderTable(rows, { head, ...outputOptions(120) })}\n\n${said}\n${foot}`;
 }
 
 function subjectOf({ kind = '', name = '', namespace }: Partial<Scope> = {}): string {

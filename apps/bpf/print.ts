@@ -1,15 +1,9 @@
 /** Printing for the commands of `rampart bpf`. */
-import { renderTable, type Row, type TableOptions, wantsColour } from '../../shared/observe/table.ts';
-
-const defaultWidthColumns = 100;
-
-export function tableOptions(): TableOptions {
-  const { stdout } = process;
-  return { widthColumns: stdout.columns || defaultWidthColumns, colour: wantsColour(stdout) };
-}
+import { renderTable, type Row } from '../../shared/observe/table.ts';
+import { outputOptions } from '../output.ts';
 
 export function print(head: readonly string[], rows: readonly Row[]): void {
-  process.stdout.write(`${renderTable(rows, { head, ...tableOptions() })}\n`);
+  process.stdout.write(`${renderTable(rows, { head, ...outputOptions(100) })}\n`);
 }
 
 /** One line. 64-bit numbers are numbers if JSON represents them exactly, and strings otherwise. */

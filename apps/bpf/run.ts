@@ -14,7 +14,8 @@ import {
 import { openLockedHost, readingPlace } from '../../systems/bpf-programs/node/locked-host.ts';
 import { stopSignal } from '../process.ts';
 import type { BpfOptions, StatsOptions } from './command.ts';
-import { print, printJson, tableOptions } from './print.ts';
+import { print, printJson } from './print.ts';
+import { outputOptions } from '../output.ts';
 
 function place({ bpffs, bpfState }: BpfOptions): ReadOptions {
   return readingPlace({ bpffs, stateDirectory: bpfState });
@@ -68,7 +69,7 @@ function chainText({
         ...[proceedOn.join(' ') || '-', String(runs)],
       ].map(printable),
     })),
-    { head: ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...tableOptions() },
+    { head: ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...outputOptions(100) },
   );
   return [`${name}${where}, ${hook}, program ${programId}`, table, ...notes.map(printable)].join('\n');
 }

@@ -1,5 +1,5 @@
 /** `rampart bpf verify`. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -12,7 +12,7 @@ import { objectOf, programTypesOf } from '../../systems/bpf-programs/node/image-
 import type { AttachType } from '../../systems/bpf-programs/kernel/desired.ts';
 import { ProgramFailure } from '../../systems/bpf-programs/kernel/failure.ts';
 import { type VerifiedProgram, verifyBytecode } from '../../systems/bpf-programs/kernel/verify-bytecode.ts';
-import { stopSignal } from '../process.ts';
+import { requireRoot, stopSignal } from '../process.ts';
 import type { VerifyOptions } from './command.ts';
 import { print, printJson } from './print.ts';
 
@@ -24,13 +24,7 @@ interface Subject {
 
 /** @returns the exit code: 0 if this kernel accepts all, 1 if it does not. */
 export async function runVerify(what: string, options: VerifyOptions): Promise<number> {
-  if (process.geteuid?.() !== 0) {
-    throw new RampartError(errorCodes.PRIVILEGE, {
-      what: `cannot verify ${what}`,
-      why: 'only root may load eBPF programs',
-      next: 'Run it as root, e.g. with sudo',
-    });
-  }
+  requireRoot(`cannot verify ${what}`, 'only root may load eBPF programs');
   const { digest, bytes, types } = isFile(what)
     ? { ...readObjectFile('/', resolve(what)), types: {} }
     : await pulled(what, options);
@@ -99,8 +93,7 @@ function isFile(what: string): boolean {
 async function pulled(reference: string, { insecure, registries }: VerifyOptions): Promise<Subject> {
   const stop = stopSignal();
   await using stack = new AsyncDisposableStack();
-  const directory = mkdtempSync(join(tmpdir(), 'rampart-verify-'));
-  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  const { path: directory } = stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-verify-')));
   const host = reference.split('/')[0] ?? '';
   const registry = stack.use(
     await openBytecodeRegistry(

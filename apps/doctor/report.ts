@@ -12,6 +12,7 @@ import {
   type KernelFeatures,
   programKinds,
 } from '../../shared/ebpf/features/features.ts';
+import type { RenderOptions } from '../../shared/guard/status-section.ts';
 import type { NetworkPolicyMachine } from '../../systems/network-policy/node/machine.ts';
 import { indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
 
@@ -70,14 +71,8 @@ export function examine(kernel: KernelFeatures, modes: readonly ModeFacts[]): Do
   };
 }
 
-export interface TextOptions {
-  /** Where sentences wrap. */
-  readonly widthColumns: number;
-  readonly colour: boolean;
-}
-
 /** The report for people, ending with a newline. */
-export function renderReport(report: DoctorReport, options: TextOptions): string {
+export function renderReport(report: DoctorReport, options: RenderOptions): string {
   const { kernel } = report;
   return (
     [
@@ -136,7 +131,7 @@ function choose(value: boolean | number | undefined, yes: string, no: string): s
 function renderFeatures(
   title: string,
   features: readonly (readonly [name: string, since: string, feature: Feature])[],
-  options: TextOptions,
+  options: RenderOptions,
 ): string {
   const rows = features.map(([name, since, feature], index): Row => {
     if (feature.available) return { cells: [name, { text: 'yes', style: 'green' }, since, ''] };
@@ -153,7 +148,7 @@ function renderFeatures(
   return renderTable(rows, { ...options, head: [title, 'HERE', 'SINCE', 'REASON'] });
 }
 
-function renderSensor(report: DoctorReport, options: TextOptions): string {
+function renderSensor(report: DoctorReport, options: RenderOptions): string {
   const { sensor } = report;
   const { widthColumns, colour } = options;
   const lines =
@@ -176,7 +171,7 @@ function renderSensor(report: DoctorReport, options: TextOptions): string {
 }
 
 /** Ends with a newline. */
-export function renderNetwork({ backend, facts }: NetworkPolicyMachine, options: TextOptions): string {
+export function renderNetwork({ backend, facts }: NetworkPolicyMachine, options: RenderOptions): string {
   const rows = facts.map(({ name, available, detail }) => ({
     cells: [
       name,

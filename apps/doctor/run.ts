@@ -1,14 +1,10 @@
 /** `rampart doctor`: probes this kernel and prints what was found. */
 import { probeFeatures } from '../../shared/ebpf/features/features.ts';
-import { wantsColour } from '../../shared/observe/table.ts';
 import { blindSpots, sensorModes } from '../../shared/sensor/modes.ts';
 import { examineMachine } from '../../systems/network-policy/node/machine.ts';
 import type { DoctorOptions } from './command.ts';
-import { examine, type ModeFacts, renderNetwork, renderReport, type TextOptions } from './report.ts';
-
-const defaultWidthColumns = 80;
-/** Longer lines are hard to read, however wide the terminal. */
-const greatestWidthColumns = 100;
+import { examine, type ModeFacts, renderNetwork, renderReport } from './report.ts';
+import { outputOptions } from '../output.ts';
 
 const modes: readonly ModeFacts[] = sensorModes.map((mode) => ({
   name: mode.name,
@@ -25,10 +21,7 @@ export async function runDoctor(options: DoctorOptions): Promise<number> {
   const network = await examineMachine();
   const report = { ...examine(probeFeatures(), modes), network };
   const { stdout } = process;
-  const text: TextOptions = {
-    widthColumns: Math.min(stdout.columns || defaultWidthColumns, greatestWidthColumns),
-    colour: wantsColour(stdout),
-  };
+  const text = outputOptions(80, 100);
   stdout.write(
     options.json === true
       ? `${JSON.stringify(report)}\n`

@@ -5,12 +5,12 @@ import { hostname, userInfo } from 'node:os';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, KubeError } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
-import { renderTable, wantsColour } from '../../shared/observe/table.ts';
+import { renderTable } from '../../shared/observe/table.ts';
 import { outcomeOf, visible } from '../../systems/file-integrity/accept/outcome.ts';
 import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
 import { requestAnnotationPrefix } from '../../systems/file-integrity/node-result.ts';
 import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
-import { chosenKubeconfig, clusterAccess, refuseEmpty } from '../cluster.ts';
+import { chosenKubeconfig, clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { say, stopSignal } from '../process.ts';
 import {
@@ -23,11 +23,12 @@ import {
 import type { AcceptOptions } from './command.ts';
 import { loadKubeconfig } from '../../shared/kube/kubeconfig.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { refuseEmpty } from '../options.ts';
+import { outputOptions } from '../output.ts';
 
 const LOOK_MS = 500;
 /** Findings of one node that are listed. */
 const MOST_LISTED = 50;
-const COLUMNS = 100;
 
 /** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
 export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
@@ -80,11 +81,7 @@ function listOf(plans: readonly NodePlan[]): string {
       ...(counted > 0 ? [{ cells: [nodeName, '', `and ${counted} more, if they still match`] }] : []),
     ];
   });
-  return renderTable(rows, {
-    head: ['NODE', 'CHANGE', 'PATH', 'ATTRIBUTES'],
-    widthColumns: process.stdout.columns || COLUMNS,
-    colour: wantsColour(process.stdout),
-  });
+  return renderTable(rows, { head: ['NODE', 'CHANGE', 'PATH', 'ATTRIBUTES'], ...outputOptions(100) });
 }
 
 const styles = { added: 'green', removed: 'red', changed: 'yellow' } as const;

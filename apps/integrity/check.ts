@@ -3,7 +3,7 @@ import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'nod
 import { dirname, resolve } from 'node:path';
 
 import { makeDirectories } from '../../shared/observe/make-directories.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, fileError, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import { configDigest } from '../../systems/file-integrity/aide-conf/digest.ts';
 import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
 import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
@@ -30,6 +30,7 @@ import {
 } from '../../systems/file-integrity/check/key-file.ts';
 import { ProgressBar } from './progress-bar.ts';
 import { printReport } from './report-output.ts';
+import { refuseEmpty } from '../options.ts';
 
 const DIRECTORY = '/var/lib/rampart/integrity';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -153,8 +154,7 @@ function modeOf({ init, check, update, importAide }: CheckOptions): Mode {
       next: 'Use only one of them',
     });
   }
-  if (importAide === '')
-    throw new RampartError(errorCodes.INPUT, { what: '--import-aide is empty', next: 'Give a file' });
+  refuseEmpty({ '--import-aide': importAide }, 'Give a file');
   return importAide !== undefined ? 'import' : init === true ? 'init' : update === true ? 'update' : 'check';
 }
 
@@ -215,12 +215,7 @@ function makeDirectory(path: string): void {
 }
 
 function notWritable(path: string, error: unknown): RampartError {
-  return new RampartError(errorCodes.SYSTEM, {
-    what: `cannot write ${path}`,
-    why: (error as Error).message,
-    next: 'Give another place for the baseline with --db',
-    cause: error,
-  });
+  return fileError(`cannot write ${path}`, error, 'Give another place for the baseline with --db');
 }
 
 function asConfiguration(name: string, action: () => unknown): void {
@@ -229,7 +224,7 @@ function asConfiguration(name: string, action: () => unknown): void {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot use the configuration ${name}`,
-      why: error instanceof Error ? error.message : String(error),
+      why: messageOf(error),
       next: 'Write fewer or simpler rules',
       cause: error,
     });

@@ -2,17 +2,11 @@
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { cleanNode } from '../../systems/network-policy/cleanup.ts';
 import { describeFailure } from '../failure.ts';
-import { stopSignal } from '../process.ts';
+import { requireRoot, stopSignal } from '../process.ts';
 
 /** @returns the exit code. @throws {RampartError} `PRIVILEGE` unless root. */
 export async function runCleanup(): Promise<0 | 1> {
-  if (process.geteuid?.() !== 0) {
-    throw new RampartError(errorCodes.PRIVILEGE, {
-      what: 'cannot clean up this node',
-      why: "only root may change rules in the node's network",
-      next: 'Use sudo',
-    });
-  }
+  requireRoot('cannot clean up this node', "only root may change rules in the node's network", 'Use sudo');
   let failed = false;
   for (const { backend, removed, error } of await cleanNode(stopSignal().signal)) {
     if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) {

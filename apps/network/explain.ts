@@ -1,7 +1,8 @@
 /** Runs `rampart network explain`. */
+import type { RenderOptions } from '../../shared/guard/status-section.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { printable } from '../../shared/observe/printable.ts';
-import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
+import { paint, wrapText } from '../../shared/observe/table.ts';
 import {
   type ExplainedEnd,
   type Explanation,
@@ -15,9 +16,8 @@ import { chosenKubeconfig, clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import type { ExplainOptions } from './command.ts';
+import { outputOptions } from '../output.ts';
 
-const DEFAULT_WIDTH = 80;
-const GREATEST_WIDTH = 120;
 const INDENT = '    ';
 
 /** @returns the exit code: 0 allowed, 1 refused, 2 unknown, with the reason on stderr. */
@@ -31,10 +31,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
     stdout.write(
       options.output === 'json'
         ? `${JSON.stringify({ schema: 'rampart.dev/network-explain/v1', ...explanation, ...(kernel && { kernel }) })}\n`
-        : render(explanation, kernel, {
-            widthColumns: Math.min(stdout.columns || DEFAULT_WIDTH, GREATEST_WIDTH),
-            colour: wantsColour(stdout),
-          }),
+        : render(explanation, kernel, outputOptions(80, 120)),
     );
     if (kernel !== undefined && kernel.result !== 'agrees') return 2;
     return explanation.allowed ? 0 : 1;
@@ -53,11 +50,6 @@ async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Explan
   };
   using client = new KubeClient(clusterAccess(chosenKubeconfig(options)));
   return explain(await readCluster(client, signal), question);
-}
-
-export interface RenderOptions {
-  readonly widthColumns: number;
-  readonly colour: boolean;
 }
 
 export function render(

@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { fileError, RampartError } from '../../shared/observe/errors.ts';
 import { credentialsOfDockerConfig } from '../../shared/oci/pull-secrets.ts';
 import type { CredentialsSource } from '../../shared/oci/registry.ts';
 
@@ -14,10 +14,6 @@ export function pullSecretOf(path: string | undefined): CredentialsSource | unde
     return credentialsOfDockerConfig(readFileSync(file, 'utf8'), file);
   } catch (error) {
     if (error instanceof RampartError) throw error;
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot read the credentials in ${path}`,
-      why: (error as Error).message,
-      cause: error,
-    });
+    throw fileError(`cannot read the credentials in ${path}`, error);
   }
 }

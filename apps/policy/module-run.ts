@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, fileError, RampartError } from '../../shared/observe/errors.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { renderTable } from '../../shared/observe/table.ts';
 import { inspectPolicy } from '../../systems/policy-audit/engine/wasm/metadata.ts';
@@ -64,11 +64,7 @@ export async function runPolicyPull(name: string, options: PullOptions): Promise
     try {
       await writeFile(options.outputPath, bytes);
     } catch (error) {
-      throw new RampartError(errorCodes.SYSTEM, {
-        what: `cannot write ${options.outputPath}`,
-        why: (error as Error).message,
-        cause: error,
-      });
+      throw fileError(`cannot write ${options.outputPath}`, error);
     }
   }
   if (stale !== undefined) process.stderr.write(`rampart: using the cached module: ${printable(stale)}\n`);

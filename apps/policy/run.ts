@@ -1,7 +1,6 @@
 /** Runs `rampart policy run`. */
 import manifest from '../../package.json' with { type: 'json' };
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { wantsColour } from '../../shared/observe/table.ts';
 import { readPolicies } from '../../systems/policy-audit/tools/policy-source.ts';
 import { renderRun } from '../../systems/policy-audit/tools/render-run.ts';
 import { exitCodeOf, runPolicies } from '../../systems/policy-audit/tools/run-policies.ts';
@@ -9,6 +8,7 @@ import { readSubjects } from '../../systems/policy-audit/tools/subjects.ts';
 import { failWith } from '../failure.ts';
 import type { RunOptions } from './command.ts';
 import { openMeans, settingsOf } from './means.ts';
+import { outputOptions } from '../output.ts';
 
 /** @returns the exit code */
 export async function runPolicyRun(name: string, options: RunOptions): Promise<number> {
@@ -31,8 +31,7 @@ export async function runPolicyRun(name: string, options: RunOptions): Promise<n
   const run = await runPolicies(policies, subjects, { ...means.engine, deadlineMs });
   process.stdout.write(
     renderRun(run, options.output, {
-      widthColumns: process.stdout.columns ?? 100,
-      colour: wantsColour(process.stdout),
+      ...outputOptions(100),
       all: options.all === true,
       version: manifest.version,
     }),

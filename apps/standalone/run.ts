@@ -1,5 +1,5 @@
 /** Runs `rampart standalone`: the API, the operator and the agent in one process. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempDisposableSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -23,7 +23,6 @@ import { mirrorUser } from '../../shared/mirror/mirrored.ts';
 import { nodeFacts } from '../../shared/mirror/node-object.ts';
 import { PodMirror } from '../../shared/mirror/pod-mirror.ts';
 import { mirrorReadOnly } from '../../shared/mirror/read-only.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
 import type { Metrics } from '../../shared/observe/metrics.ts';
@@ -36,12 +35,13 @@ import { registerProcessMetrics } from '../agent/process-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../cluster.ts';
 import { checkedHostRoot, chosenGuards, guardProcess } from '../guard-process.ts';
-import { observe, runParts, say, stopSignal } from '../process.ts';
+import { observe, requireRoot, runParts, say, stopSignal } from '../process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
 import { aborted } from '../../shared/time/abort.ts';
 import type { StandaloneOptions } from './command.ts';
 import { containerLogs } from './container-logs.ts';
 import { MachinePods } from './machine-pods.ts';
+import { refuseEmpty } from '../options.ts';
 
 /**
  * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
@@ -70,7 +70,10 @@ async function run(
   const logger = createLogger();
   const { signal } = stop;
   await using stack = new AsyncDisposableStack();
-  const directory = options.data === undefined ? temporaryDirectory(stack) : resolve(options.data);
+  const directory =
+    options.data === undefined
+      ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-standalone-'))).path
+      : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
   const health = new Health();
   const { out, metrics, shared } = await openOutputs(stack, options, stop, health);
@@ -229,23 +232,12 @@ function isOwnWrite({ resource, namespace, name, user }: AdmissionRequest): bool
 
 function checkOptions(options: StandaloneOptions): void {
   // As from `--data "$UNSET"`: the working directory is not meant.
-  const empty = options.data === '' ? '--data' : options.file.includes('') ? '--file' : undefined;
-  if (empty !== undefined) {
-    throw new RampartError(errorCodes.INPUT, { what: `${empty} is empty`, next: 'Give a path' });
-  }
-  if (process.geteuid?.() !== 0) {
-    throw new RampartError(errorCodes.PRIVILEGE, {
-      what: 'cannot guard this machine',
-      why: 'loading eBPF programs and inspecting containers requires root',
-      next: 'Run it as root, e.g. with sudo; `rampart apiserver` needs no root',
-    });
-  }
-}
-
-function temporaryDirectory(stack: AsyncDisposableStack): string {
-  const directory = mkdtempSync(join(tmpdir(), 'rampart-standalone-'));
-  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
+  refuseEmpty({ '--data': options.data, '--file': options.file.find((path) => path === '') }, 'Give a path');
+  requireRoot(
+    'cannot guard this machine',
+    'loading eBPF programs and inspecting containers requires root',
+    'Run it as root, e.g. with sudo; `rampart apiserver` needs no root',
+  );
 }
 
 function kubeconfigOf({ kubeconfig }: ApiServer): string {

@@ -4,16 +4,14 @@ import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
 import { namespaces } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { wantsColour } from '../../shared/observe/table.ts';
-import { chosenKubeconfig, clusterAccess, refuseEmpty } from '../cluster.ts';
+import { chosenKubeconfig, clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import { type Asked, askCluster } from './ask.ts';
 import type { StatusOptions } from './command.ts';
 import { renderStatus } from './render.ts';
-
-const DEFAULT_WIDTH = 80;
-const GREATEST_WIDTH = 120;
+import { refuseEmpty } from '../options.ts';
+import { outputOptions } from '../output.ts';
 
 /** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
 export async function runStatus(guards: readonly Guard[], options: StatusOptions): Promise<0 | 1 | 2> {
@@ -30,10 +28,7 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   stdout.write(
     options.format === 'json'
       ? `${JSON.stringify(report)}\n`
-      : renderStatus(report, asked.guards, {
-          widthColumns: Math.min(stdout.columns || DEFAULT_WIDTH, GREATEST_WIDTH),
-          colour: wantsColour(stdout),
-        }),
+      : renderStatus(report, asked.guards, outputOptions(80, 120)),
   );
   return report.guarded ? 0 : 1;
 }

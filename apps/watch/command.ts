@@ -5,7 +5,7 @@ import { accessWords } from '../../shared/sensor/access.ts';
 import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
 import { optionOf } from '../guard-options.ts';
-import { metricsOption, wholeNumber } from '../options.ts';
+import { metricsOption, wholeNumber, words } from '../options.ts';
 
 export interface WatchOptions {
   readonly access: readonly string[];
@@ -35,7 +35,7 @@ export function watchCommand(): Command {
         'Prints a readable line per access on a terminal, otherwise a JSON object with the fields of a KiveAlert.',
     )
     .argument('<path...>', 'files to watch')
-    .option('--access <words>', `accesses to report, any of ${accessWords.join(',')}`, splitWords, [
+    .option('--access <words>', `accesses to report, any of ${accessWords.join(',')}`, words, [
       ...accessWords,
     ])
     .addOption(optionOf(sensorModeOption))
@@ -73,11 +73,4 @@ export function watchCommand(): Command {
       const { runWatch } = await import('./run.ts');
       await runWatch(paths, options);
     });
-}
-
-function splitWords(text: string): string[] {
-  return text
-    .split(',')
-    .map((word) => word.trim())
-    .filter((word) => word !== '');
 }

@@ -3,11 +3,12 @@ import { openSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
 import { Fd, SystemCallError } from '../../shared/ebpf/libc.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import { accessFilter } from '../../shared/sensor/access.ts';
 import type { TrackedPath } from '../../shared/sensor/paths/path-state.ts';
 import { createInRoot, openInRoot } from '../../shared/sensor/paths/resolve.ts';
 import type { WatchOptions } from './command.ts';
+import { requireRoot } from '../process.ts';
 
 /** One path of the command line. */
 export interface PlannedPath {
@@ -28,13 +29,7 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   accessFilter(options.access);
   const root = resolve(options.root);
   const unique = [...new Set(paths.map((path) => (root === '/' ? resolve(path) : resolve('/', path))))];
-  if (process.geteuid?.() !== 0) {
-    throw new RampartError(errorCodes.PRIVILEGE, {
-      what: 'cannot watch files',
-      why: 'loading eBPF programs requires root',
-      next: 'Run it as root, e.g. with sudo',
-    });
-  }
+  requireRoot('cannot watch files', 'loading eBPF programs requires root');
   using rootFd = openRoot(root);
   for (const path of unique) check(rootFd, path, options);
   return unique.map((path) => ({ tracked: { path, root }, shown: path, told: false }));
@@ -46,7 +41,7 @@ function openRoot(root: string): Fd {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot use ${root} as the root`,
-      why: error instanceof Error ? error.message : String(error),
+      why: messageOf(error),
       next: 'Name an existing directory with --root',
     });
   }
@@ -79,7 +74,7 @@ function checkParent(root: Fd, path: string): void {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot create ${path}`,
-      why: `its directory ${parent} cannot be opened: ${error instanceof Error ? error.message : String(error)}`,
+      why: `its directory ${parent} cannot be opened: ${messageOf(error)}`,
       next: 'Create the directory first',
     });
   }
@@ -88,7 +83,7 @@ function checkParent(root: Fd, path: string): void {
 function unusable(path: string, cause: unknown): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: `cannot watch ${path}`,
-    why: cause instanceof Error ? cause.message : String(cause),
+    why: messageOf(cause),
     next: 'Check the path and the permissions on the way to it',
     cause,
   });

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-import type { RampartError } from '../../shared/observe/errors.ts';
+import { messageOf, type RampartError } from '../../shared/observe/errors.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
@@ -15,13 +15,9 @@ import { serveSensorMetrics } from '../../systems/file-access/metrics.ts';
 import { aborted } from '../../shared/time/abort.ts';
 import type { WatchOptions } from './command.ts';
 import { createMissing, plan, type PlannedPath } from './plan.ts';
+import { say, stopSignal } from '../process.ts';
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
-
-/** Says something to the person; stdout belongs to the accesses. */
-function say(text: string): void {
-  process.stderr.write(`rampart: ${text}\n`);
-}
 
 /**
  * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
@@ -31,9 +27,7 @@ function say(text: string): void {
 export async function runWatch(paths: readonly string[], options: WatchOptions): Promise<void> {
   const planned = plan(paths, options);
   const format = options.format ?? (process.stdout.isTTY ? 'pretty' : 'json');
-  const stop = new AbortController();
-  const end = (): void => stop.abort();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, end);
+  const stop = stopSignal();
 
   await using out = new LineWriter(process.stdout.fd, { name: 'stdout' });
   let failure: RampartError | undefined;
@@ -41,7 +35,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   void out.closed.then((closed) => {
     if (closed.reason === 'failed') failure = closed.error;
     readerGone = closed.reason === 'reader-gone';
-    end();
+    stop.abort();
   });
   const line = lineMaker(format, planned, out);
   let watch: FileWatch<PlannedPath> | undefined = undefined;
@@ -60,7 +54,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
       ),
     onLoss: (lost, stats) => say(`LOST ${count(lost, 'access', 'accesses')}: ${describeLoss(stats)}`),
     onPath: ({ context }, state) => tellPath(context, state),
-    onProblem: (problem) => say(problem instanceof Error ? problem.message : String(problem)),
+    onProblem: (problem) => say(messageOf(problem)),
     beforeTracking: () => {
       if (options.create) createMissing(planned, options, say);
     },

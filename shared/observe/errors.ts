@@ -94,11 +94,12 @@ export class RampartError extends Error {
 }
 
 /** Of what cannot be written or read: `FULL` where the disk is, else `SYSTEM`. */
-export function fileError(what: string, error: unknown): RampartError {
+export function fileError(what: string, error: unknown, next?: string): RampartError {
   const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
   return new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {
     what,
     why: messageOf(error),
+    next,
     cause: error,
   });
 }
