@@ -5,6 +5,7 @@ import { byteCount, threadCount } from '../../systems/file-integrity/options.ts'
 import { failWith, usageExitCode } from '../failure.ts';
 import { argument } from '../guard-options.ts';
 import { append } from '../options.ts';
+import { reportLevels } from '../../systems/file-integrity/report/report.ts';
 
 export interface CheckOptions {
   readonly config?: string;
@@ -76,10 +77,7 @@ function checkCommand(): Command {
       new Option(
         '--report-level <level>',
         'the report level; default: report_level of the configuration',
-      ).choices([
-        ...['minimal', 'summary', 'database_attributes', 'list_entries', 'changed_attributes'],
-        ...['added_removed_attributes', 'added_removed_entries'],
-      ]),
+      ).choices(reportLevels),
     )
     .option('--allow-execution', 'allow @@x_include to run programs, as this user')
     .addHelpText(

@@ -1,7 +1,7 @@
 /** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
 import { isObject } from '../../shared/json/json.ts';
 import { parseJsonKeys } from '../../shared/json/escaped-keys.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import { fileTypes } from './entry.ts';
 import type { FileType } from './entry.ts';
 import { compareInTree } from './report/report.ts';
@@ -82,7 +82,7 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
       if (meant !== text) report = parseJsonKeys(meant);
     }
   } catch (error) {
-    throw undecodable(error instanceof Error ? error.message : String(error), error);
+    throw undecodable(messageOf(error), error);
   }
   if (!isObject(report)) throw undecodable('it is not an object');
   if (typeof report['outline'] !== 'string' && !isObject(report['number_of_entries'])) {

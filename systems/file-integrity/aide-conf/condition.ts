@@ -3,6 +3,14 @@ import { LineError, type Line } from './line.ts';
 import type { Position } from './source.ts';
 import type { Condition } from './syntax.ts';
 
+/** What to write for each now. */
+export const oldConditions: ReadonlyMap<string, string> = new Map([
+  ['@@ifdef', '@@if defined'],
+  ['@@ifndef', '@@if not defined'],
+  ['@@ifhost', '@@if hostname'],
+  ['@@ifnhost', '@@if not hostname'],
+]);
+
 /** What follows `@@ifdef` and the like. */
 export function parseOldCondition(line: Line, word: string): Condition {
   const what = word.endsWith('host') ? 'the name of a host' : 'the name of a variable';

@@ -21,6 +21,8 @@ import {
   type RuleStatement,
   type Statement,
 } from './syntax.ts';
+import { refuseExecution } from './include.ts';
+import { oldConditions } from './condition.ts';
 
 export interface ConversionOptions {
   /** Where the host's root is mounted; `/hostroot` by default. */
@@ -38,13 +40,6 @@ export interface Conversion {
 const convertible: ReadonlyMap<string, Option> = new Map([
   ['verbose', { type: 'text', wins: 'last' }],
   ['report_attributes', { type: 'attributes', wins: 'last' }],
-]);
-
-const oldConditions: ReadonlyMap<string, string> = new Map([
-  ['@@ifdef', '@@if defined'],
-  ['@@ifndef', '@@if not defined'],
-  ['@@ifhost', '@@if hostname'],
-  ['@@ifnhost', '@@if not hostname'],
 ]);
 
 /**
@@ -126,14 +121,8 @@ class Converter {
           break;
         }
         case 'include':
-          if (statement.executes) {
-            const next = 'Write their output into the configuration, or use @@include';
-            this.#problems.error(
-              statement.at,
-              '@@x_include runs programs as root, which is not allowed here',
-              next,
-            );
-          } else {
+          if (statement.executes) refuseExecution(statement.at, this.#problems);
+          else {
             const edit = convertInclude(
               statement,
               this.#edits.text,

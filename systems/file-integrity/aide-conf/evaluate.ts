@@ -19,6 +19,7 @@ import {
   type Statement,
   type Text,
 } from './syntax.ts';
+import { oldConditions } from './condition.ts';
 
 /** The version that `@@{AIDE_VERSION}` and `version_ge` are told. */
 const versions: Readonly<Record<Dialect, string>> = { '0.18': '0.18.8', '0.19': '0.19.2' };
@@ -142,11 +143,19 @@ export class Evaluation {
         case 'undef':
           this.#variables.delete(statement.name);
           break;
-        case 'if':
-          if (statement.word !== '@@if') this.#warnOfOldCondition(statement);
+        case 'if': {
+          const now = oldConditions.get(statement.word);
+          if (now !== undefined) {
+            this.problems.warn(
+              statement.at,
+              `${statement.word} is deprecated, and AIDE 0.20 will refuse it`,
+              `Write '${now}' instead`,
+            );
+          }
           if (this.#holds(statement.condition)) this.#evaluate(statement.branch, prefix, depth);
           else if (statement.otherwise !== undefined) this.#evaluate(statement.otherwise, prefix, depth);
           break;
+        }
         case 'include':
           include(statement, prefix, depth + 1, this);
           break;
@@ -207,21 +216,6 @@ export class Evaluation {
       case 'version_ge':
         return isAtLeast(this.text(condition.left), this.text(condition.right));
     }
-  }
-
-  #warnOfOldCondition(statement: Statement & { kind: 'if' }): void {
-    const old = new Map([
-      ['@@ifdef', '@@if defined'],
-      ['@@ifndef', '@@if not defined'],
-      ['@@ifhost', '@@if hostname'],
-      ['@@ifnhost', '@@if not hostname'],
-    ]);
-    const now = old.get(statement.word) ?? '@@if';
-    this.problems.warn(
-      statement.at,
-      `${statement.word} is deprecated, and AIDE 0.20 will refuse it`,
-      `Write '${now}' instead`,
-    );
   }
 
   #option(statement: OptionStatement): void {

@@ -8,7 +8,7 @@ import type { ByteString } from '../entry.ts';
 import type { Evaluation } from './evaluate.ts';
 import { bytesOf } from './bytes.ts';
 import { regexOf } from './rule.ts';
-import { sourceOf } from './source.ts';
+import { sourceOf, type Position, type ProblemList } from './source.ts';
 import type { IncludeStatement, Text } from './syntax.ts';
 
 /** As in AIDE. */
@@ -31,11 +31,7 @@ export function include(
     return;
   }
   if (executes && environment.execute === undefined) {
-    problems.error(
-      at,
-      '@@x_include runs programs as root, which is not allowed here',
-      'Write their output into the configuration, or use @@include',
-    );
+    refuseExecution(at, problems);
     return;
   }
   const place = evaluation.text(path);
@@ -49,6 +45,14 @@ export function include(
     if (problems.isFull || evaluation.filesRead > maxFiles) return;
     readOne(file, statement, prefix + inner, depth, evaluation);
   }
+}
+
+export function refuseExecution(at: Position, problems: ProblemList): void {
+  problems.error(
+    at,
+    '@@x_include runs programs as root, which is not allowed here',
+    'Write their output into the configuration, or use @@include',
+  );
 }
 
 /** What the rules of included files are put below; undefined for what is no path. */
@@ -68,12 +72,8 @@ function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Eva
   const { problems, environment } = evaluation;
   const regex = regexOf(evaluation.bytes(pattern), pattern.at, problems, 'the pattern');
   if (regex === undefined) return [];
-  const anything = {
-    kind: 'repeat',
-    node: { kind: 'char', set: () => true },
-    min: 0,
-    max: Infinity,
-  } as const;
+  const node = { kind: 'char', set: () => true } as const;
+  const anything = { kind: 'repeat', node, min: 0, max: Infinity } as const;
   const names = new PatternSet([{ kind: 'concat', nodes: [anything, regex] }]);
   let files: readonly string[];
   try {

@@ -117,12 +117,15 @@ export class Line {
     const from = this.at;
     const name = this.take(/^[A-Za-z0-9_%>]+/);
     if (name !== undefined) return { at: this.position(from, this.at), name };
+    throw this.#unexpected(what);
+  }
+
+  #unexpected(what: string): LineError {
     const found = this.isAtEnd ? 'the line ends' : `found '${this.rest}'`;
-    const isComment = this.rest.startsWith('#');
-    throw new LineError(
+    return new LineError(
       this.position(),
       `${found} where ${what} is expected`,
-      isComment
+      this.rest.startsWith('#')
         ? 'Put the comment on a line of its own'
         : 'Write attributes and groups with + and - between them, as in p+u+g',
     );
@@ -134,15 +137,7 @@ export class Line {
     this.skipBlanks();
     while (!this.isAtEnd) {
       const operator = this.take(/^[+-]/);
-      if (operator !== '+' && operator !== '-') {
-        throw new LineError(
-          this.position(),
-          `found '${this.rest}' where + or - is expected`,
-          this.rest.startsWith('#')
-            ? 'Put the comment on a line of its own'
-            : 'Write attributes and groups with + and - between them, as in p+u+g',
-        );
-      }
+      if (operator !== '+' && operator !== '-') throw this.#unexpected('+ or -');
       terms.push({ ...this.#name('an attribute or a group'), operator });
       this.skipBlanks();
     }

@@ -1,4 +1,5 @@
 /** The options of aide.conf(5), 0.18 and 0.19, and what their values may be. */
+import { reportLevels } from '../report/report.ts';
 
 export type OptionType =
   | 'inputUrl'
@@ -23,10 +24,6 @@ const logLevels = [
   ...['error', 'warning', 'notice', 'info', 'rule', 'compare', 'config', 'debug', 'thread', 'trace'],
   // Of 0.19.
   'limit',
-];
-const reportLevels = [
-  ...['minimal', 'summary', 'database_attributes', 'list_entries', 'changed_attributes'],
-  ...['added_removed_attributes', 'added_removed_entries'],
 ];
 
 const of = (type: OptionType, wins: Option['wins'] = 'last'): Option => ({ type, wins });

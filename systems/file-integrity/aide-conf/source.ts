@@ -21,11 +21,8 @@ export function sourceOf(file: string, content: string | Uint8Array | Source): S
   if (typeof content === 'object' && 'isBytes' in content) return content;
   if (typeof content === 'string') return { file, text: content, isBytes: false };
   try {
-    return {
-      file,
-      text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content),
-      isBytes: false,
-    };
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content);
+    return { file, text, isBytes: false };
   } catch {
     return { file, text: Buffer.from(content).toString('latin1'), isBytes: true };
   }
@@ -61,29 +58,24 @@ export class ProblemList {
   #warnings = 0;
 
   error(at: Position, what: string, next: string): void {
-    if (this.#isNew(at, what) && ++this.#errors <= maxErrors) {
-      this.#problems.push({ severity: 'error', at, what, next });
-    }
+    this.#add({ severity: 'error', at, what, next });
   }
 
   warn(at: Position, what: string, next: string): void {
-    if (this.#isNew(at, what) && ++this.#warnings <= maxWarnings) {
-      this.#problems.push({ severity: 'warning', at, what, next });
-    }
+    this.#add({ severity: 'warning', at, what, next });
   }
 
-  #isNew(at: Position, what: string): boolean {
+  #add(problem: ConfProblem): void {
+    const { severity, at, what } = problem;
     const key = `${at.source.file}:${at.offset}:${what}`;
-    if (this.#seen.has(key)) return false;
+    if (this.#seen.has(key)) return;
     this.#seen.add(key);
-    return true;
+    const isTold = severity === 'error' ? ++this.#errors <= maxErrors : ++this.#warnings <= maxWarnings;
+    if (isTold) this.#problems.push(problem);
   }
 
   addAll(other: ProblemList): void {
-    for (const { severity, at, what, next } of other.#problems) {
-      if (severity === 'error') this.error(at, what, next);
-      else this.warn(at, what, next);
-    }
+    for (const problem of other.#problems) this.#add(problem);
     this.#errors = Math.max(this.#errors, other.#errors);
   }
 

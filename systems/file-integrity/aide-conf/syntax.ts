@@ -52,12 +52,6 @@ export type OptionStatement = At & {
   readonly nameAt: Position;
   readonly value: Text | Expression;
 };
-export type GroupStatement = At & {
-  readonly kind: 'group';
-  readonly name: string;
-  readonly nameAt: Position;
-  readonly expression: Expression;
-};
 export type RuleStatement = At & {
   readonly kind: 'rule';
   readonly type: RuleKind;
@@ -66,12 +60,6 @@ export type RuleStatement = At & {
   /** Negative rules have none. */
   readonly expression: Expression | undefined;
 };
-export type DefineStatement = At & {
-  readonly kind: 'define';
-  readonly name: string;
-  readonly value: Text | undefined;
-};
-export type UndefineStatement = At & { readonly kind: 'undef'; readonly name: string };
 export type IfStatement = At & {
   readonly kind: 'if';
   /** `@@if`, `@@ifdef`, ... as written. */
@@ -89,24 +77,22 @@ export type IncludeStatement = At & {
   readonly pattern: Text | undefined;
   readonly prefix: Text | undefined;
 };
-export type SetenvStatement = At & {
-  readonly kind: 'setenv';
-  readonly name: string;
-  readonly value: Text;
-};
-/** Nothing, or a comment. */
-export type BlankStatement = At & { readonly kind: 'blank' };
-
 export type Statement =
   | OptionStatement
-  | GroupStatement
   | RuleStatement
-  | DefineStatement
-  | UndefineStatement
   | IfStatement
   | IncludeStatement
-  | SetenvStatement
-  | BlankStatement;
+  | (At & {
+      readonly kind: 'group';
+      readonly name: string;
+      readonly nameAt: Position;
+      readonly expression: Expression;
+    })
+  | (At & { readonly kind: 'define'; readonly name: string; readonly value: Text | undefined })
+  | (At & { readonly kind: 'undef'; readonly name: string })
+  | (At & { readonly kind: 'setenv'; readonly name: string; readonly value: Text })
+  /** Nothing, or a comment. */
+  | (At & { readonly kind: 'blank' });
 
 /** Every statement, those inside of conditions too. */
 export function* allStatements(statements: readonly Statement[]): Generator<Statement> {

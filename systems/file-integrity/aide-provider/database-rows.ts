@@ -4,7 +4,7 @@
 import { createReadStream, createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import { decodeName } from '../database/aide-text.ts';
 import type { ByteString } from '../entry.ts';
 
@@ -56,7 +56,7 @@ async function* readRows(path: string, signal: AbortSignal): AsyncGenerator<Rows
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof RampartError) throw error;
-    throw notWhole(path, error instanceof Error ? error.message : String(error), error);
+    throw notWhole(path, messageOf(error), error);
   } finally {
     text.destroy();
     file.destroy();

@@ -12,14 +12,18 @@
  * leaves the old or the new one. Databases that nothing leads to are removed by the next writer.
  */
 import { createHash } from 'node:crypto';
-import { constants } from 'node:fs';
 import { link, open, readdir, readFile, rm, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import manifest from '../../../package.json' with { type: 'json' };
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { fileError, RampartError } from '../../../shared/observe/errors.ts';
 import { BaselineError } from '../database/baseline-error.ts';
-import { unreadable } from '../database/frame-reader.ts';
-import { readLastBaseline, writeLastBaseline, type LastBaseline } from '../signed-notes/last-baseline.ts';
+import { openBaselineFile, unreadable } from '../database/frame-reader.ts';
+import {
+  checkLast,
+  type LastBaseline,
+  readLastBaseline,
+  writeLastBaseline,
+} from '../signed-notes/last-baseline.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import {
   keyId,
@@ -28,6 +32,7 @@ import {
   type SigningKey,
   type VerifyingKey,
 } from '../database/signature.ts';
+import { digestOf } from '../database/format.ts';
 
 const format = 1;
 const current = 'aide.baseline';
@@ -152,20 +157,9 @@ export async function readFacts(directory: string, key: VerifyingKey): Promise<D
   }
   if (!verifyDigest(digestOf(line), Buffer.from(signature, 'base64'), key))
     throw new BaselineError('wrong signature', path, 'its signature does not match its content');
-  await checkLast(directory, path, digestOf(line).toString('hex'), key);
-  return facts;
-}
-
-async function checkLast(directory: string, path: string, digest: string, key: VerifyingKey): Promise<void> {
   const note = await readLastBaseline(join(directory, lastName), key);
-  if (note === undefined)
-    throw new BaselineError(
-      'outdated',
-      path,
-      'it cannot be verified as the latest one: the record beside it is gone',
-    );
-  if (digest !== note.digest && digest !== note.next)
-    throw new BaselineError('outdated', path, 'it is not the latest one');
+  checkLast(path, digestOf(line).toString('hex'), note);
+  return facts;
 }
 
 /** Opens the database and verifies all of it. @throws {BaselineError} */
@@ -177,13 +171,7 @@ export async function openDatabase(
   const facts = await readFacts(directory, key);
   if (facts === undefined) throw new BaselineError('missing', join(directory, current), 'it does not exist');
   const path = databasePath(directory, facts.id);
-  let file: FileHandle;
-  try {
-    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    if (isMissing(error)) throw new BaselineError('missing', path, 'it does not exist', error);
-    throw unreadable(path, error);
-  }
+  const file = await openBaselineFile(path);
   const database = new SignedDatabase(facts, path, file);
   try {
     if (!(await file.stat()).isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
@@ -278,12 +266,8 @@ async function keepBackup(directory: string, maxBackups: number): Promise<void> 
     await link(join(directory, current), join(directory, `${current}.${id}`));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot keep the baseline in ${directory} as a backup`,
-      why: error instanceof Error ? error.message : String(error),
-      next: 'The baseline is unchanged',
-      cause: error,
-    });
+    const what = `cannot keep the baseline in ${directory} as a backup`;
+    throw fileError(what, error, 'The baseline is unchanged');
   }
 }
 
@@ -294,20 +278,20 @@ async function idOf(path: string): Promise<string | undefined> {
     const id = (JSON.parse(line) as { id?: unknown } | null)?.id;
     return typeof id === 'string' && databaseName.test(`aide.db.${id}.gz`) ? id : 'unknown';
   } catch (error) {
-    return isMissing(error) ? undefined : 'unknown';
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : 'unknown';
   }
 }
 
 async function readSigned(path: string): Promise<string> {
+  await using file = await openBaselineFile(path);
   try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
     if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
     if (stat.size > longestBytes)
       throw new BaselineError('foreign', path, 'it is too long for a baseline of Rampart');
     return await file.readFile('utf8');
   } catch (error) {
-    if (isMissing(error)) throw new BaselineError('missing', path, 'it does not exist', error);
     throw error instanceof RampartError ? error : unreadable(path, error);
   }
 }
@@ -346,11 +330,8 @@ async function digestOnDisk(
     await file.sync();
     const digest = createHash('sha256');
     let sizeBytes = 0;
-    for await (const chunk of file.createReadStream({
-      start: 0,
-      autoClose: false,
-      signal,
-    }) as AsyncIterable<Buffer>) {
+    const chunks: AsyncIterable<Buffer> = file.createReadStream({ start: 0, autoClose: false, signal });
+    for await (const chunk of chunks) {
       digest.update(chunk);
       sizeBytes += chunk.length;
     }
@@ -359,15 +340,6 @@ async function digestOnDisk(
     signal.throwIfAborted();
     throw unreadable(path, error);
   }
-}
-
-function digestOf(line: string): Buffer {
-  return createHash('sha256').update(line).digest();
-}
-
-function isMissing(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException).code;
-  return code === 'ENOENT' || code === 'ENOTDIR';
 }
 
 function ignore(): void {

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 
 import manifest from '../../../package.json' with { type: 'json' };
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, fileError, RampartError } from '../../../shared/observe/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { checksums, refusedChecksums } from '../attributes.ts';
 import type { Batch, Batches } from '../batches.ts';
@@ -183,12 +183,7 @@ async function keepOld(path: string): Promise<void> {
     if (withoutLinks.has(code)) {
       return await replaceFile(old, async (file) => file.writeFile(createReadStream(path)));
     }
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot write ${old}`,
-      why: (error as Error).message,
-      next: 'The baseline is unchanged',
-      cause: error,
-    });
+    throw fileError(`cannot write ${old}`, error, 'The baseline is unchanged');
   }
   await rename(temporary, old);
   await unlink(temporary).catch(() => undefined);

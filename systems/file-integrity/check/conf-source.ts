@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { fileError, RampartError } from '../../../shared/observe/errors.ts';
 import type { AideConf, ConfEnvironment } from '../aide-conf/conf.ts';
 import { defaultAideConf } from '../aide-conf/default-conf.ts';
 import { isIncluded, readRegularFile } from '../aide-conf/include.ts';
@@ -36,12 +36,7 @@ export async function findConf(given: string | undefined, signal: AbortSignal): 
     // As a stream: a terminal may give nothing yet, and Ctrl-C has to end the wait.
     return { name: 'stdin', text: await buffer(addAbortSignal(signal, process.stdin)) };
   } catch (error) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot read the configuration ${name}`,
-      why: (error as Error).message,
-      next: 'Name another file with --config',
-      cause: error,
-    });
+    throw fileError(`cannot read the configuration ${name}`, error, 'Name another file with --config');
   }
 }
 

@@ -4,7 +4,7 @@ import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync 
 import { dirname } from 'node:path';
 
 import { makeDirectories } from '../../../shared/observe/make-directories.ts';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, fileError, messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import { verifyDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';
 
 const SECRET_BYTES = 32;
@@ -20,7 +20,7 @@ export function readVerifyingKey(path: string): VerifyingKey {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${path} is not a baseline key`,
-      why: (error as Error).message,
+      why: messageOf(error),
       next: 'Give 32 random bytes, such as from `openssl rand -hex 32`, or an Ed25519 key in PEM',
       cause: error,
     });
@@ -43,7 +43,7 @@ export function readSigningKey(path: string): SigningKey {
  * Makes a secret of its own where there is none yet.
  *
  * @returns whether it did
- * @throws {RampartError} `SYSTEM`
+ * @throws {RampartError} `FULL`, `SYSTEM`
  */
 export function makeKeyFile(path: string): boolean {
   try {
@@ -52,12 +52,7 @@ export function makeKeyFile(path: string): boolean {
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot write ${path}`,
-      why: (error as Error).message,
-      next: 'Nothing was changed',
-      cause: error,
-    });
+    throw fileError(`cannot write ${path}`, error, 'Nothing was changed');
   }
 }
 
@@ -85,13 +80,13 @@ function readKeyFile(path: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
-      what: `cannot read the key ${path}`,
-      why: missing ? 'it does not exist' : (error as Error).message,
-      next: missing
-        ? 'Give the key that the baseline was signed with (--key), or create both with --init'
-        : 'The baseline cannot be verified without it',
+    const what = `cannot read the key ${path}`;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT')
+      throw fileError(what, error, 'The baseline cannot be verified without it');
+    throw new RampartError(errorCodes.NOT_FOUND, {
+      what,
+      why: 'it does not exist',
+      next: 'Give the key that the baseline was signed with (--key), or create both with --init',
       cause: error,
     });
   }
@@ -108,7 +103,7 @@ function fromPem(path: string, text: string): VerifyingKey {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${path} is not a baseline key`,
-      why: (error as Error).message,
+      why: messageOf(error),
       next: 'Give an Ed25519 key without a password: openssl genpkey -algorithm ed25519',
       cause: error,
     });

@@ -3,7 +3,7 @@ import { attributes, setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { setOfAideMask } from '../aide-mask.ts';
 import { fileTypes } from '../entry.ts';
-import type { Draft, FileType } from '../entry.ts';
+import type { Draft } from '../entry.ts';
 import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
 
 export interface AideColumn {
@@ -13,13 +13,9 @@ export interface AideColumn {
 }
 
 /** The types of `st_mode` (inode(7)), in the order of {@link fileTypes}. */
-const typeBits = [0o10, 0o4, 0o12, 0o2, 0o6, 0o1, 0o14];
+export const typeBits = [0o10, 0o4, 0o12, 0o2, 0o6, 0o1, 0o14];
 const typeOfBits = new Map(typeBits.map((bits, at) => [bits, fileTypes[at]]));
-const typeShift = 0o10000;
-
-export function modeOf(type: FileType, permissions: number): number {
-  return (typeBits[fileTypes.indexOf(type)] ?? 0) * typeShift + permissions;
-}
+export const typeShift = 0o10000;
 
 type NumberField = { [F in keyof Draft]: Draft[F] extends number ? F : never }[keyof Draft];
 

@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, fileError, RampartError } from '../../../shared/observe/errors.ts';
 import { emptyDraft, type Draft, type Entry } from '../entry.ts';
 import { aideColumn, attributesOfColumns } from './aide-columns.ts';
 import type { AideColumn } from './aide-columns.ts';
@@ -87,9 +87,10 @@ async function* openText(
 function readFault(path: string, error: unknown): unknown {
   if (error instanceof RampartError || !(error instanceof Error) || !('code' in error)) return error;
   const { code } = error;
+  const what = `the AIDE database ${path} cannot be read`;
   if (code === 'ENOENT') {
     return new RampartError(errorCodes.NOT_FOUND, {
-      what: `the AIDE database ${path} cannot be read`,
+      what,
       why: 'it does not exist',
       next: 'Run aide --init, or give the path of database_out',
       cause: error,
@@ -98,12 +99,7 @@ function readFault(path: string, error: unknown): unknown {
   if (typeof code === 'string' && code.startsWith('Z_')) {
     return damaged(path, `its gzip data is damaged or truncated (${error.message})`, error);
   }
-  return new RampartError(errorCodes.SYSTEM, {
-    what: `the AIDE database ${path} cannot be read`,
-    why: error.message,
-    next: 'Changes are unknown until it can be read',
-    cause: error,
-  });
+  return fileError(what, error, 'Changes are unknown until it can be read');
 }
 
 function damaged(path: string, why: string, cause?: unknown): RampartError {

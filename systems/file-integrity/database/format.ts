@@ -13,7 +13,7 @@
  *
  * The CRC tells damage and where it is. The signature tells that it is what Rampart wrote, whole and in this order.
  */
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { AttributeSet } from '../attributes.ts';
@@ -82,8 +82,8 @@ export class FrameWriter {
 }
 
 /** SHA-256. */
-export function digestOf(bytes: Uint8Array): Buffer {
-  return createHash('sha256').update(bytes).digest();
+export function digestOf(data: Uint8Array | string): Buffer {
+  return hash('sha256', data, 'buffer');
 }
 
 /** The CRC of a frame is its own and that of its place, so that two that changed places are seen. */

@@ -1,6 +1,7 @@
-/** The frames of a baseline, one after the other, with the memory of the longest. */
-import type { FileHandle } from 'node:fs/promises';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+/** The file of a baseline: its frames, one after the other, with the memory of the longest. */
+import { constants } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
+import { fileError, type RampartError } from '../../../shared/observe/errors.ts';
 import { BaselineError } from './baseline-error.ts';
 import { frameHeadBytes, frameTailBytes, hasCrc, longestPayloadBytes } from './format.ts';
 
@@ -85,11 +86,19 @@ export async function readAt(path: string, file: FileHandle, target: Buffer, at:
   return done;
 }
 
+/** @throws BaselineError where there is none; RampartError SYSTEM */
+export async function openBaselineFile(path: string): Promise<FileHandle> {
+  try {
+    // A FIFO in its place must not be waited for.
+    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR')
+      throw new BaselineError('missing', path, 'it does not exist', error);
+    throw unreadable(path, error);
+  }
+}
+
 export function unreadable(path: string, error: unknown): RampartError {
-  return new RampartError(errorCodes.SYSTEM, {
-    what: `the baseline ${path} cannot be read`,
-    why: error instanceof Error ? error.message : String(error),
-    next: 'Changes are unknown until it can be read',
-    cause: error,
-  });
+  return fileError(`the baseline ${path} cannot be read`, error, 'Changes are unknown until it can be read');
 }

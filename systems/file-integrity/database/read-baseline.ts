@@ -3,8 +3,6 @@
  * again: nothing comes out of it that is not what was signed, also when somebody writes to it meanwhile.
  */
 import { createHash } from 'node:crypto';
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { setOfAideMask } from '../aide-mask.ts';
 import type { ByteString, Entry } from '../entry.ts';
@@ -23,7 +21,7 @@ import {
   preambleBytes,
 } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
-import { readAt, takeFrame, unreadable, Window } from './frame-reader.ts';
+import { openBaselineFile, readAt, takeFrame, Window } from './frame-reader.ts';
 import { keyId, verifyDigest } from './signature.ts';
 import type { VerifyingKey } from './signature.ts';
 
@@ -150,7 +148,7 @@ export class Baseline implements AsyncDisposable {
  */
 export async function openBaseline(path: string, key: VerifyingKey): Promise<Baseline> {
   const expectedKeyId = keyId(key);
-  const file = await openFile(path);
+  const file = await openBaselineFile(path);
   try {
     const stat = await file.stat();
     if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
@@ -160,18 +158,6 @@ export async function openBaseline(path: string, key: VerifyingKey): Promise<Bas
   } catch (error) {
     await file.close();
     throw error;
-  }
-}
-
-async function openFile(path: string): Promise<FileHandle> {
-  try {
-    // A FIFO in its place must not be waited for.
-    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR')
-      throw new BaselineError('missing', path, 'it does not exist', error);
-    throw unreadable(path, error);
   }
 }
 

@@ -4,8 +4,8 @@ import { createGzip } from 'node:zlib';
 import { aideMaskOf, aideNameBit } from '../aide-mask.ts';
 import { type AttributeName, type AttributeSet, setOf } from '../attributes.ts';
 import { type Batches, unpack } from '../batches.ts';
-import type { Entry } from '../entry.ts';
-import { modeOf } from './aide-columns.ts';
+import { fileTypes, type Entry } from '../entry.ts';
+import { typeBits, typeShift } from './aide-columns.ts';
 import { encodeName, encodeOptionalName, encodeTime } from './aide-text.fixture.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -21,7 +21,11 @@ const fields: Readonly<Record<string, Field>> = {
   name: { write: ({ path }) => encodeName(path), neededFor: [] },
   lname: { write: ({ linkTarget }) => encodeOptionalName(linkTarget), neededFor: ['l'] },
   // AIDE has the whole mode there, whatever was asked for: its type is the file's.
-  perm: { write: ({ type, permissions }) => modeOf(type, permissions).toString(8), neededFor: [] },
+  perm: {
+    write: ({ type, permissions }) =>
+      ((typeBits[fileTypes.indexOf(type)] ?? 0) * typeShift + permissions).toString(8),
+    neededFor: [],
+  },
   uid: { write: ({ uid }) => String(uid), neededFor: ['u'] },
   gid: { write: ({ gid }) => String(gid), neededFor: ['g'] },
   size: { write: ({ sizeBytes }) => String(sizeBytes), neededFor: ['s', 'S', 'growing'] },

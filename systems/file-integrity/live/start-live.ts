@@ -6,6 +6,7 @@ import { noDetection } from '../finding.ts';
 import type { LiveJob, StartLive } from '../node/live.ts';
 import type { Followed, LiveEngine } from './live-engine.ts';
 import type { LiveOptions } from './options.ts';
+import { messageOf } from '../../../shared/observe/errors.ts';
 
 /** Where watching cannot begin, it is tried again after so long. */
 const retryMs = 60_000;
@@ -44,9 +45,8 @@ async function follow(
       return engine.follow(job, signal);
     } catch (err) {
       if (signal.aborted) return undefined;
-      const reason = err instanceof Error ? err.message : String(err);
       job.logger.error({ err }, 'changes are found by scans only; retrying in a minute');
-      job.tell({ ...noDetection, reason });
+      job.tell({ ...noDetection, reason: messageOf(err) });
     }
     await sleep(systemClock, retryMs, signal).catch(() => undefined);
   }

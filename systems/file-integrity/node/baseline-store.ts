@@ -17,8 +17,12 @@ import type { Baseline } from '../database/read-baseline.ts';
 import { writeBaseline } from '../database/write-baseline.ts';
 import type { WriteBaselineOptions, WrittenBaseline } from '../database/write-baseline.ts';
 import type { IntegrityJob } from '../provider.ts';
-import { readLastBaseline, writeLastBaseline } from '../signed-notes/last-baseline.ts';
-import type { LastBaseline } from '../signed-notes/last-baseline.ts';
+import {
+  checkLast,
+  readLastBaseline,
+  writeLastBaseline,
+  type LastBaseline,
+} from '../signed-notes/last-baseline.ts';
 
 const backupPrefix = 'baseline.backup-';
 
@@ -100,22 +104,8 @@ export class BaselineStore {
   }
 
   async #check(baseline: Baseline, note: LastBaseline | undefined): Promise<void> {
-    if (note === undefined) {
-      throw new BaselineError(
-        'outdated',
-        this.path,
-        'it cannot be verified as the latest one: the record beside it is gone',
-      );
-    }
-    const { digest } = baseline;
-    if (digest !== note.digest && digest !== note.next) {
-      const { madeAtMs } = baseline.header;
-      throw new BaselineError(
-        'outdated',
-        this.path,
-        `it is not the latest one; it was created at ${new Date(madeAtMs).toISOString()}`,
-      );
-    }
+    const { digest, header } = baseline;
+    checkLast(this.path, digest, note, header.madeAtMs);
     if (note.next === undefined) return;
     // A kill has come in between.
     await this.#note({ digest }).catch(() => undefined);

@@ -4,7 +4,7 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { OwnerReference } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
-import { RampartError } from '../../../shared/observe/errors.ts';
+import { messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
@@ -136,7 +136,7 @@ export class JobResults {
 
   /** Nothing is known of the files. */
   async reportError(error: unknown, more: ResultFacts): Promise<void> {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const nowMs = this.#options.clock.monotonicMs();
     if (this.#error?.message === message && nowMs - this.#error.atMs < more.periodMs) return;
     const reason = reasonOf(error);

@@ -2,36 +2,28 @@
  * Attributes of chattr(1), in the order and with the letters in which AIDE tells them (linux/fs.h, ext2_fs.h).
  */
 const flags: readonly (readonly [letter: string, bit: number])[] = [
-  ...([
-    ['s', 0x1],
-    ['u', 0x2],
-    ['S', 0x8],
-    ['D', 0x10000],
-    ['i', 0x10],
-    ['a', 0x20],
-    ['d', 0x40],
-  ] as const),
-  ...([
-    ['A', 0x80],
-    ['c', 0x4],
-    ['E', 0x800],
-    ['j', 0x4000],
-    ['I', 0x1000],
-    ['t', 0x8000],
-    ['T', 0x20000],
-  ] as const),
-  ...([
-    ['e', 0x80000],
-    ['C', 0x800000],
-    ['x', 0x2000000],
-    ['F', 0x40000000],
-    ['N', 0x10000000],
-  ] as const),
-  ...([
-    ['P', 0x20000000],
-    ['V', 0x100000],
-    ['m', 0x400],
-  ] as const),
+  ['s', 0x1],
+  ['u', 0x2],
+  ['S', 0x8],
+  ['D', 0x10000],
+  ['i', 0x10],
+  ['a', 0x20],
+  ['d', 0x40],
+  ['A', 0x80],
+  ['c', 0x4],
+  ['E', 0x800],
+  ['j', 0x4000],
+  ['I', 0x1000],
+  ['t', 0x8000],
+  ['T', 0x20000],
+  ['e', 0x80000],
+  ['C', 0x800000],
+  ['x', 0x2000000],
+  ['F', 0x40000000],
+  ['N', 0x10000000],
+  ['P', 0x20000000],
+  ['V', 0x100000],
+  ['m', 0x400],
 ];
 
 /** A letter for each that is set, a colon for each that is ignored, a dash for the others. */

@@ -4,9 +4,9 @@
  */
 import { attributeNamed, attributes, setOf } from '../attributes.ts';
 import type { AttributeName, AttributeSet } from '../attributes.ts';
-import { modeOf } from '../database/aide-columns.ts';
 import type { ByteString, Entry, FileType } from '../entry.ts';
 import { describeE2fs } from './e2fs-attributes.ts';
+import { bytesOf } from '../aide-conf/bytes.ts';
 
 export interface ValueOptions {
   /** Checksums in hexadecimal rather than base64. */
@@ -26,22 +26,15 @@ export interface Field {
   values(entry: Entry, options: ValueOptions): readonly ByteString[];
 }
 
-const typeNames: Readonly<Record<FileType, string>> = {
-  ...{
-    f: 'File',
-    d: 'Directory',
-    l: 'Link',
-    c: 'Character device',
-    b: 'Block device',
-    p: 'FIFO',
-    s: 'Socket',
-  },
+export const typeNames: Readonly<Record<FileType, string>> = {
+  f: 'File',
+  d: 'Directory',
+  l: 'Link',
+  c: 'Character device',
+  b: 'Block device',
+  p: 'FIFO',
+  s: 'Socket',
 };
-
-/** `File`, `Directory`, ... */
-export function describeType(type: FileType): string {
-  return typeNames[type];
-}
 
 function field(
   attribute: AttributeName,
@@ -65,7 +58,7 @@ function field(
 
 /** In the order of the details. */
 export const fields: readonly Field[] = [
-  field('ftype', 'file_type', ({ type }) => describeType(type)),
+  field('ftype', 'file_type', ({ type }) => typeNames[type]),
   field('l', 'link_name', ({ linkTarget }) => linkTarget),
   field('s', 'size', ({ sizeBytes }) => String(sizeBytes), true),
   field('S', 'growing_size', ({ sizeBytes }) => String(sizeBytes), true),
@@ -91,31 +84,23 @@ export const fields: readonly Field[] = [
 
 /** The columns of the line of a changed file, after the one of its type: a letter, and what it stands for. */
 export const summaryColumns: readonly (readonly [letter: string, set: AttributeSet])[] = [
-  ...([
-    ['l', setOf('l')],
-    ['>', setOf('s', 'S')],
-    ['b', setOf('b')],
-    ['p', setOf('p')],
-    ['u', setOf('u')],
-  ] as const),
-  ...([
-    ['g', setOf('g')],
-    ['a', setOf('a')],
-    ['m', setOf('m')],
-    ['c', setOf('c')],
-    ['i', setOf('i')],
-  ] as const),
-  ...([
-    ['n', setOf('n')],
-    ['H', setOf('sha256', 'sha512')],
-    ['A', setOf('acl')],
-    ['X', setOf('xattrs')],
-  ] as const),
-  ...([
-    ['S', setOf('selinux')],
-    ['E', setOf('e2fsattrs')],
-    ['C', setOf('caps')],
-  ] as const),
+  ['l', setOf('l')],
+  ['>', setOf('s', 'S')],
+  ['b', setOf('b')],
+  ['p', setOf('p')],
+  ['u', setOf('u')],
+  ['g', setOf('g')],
+  ['a', setOf('a')],
+  ['m', setOf('m')],
+  ['c', setOf('c')],
+  ['i', setOf('i')],
+  ['n', setOf('n')],
+  ['H', setOf('sha256', 'sha512')],
+  ['A', setOf('acl')],
+  ['X', setOf('xattrs')],
+  ['S', setOf('selinux')],
+  ['E', setOf('e2fsattrs')],
+  ['C', setOf('caps')],
 ];
 
 /** `p+sha512`, in the order in which AIDE writes it. */
@@ -148,7 +133,7 @@ function describeMode(type: FileType, permissions: number): string {
   const letters = [type === 'f' ? '-' : type];
   for (let at = 0; at < 9; at++) letters.push(permissions & (0o400 >> at) ? 'rwx'.charAt(at % 3) : '-');
   const special = (bit: number, at: number, executable: string, not: string): void => {
-    if ((modeOf(type, permissions) & bit) !== 0) letters[at] = letters[at] === 'x' ? executable : not;
+    if ((permissions & bit) !== 0) letters[at] = letters[at] === 'x' ? executable : not;
   };
   special(0o4000, 3, 's', 'S');
   special(0o2000, 6, 's', 'l');
@@ -180,8 +165,4 @@ function describeValue(value: Uint8Array): string {
   const text = Buffer.from(value).toString('latin1');
   if (/^[0-9a-zA-Z.\-_:;,[\]{}<>()!@#$%^&*|\\/?~]*\0?$/.test(text)) return `= ${text.replace('\0', '')}`;
   return `<=> ${Buffer.from(value).toString('base64')}`;
-}
-
-function bytesOf(text: string): ByteString {
-  return Buffer.from(text, 'utf8').toString('latin1');
 }

@@ -1,5 +1,5 @@
 /** The report as AIDE 0.18 writes it by default, and as users of the File Integrity Operator know it. */
-import { describeType, describeTime, attributeExpression, fields } from './fields.ts';
+import { attributeExpression, describeTime, fields, typeNames } from './fields.ts';
 import { e2fsLetters } from './e2fs-attributes.ts';
 import { printable } from './printable.ts';
 import { exitBits, isAtLeast, outline } from './report.ts';
@@ -115,7 +115,7 @@ function line({ kind, path, summary }: ReportedChange, { summarizeChanges }: Rep
 }
 
 function* detailLines({ path, type, details }: ReportedChange): Generator<string> {
-  yield `\n${type === undefined ? '' : `${describeType(type)}: `}${printable(path)}\n`;
+  yield `\n${type === undefined ? '' : `${typeNames[type]}: `}${printable(path)}\n`;
   for (const detail of details) yield* columns(detail);
 }
 

@@ -16,18 +16,15 @@ const emptyText = new FixedBuffer(8);
 emptyText.writeText('');
 
 /** The types of `st_mode` (inode(7)), from 0 to 15. */
-const types: readonly (FileType | undefined)[] = Array.from({ length: 16 }, (_, bits) => {
-  const known: Readonly<Record<number, FileType>> = {
-    1: 'p',
-    2: 'c',
-    4: 'd',
-    6: 'b',
-    8: 'f',
-    10: 'l',
-    12: 's',
-  };
-  return known[bits];
-});
+const types: Readonly<Record<number, FileType>> = {
+  1: 'p',
+  2: 'c',
+  4: 'd',
+  6: 'b',
+  8: 'f',
+  10: 'l',
+  12: 's',
+};
 
 /** The type that bits of `st_mode >> 12` or of `d_type` (getdents64(2)) stand for; both are the same. */
 export function typeOfBits(bits: number): FileType | undefined {

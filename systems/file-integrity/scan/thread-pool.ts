@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import type { ScanRoot } from '../provider.ts';
 import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
 import { ReadRate, ThreadNote } from './shared-state.ts';
@@ -203,7 +203,7 @@ export class ThreadPool implements AsyncDisposable {
       reject(
         new RampartError(errorCodes.SYSTEM, {
           what: `the scan of ${this.root.directory} has ended`,
-          why: `a scan thread died at ${said === '' ? '/' : said}: ${error instanceof Error ? error.message : String(error)}`,
+          why: `a scan thread died at ${said === '' ? '/' : said}: ${messageOf(error)}`,
           next: 'The remaining files were not scanned; scan again',
           cause: error,
         }),

@@ -8,6 +8,7 @@
  */
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from './note-file.ts';
+import { BaselineError } from '../database/baseline-error.ts';
 
 export interface LastBaseline {
   /** Of the baseline that is there; absent before there was one. */
@@ -34,4 +35,24 @@ export async function writeLastBaseline(path: string, note: LastBaseline, key: S
  */
 export async function readLastBaseline(path: string, key: VerifyingKey): Promise<LastBaseline | undefined> {
   return (await readNote(path, kind, key)) as LastBaseline | undefined;
+}
+
+/**
+ * Whether a baseline is the one that the note beside it tells of.
+ *
+ * @throws BaselineError where it is not
+ */
+export function checkLast(
+  path: string,
+  digest: string,
+  note: LastBaseline | undefined,
+  madeAtMs?: number,
+): asserts note {
+  if (note === undefined) {
+    const why = 'it cannot be verified as the latest one: the record beside it is gone';
+    throw new BaselineError('outdated', path, why);
+  }
+  if (digest === note.digest || digest === note.next) return;
+  const made = madeAtMs === undefined ? '' : `; it was created at ${new Date(madeAtMs).toISOString()}`;
+  throw new BaselineError('outdated', path, `it is not the latest one${made}`);
 }
