@@ -13,6 +13,7 @@ import {
 } from '../../shared/observe/table.ts';
 import type { ReadGuard } from './reader.ts';
 import type { GuardReport, NodeReport, StatusReport } from './report.ts';
+import { counted } from '../../shared/observe/words.ts';
 
 const INDENT = 4;
 /** Of more nodes only those are shown that something is the matter with. */
@@ -47,16 +48,12 @@ function headline(
   }
   for (const { name, guarded, nodes } of reports) {
     if (guarded || nodes.length === 0) continue;
-    lines.push(paint('red', `${name} does not work on ${count(nodes.length, 'node')}.`, colour));
+    lines.push(paint('red', `${name} does not work on ${counted(nodes.length, 'node')}.`, colour));
   }
   const [first = '', ...more] = lines;
   // On a line of its own where both do not fit.
   const gap = displayWidth(first) + 2 + server.length <= widthColumns ? '  ' : '\n';
   return [`${first}${gap}${paint('dim', server, colour)}`, ...more].join('\n');
-}
-
-function count(number: number, one: string): string {
-  return `${number} ${one}${number === 1 ? '' : 's'}`;
 }
 
 function nodeTable(

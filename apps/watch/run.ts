@@ -16,6 +16,7 @@ import { aborted } from '../../shared/time/abort.ts';
 import type { WatchOptions } from './command.ts';
 import { createMissing, plan, type PlannedPath } from './plan.ts';
 import { say, stopSignal } from '../process.ts';
+import { counted } from '../../shared/observe/words.ts';
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
@@ -52,7 +53,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
       say(
         `folded ${folded} more accesses of ${context.shown} by pid ${pid} (over ${options.rate} per second)`,
       ),
-    onLoss: (lost, stats) => say(`LOST ${count(lost, 'access', 'accesses')}: ${describeLoss(stats)}`),
+    onLoss: (lost, stats) => say(`LOST ${counted(lost, 'access', 'accesses')}: ${describeLoss(stats)}`),
     onPath: ({ context }, state) => tellPath(context, state),
     onProblem: (problem) => say(messageOf(problem)),
     beforeTracking: () => {
@@ -106,7 +107,7 @@ function lineMaker(
 function tellStart(paths: number, watch: FileWatch<PlannedPath>): void {
   const { mode, refused } = watch.sensor;
   const blind = blindSpots(mode).map((operation) => operation.name);
-  say(`watching ${count(paths, 'path', 'paths')} by ${mode}; not seen in this mode: ${blind.join(', ')}`);
+  say(`watching ${counted(paths, 'path')} by ${mode}; not seen in this mode: ${blind.join(', ')}`);
   if (refused.length > 0) {
     say(
       `refused by this kernel: ${refused.map((better) => better.mode).join(', ')} (rampart doctor says why)`,
@@ -141,12 +142,8 @@ function tellTotals(stats: SensorStats, dropped: number, readerGone: boolean): v
   const lost = stats.lost.ringFull + stats.lost.noReturn + stats.lost.consumer;
   const why = readerGone ? 'the reader disconnected' : 'the reader was too slow';
   say(
-    `${count(stats.produced, 'access', 'accesses')}: ` +
+    `${counted(stats.produced, 'access', 'accesses')}: ` +
       `${stats.received} reported, ${stats.folded} folded, ${lost} lost` +
-      (dropped > 0 ? `; ${count(dropped, 'line', 'lines')} not written because ${why}` : ''),
+      (dropped > 0 ? `; ${counted(dropped, 'line')} not written because ${why}` : ''),
   );
-}
-
-function count(number: number, one: string, many: string): string {
-  return `${number} ${number === 1 ? one : many}`;
 }

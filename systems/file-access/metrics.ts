@@ -1,4 +1,5 @@
 /** The sensor's counts as Prometheus metrics. */
+import type { Metrics } from '../../shared/observe/metrics.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
 
 /**
@@ -15,14 +16,32 @@ export async function serveSensorMetrics(
   if (address === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const { createMetrics, serveMetrics } = await import('../../shared/observe/metrics.ts');
   const metrics = await createMetrics();
+  const { counter } = registerSensorCounts(metrics, 'rampart_sensor', stats);
+  counter('produced', 'Accesses to watched files that passed the filters.', (counts) => counts.produced);
+  counter('received', 'Accesses reported.', (counts) => counts.received);
+  const server = await serveMetrics({ registry: metrics.registry, address });
+  say(`metrics on ${server.url}/metrics`);
+  return server;
+}
+
+/**
+ * Registers what the sensor counts, as `<prefix>_*`.
+ *
+ * @returns how to register more of its counts.
+ */
+export function registerSensorCounts(
+  metrics: Pick<Metrics, 'counter' | 'gauge'>,
+  prefix: string,
+  stats: () => SensorStats | undefined,
+): { counter: (name: string, help: string, read: (counts: SensorStats) => number) => void } {
   const now = (read: (counts: SensorStats) => number): number => {
     const counts = stats();
     return counts === undefined ? 0 : read(counts);
   };
   const counter = (name: string, help: string, read: (counts: SensorStats) => number): void =>
-    metrics.counter({ name: `rampart_sensor_${name}_total`, help }, () => now(read));
-  counter('produced', 'Accesses to watched files that passed the filters.', (counts) => counts.produced);
-  counter('received', 'Accesses reported.', (counts) => counts.received);
+    metrics.counter({ name: `${prefix}_${name}_total`, help }, () => now(read));
+  const gauge = (name: string, help: string, read: (counts: SensorStats) => number): void =>
+    metrics.gauge({ name: `${prefix}_${name}`, help }, () => now(read));
   counter('folded', 'Accesses suppressed by the rate limit.', (counts) => counts.folded);
   counter(
     'recycled',
@@ -36,21 +55,14 @@ export async function serveSensorMetrics(
     (counts) => counts.hookMisses,
   );
   metrics.counter(
-    { name: 'rampart_sensor_lost_total', help: 'Accesses lost, by reason.', labelNames: ['reason'] },
+    { name: `${prefix}_lost_total`, help: 'Accesses lost, by reason.', labelNames: ['reason'] },
     () => [
       { labels: { reason: 'ring_full' }, value: now(({ lost }) => lost.ringFull) },
       { labels: { reason: 'no_return' }, value: now(({ lost }) => lost.noReturn) },
       { labels: { reason: 'consumer' }, value: now(({ lost }) => lost.consumer) },
     ],
   );
-  metrics.gauge({ name: 'rampart_sensor_targets', help: 'Files that the sensor watches.' }, () =>
-    now((counts) => counts.targets),
-  );
-  metrics.gauge(
-    { name: 'rampart_sensor_capacity', help: 'Maximum number of files that the sensor can watch.' },
-    () => now((counts) => counts.capacity),
-  );
-  const server = await serveMetrics({ registry: metrics.registry, address });
-  say(`metrics on ${server.url}/metrics`);
-  return server;
+  gauge('targets', 'Files that the sensor watches.', (counts) => counts.targets);
+  gauge('capacity', 'Maximum number of files that the sensor can watch.', (counts) => counts.capacity);
+  return { counter };
 }

@@ -12,6 +12,7 @@ import type { CallbackProblem } from '../delivery/callback-problems.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import type { PolicyNodeStatus, PolicyStatus } from './policy-status-schema.ts';
 import { describeProblem } from '../policy/validation.ts';
+import { counted } from '../../../shared/observe/words.ts';
 
 const MAX_PROBLEMS = 10;
 const MAX_MESSAGE = 300;
@@ -163,10 +164,6 @@ function readiness(
     reason: 'FilesMissing',
     message: `${watched}, ${missing} ${are(missing)} not. ${shown.join('; ')}.${more}`,
   };
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 function are(count: number): string {

@@ -50,7 +50,7 @@ const MAX_ANSWER_BYTES = 4096;
 const ANSWER_MS = 1000;
 const IDLE_CONNECTION_MS = 30_000;
 /** RFC 6750, 2.1, `b64token`. */
-const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
+export const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
 
 const agentOptions = {
   keepAlive: true,

@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { makeDirectories } from '../../../shared/observe/make-directories.ts';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, fileError, RampartError } from '../../../shared/observe/errors.ts';
 import { keyOf, parseFileName } from './callback-log.ts';
 import { Segment, SET_ASIDE_SUFFIX, setAside } from './segment.ts';
 
@@ -113,11 +113,5 @@ function trySetAside(path: string): void {
 
 function asDirectoryError(path: string, error: unknown): RampartError {
   if (error instanceof RampartError) return error;
-  const { code, message } = error as NodeJS.ErrnoException;
-  return new RampartError(code === 'ENOSPC' ? errorCodes.FULL : errorCodes.SYSTEM, {
-    what: `cannot queue alerts in ${path}`,
-    why: message,
-    next: 'Name a writable directory',
-    cause: error,
-  });
+  return fileError(`cannot queue alerts in ${path}`, error, 'Name a writable directory');
 }

@@ -7,6 +7,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Secret } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Credentials } from './options.ts';
+import { tokenForm } from './poster.ts';
 
 /** Those of `kubernetes.io/tls` among them. */
 const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;
@@ -16,8 +17,6 @@ type Key = (typeof keys)[number];
 const MAX_BYTES = 256 * 1024;
 /** What most servers take as a header at most. */
 const MAX_TOKEN_BYTES = 8 * 1024;
-/** RFC 6750, 2.1, `b64token`. */
-const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
 const certificateForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 /** A token for the Kubernetes API. Whoever may write a policy could have it sent to a server of his own. */
 const SERVICE_ACCOUNT_TOKEN = 'kubernetes.io/service-account-token';

@@ -117,10 +117,6 @@ export class Discovery implements Disposable {
     return this.#found.keys();
   }
 
-  get index(): TrapIndex {
-    return this.#index;
-  }
-
   /** The traps of a policy in the containers of this node. */
   *viewOf(policyKey: string): Iterable<MatchedTrap> {
     for (const id of this.#containersOf.get(policyKey) ?? []) {

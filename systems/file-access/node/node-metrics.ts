@@ -1,6 +1,7 @@
 /** The guard's counters on a node, and its metrics. */
 import type { HistogramReading, Metrics } from '../../../shared/observe/metrics.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
+import { registerSensorCounts } from '../metrics.ts';
 
 /** Upper bounds of the latency's buckets, in seconds. */
 const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
@@ -57,29 +58,7 @@ export function registerNodeMetrics(
   counter('alerts', 'Alerts raised.', () => counts.alerts);
   counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
   counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
-  counter('folded', 'Accesses suppressed by the rate limit.', () => of.sensor().folded);
-  metrics.counter(
-    { name: 'rampart_file_access_lost_total', help: 'Accesses lost, by reason.', labelNames: ['reason'] },
-    () => {
-      const { ringFull, noReturn, consumer } = of.sensor().lost;
-      return [
-        { labels: { reason: 'ring_full' }, value: ringFull },
-        { labels: { reason: 'no_return' }, value: noReturn },
-        { labels: { reason: 'consumer' }, value: consumer },
-      ];
-    },
-  );
-  counter(
-    'recycled',
-    'Accesses to another file that reused the inode number of a watched one.',
-    () => of.sensor().recycled,
-  );
-  counter('verdict_unknown', 'Accesses without a verdict.', () => of.sensor().verdictUnknown);
-  counter(
-    'hook_misses',
-    'Times the kernel skipped a program because it was already running.',
-    () => of.sensor().hookMisses,
-  );
+  registerSensorCounts(metrics, 'rampart_file_access', of.sensor);
   metrics.histogram(
     { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },
     () => counts.latencies(),
@@ -95,6 +74,4 @@ export function registerNodeMetrics(
   gauge('loader', 'Whether this agent is the loader of its kernel.', () => (of.isLoader() ? 1 : 0));
   gauge('containers', 'Running containers on this node.', of.containers);
   gauge('kivedata', 'KiveData in the cluster.', of.data);
-  gauge('targets', 'Files that the sensor watches.', () => of.sensor().targets);
-  gauge('capacity', 'Maximum number of files that the sensor can watch.', () => of.sensor().capacity);
 }

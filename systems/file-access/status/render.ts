@@ -5,6 +5,7 @@ import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { type Cell, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
+import { counted } from '../../../shared/observe/words.ts';
 
 /** Nodes of a policy that are named. */
 const MANY_NODES = 20;
@@ -53,14 +54,10 @@ function partTexts({ nodes }: PolicyReport, nowMs: number): string[] {
   if (nodes.length < 2) return [];
   const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, files, lastAlertTime }) => {
     const alert = lastAlertTime === null ? '' : `, last alert ${agoText(nowMs - Date.parse(lastAlertTime))}`;
-    return `node ${name}: ${count(files, 'file')} in ${count(containers, 'container')}${alert}`;
+    return `node ${name}: ${counted(files, 'file')} in ${counted(containers, 'container')}${alert}`;
   });
   const more = nodes.length - texts.length;
-  return more === 0 ? texts : [...texts, `and ${count(more, 'more node')}`];
-}
-
-function count(number: number, one: string): string {
-  return `${number} ${one}${number === 1 ? '' : 's'}`;
+  return more === 0 ? texts : [...texts, `and ${counted(more, 'more node')}`];
 }
 
 function readiness({ guarded, deleting, ready }: PolicyReport): Cell {

@@ -10,6 +10,10 @@ import {
   type ReportedFinding,
 } from '../api.ts';
 import { nodeStatusName } from '../object-names.ts';
+import { someOf } from '../../../shared/observe/words.ts';
+
+/** In one message. */
+const maxNamed = 5;
 
 export interface FoundIntegrity {
   readonly namespace: string;
@@ -138,7 +142,7 @@ export function planAccept(
   if (unknown.length > 0) {
     throw new RampartError(errorCodes.NOT_FOUND, {
       what: `no findings ${of} are known on ${unknown.join(', ')}`,
-      next: known.size === 0 ? 'No node has reported yet' : `Known nodes: ${some([...known])}`,
+      next: known.size === 0 ? 'No node has reported yet' : `Known nodes: ${someOf([...known], maxNamed)}`,
     });
   }
   const asked = statuses.filter(({ status }) => nodes.length === 0 || nodes.includes(status.nodeName));
@@ -151,7 +155,10 @@ export function planAccept(
       why:
         asked.length === 0
           ? 'no node has reported yet'
-          : some(asked.map(({ status }) => conditionOf(status))),
+          : someOf(
+              asked.map(({ status }) => conditionOf(status)),
+              maxNamed,
+            ),
       next: 'There is nothing to accept',
     });
   }
@@ -168,7 +175,7 @@ export function planAccept(
   );
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: `--path ${JSON.stringify(glob ?? '')} matches no finding ${of}`,
-    why: `the findings are ${some([...paths])}`,
+    why: `the findings are ${someOf([...paths], maxNamed)}`,
     next: '* does not match /, ** does; a pattern without / matches file names',
   });
 }
@@ -176,11 +183,4 @@ export function planAccept(
 function conditionOf({ nodeName, lastResult }: FileIntegrityNodeStatus): string {
   const message = lastResult?.errorMessage;
   return `${nodeName} is ${lastResult?.condition ?? 'not known yet'}${message === undefined ? '' : ` (${message})`}`;
-}
-
-const MOST = 5;
-
-function some(texts: readonly string[]): string {
-  const more = texts.length - MOST;
-  return texts.slice(0, MOST).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }

@@ -13,6 +13,7 @@ import {
 } from '../api.ts';
 import { heldNodes } from '../holdoff.ts';
 import { requestsOf } from '../node-requests.ts';
+import { someOf } from '../../../shared/observe/words.ts';
 
 /** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */
 export const maxNodeStatus = 1000;
@@ -50,10 +51,14 @@ export function phaseOf({ configured, nodeNames, statuses }: IntegrityFacts): Ph
   if (nodeNames.length === 0) return 'Pending';
   if (statuses.some(hasReinit)) return 'Initializing';
   if (statuses.some(({ lastResult }) => lastResult?.condition === 'Errored')) return 'Error';
-  const known = new Set(
+  const known = scannedNodes(statuses);
+  return nodeNames.every((name) => known.has(name)) ? 'Active' : 'Initializing';
+}
+
+function scannedNodes(statuses: readonly FileIntegrityNodeStatus[]): ReadonlySet<string> {
+  return new Set(
     statuses.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
   );
-  return nodeNames.every((name) => known.has(name)) ? 'Active' : 'Initializing';
 }
 
 function hasReinit({ metadata }: FileIntegrityNodeStatus): boolean {
@@ -78,7 +83,7 @@ export function statusOf(
       status: isPaused ? 'True' : 'False',
       reason: isPaused ? 'HoldOff' : 'NoHoldOff',
       message: isPaused
-        ? `No scans run${whereHeld(held)} until the annotation ${names.holdoff} is removed.`
+        ? `No scans run${held.length === 0 ? '' : ` on ${someOf(held, maxNamedNodes)}`} until the annotation ${names.holdoff} is removed.`
         : '',
       observedGeneration,
     },
@@ -102,24 +107,14 @@ function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionCh
     ({ unread, lastResult }) => unread !== undefined || lastResult?.condition === 'Errored',
   );
   if (some.length > 0) {
-    const all = some.map(({ nodeName }) => nodeName).toSorted();
-    const named = all.slice(0, maxNamedNodes);
-    const rest = all.length > named.length ? ` and ${all.length - named.length} more` : '';
-    const message = `Files could not be read on ${named.join(', ')}${rest}: see the FileIntegrityNodeStatus.`;
+    const nodes = someOf(some.map(({ nodeName }) => nodeName).toSorted(), maxNamedNodes);
+    const message = `Files could not be read on ${nodes}: see the FileIntegrityNodeStatus.`;
     return { type, status: 'False', reason: 'FilesUnread', message };
   }
-  const known = new Set(
-    statuses.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
-  );
+  const known = scannedNodes(statuses);
   return known.size > 0 && nodeNames.every((name) => known.has(name))
     ? { type, status: 'True', reason: 'AllFilesRead', message: '' }
     : { type, status: 'Unknown', reason: 'NotScanned', message: 'Not every node has been scanned.' };
-}
-
-function whereHeld(held: readonly string[]): string {
-  if (held.length === 0) return '';
-  const named = held.slice(0, maxNamedNodes);
-  return ` on ${named.join(', ')}${held.length > named.length ? ` and ${held.length - named.length} more` : ''}`;
 }
 
 /** Whether the status says so already; undefined where it says nothing. */

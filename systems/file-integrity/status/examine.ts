@@ -7,6 +7,7 @@ import { isForNode } from '../for-node.ts';
 import { describeAuthor } from '../report-entries.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
+import { someOf } from '../../../shared/observe/words.ts';
 
 /** Nodes that a sentence names. */
 const NAMED_NODES = 3;
@@ -81,7 +82,7 @@ function nowhere(spec: IntegrityView['integrity']['spec'], known: readonly NodeV
   if (known.length === 0 || known.some((node) => isChosen(spec, node))) return undefined;
   const selector = Object.entries(spec.nodeSelector ?? {}).map(([name, value]) => `${name}=${value}`);
   const names = known.map(({ name }) => name).toSorted(compareText);
-  const nodes = `${names.slice(0, NAMED_NODES).join(', ')}${names.length > NAMED_NODES ? ` and ${names.length - NAMED_NODES} more` : ''}`;
+  const nodes = someOf(names, NAMED_NODES);
   return selector.length === 0
     ? `No node is selected: spec.tolerations do not tolerate the taints of any node (${nodes}).`
     : `No node is selected by spec.nodeSelector ${selector.join(', ')} and spec.tolerations (there are ${nodes}).`;
@@ -107,13 +108,8 @@ function silentNodes(
     .map(({ name }) => name)
     .toSorted(compareText);
   if (silent.length === 0) return [];
-  const more = silent.length - NAMED_NODES;
-  const names = `${silent.slice(0, NAMED_NODES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-  return [
-    {
-      message: `No agent has reported on ${silent.length === 1 ? 'node' : 'nodes'} ${names}.`,
-    },
-  ];
+  const nodes = `${silent.length === 1 ? 'node' : 'nodes'} ${someOf(silent, NAMED_NODES)}`;
+  return [{ message: `No agent has reported on ${nodes}.` }];
 }
 
 function isPaused({ type, status }: { readonly type: string; readonly status: string }): boolean {

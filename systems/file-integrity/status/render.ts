@@ -4,6 +4,7 @@ import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { type Cell, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+import { counted, someOf } from '../../../shared/observe/words.ts';
 
 /** Of more nodes only those are shown that something is the matter with. */
 const MANY_NODES = 20;
@@ -20,7 +21,7 @@ export function integrityHeadline(reports: readonly IntegrityReport[], colour: b
   }
   const changed = [...nodes.values()].filter((isChanged) => isChanged).length;
   const sentences: string[] = [];
-  if (changed > 0) sentences.push(`Files have changed on ${changed} of ${count(nodes.size, 'node')}.`);
+  if (changed > 0) sentences.push(`Files have changed on ${changed} of ${counted(nodes.size, 'node')}.`);
   if (failing > 0) {
     const are = failing === 1 ? 'is' : 'are';
     sentences.push(`${failing} of ${many(reports.length)} ${are} not guarded as requested.`);
@@ -28,7 +29,7 @@ export function integrityHeadline(reports: readonly IntegrityReport[], colour: b
   if (sentences.length > 0) return paint('red', sentences.join(' '), colour);
   const known = reports.every(({ intact }) => intact === true);
   return known
-    ? paint('green', `No file has changed on ${count(nodes.size, 'node')}.`, colour)
+    ? paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour)
     : paint('yellow', 'Some nodes have not reported yet.', colour);
 }
 
@@ -144,14 +145,14 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
     if (events === 'none') told.push(`Changes are detected by scans only: ${reason}`);
     if (events !== 'none' && unwatchedDirectories > 0) {
       told.push(
-        `Changes in ${count(unwatchedDirectories, 'directory', 'directories')} are detected by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
+        `Changes in ${counted(unwatchedDirectories, 'directory', 'directories')} are detected by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
       );
     }
     if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
     if (lostAuthors > 0)
       told.push('Records of the authors of changes were lost; these changes have no author.');
     if (events === 'sensor' && directoriesWithoutAuthors > 0) {
-      const directories = count(directoriesWithoutAuthors, 'directory', 'directories');
+      const directories = counted(directoriesWithoutAuthors, 'directory', 'directories');
       told.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
     }
     for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
@@ -160,10 +161,7 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
 }
 
 function nodeNames(names: readonly string[]): string {
-  const more = names.length - NAMED_NODES;
-  const named = names.slice(0, NAMED_NODES).join(', ');
-  if (more > 0) return `nodes ${named} and ${more} more`;
-  return `${names.length === 1 ? 'node' : 'nodes'} ${named}`;
+  return `${names.length === 1 ? 'node' : 'nodes'} ${someOf(names, NAMED_NODES)}`;
 }
 
 function findingTexts({ findings, findingCount }: IntegrityNodeReport, nowMs: number): string[] {
@@ -184,8 +182,4 @@ function findingText(
 
 function isDoubtful({ condition }: IntegrityNodeReport): boolean {
   return condition !== 'Succeeded';
-}
-
-function count(number: number, one: string, several = `${one}s`): string {
-  return `${number} ${number === 1 ? one : several}`;
 }
