@@ -93,7 +93,7 @@ async function main(passes: number): Promise<AlertsResult> {
         out.write(line);
         characters += line.length + 1;
         counts.alerts++;
-        counts.addLatency(Date.now() - Number(access.timeNs) / 1e6);
+        counts.latencies.add(Date.now() / 1000 - Number(access.timeNs) / 1e9);
       },
       onProblem: (error) => {
         throw error;

@@ -10,11 +10,6 @@ import { ClusterMetrics } from './cluster/metrics.ts';
 import { runNamespaceController } from './cluster/namespace-controller.ts';
 import { runResultController } from './cluster/result-controller.ts';
 
-export interface FileIntegrityClusterOptions {
-  /** Where results of nodes are reported. Default: that of the context. */
-  readonly reports?: IntegrityReports;
-}
-
 /** What the agents run as, as deploy/ has it. */
 const agents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
 
@@ -32,21 +27,15 @@ const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
  *   reached is not among it.
  */
 export async function runFileIntegrityCluster(
-  context: PartContext,
-  options: FileIntegrityClusterOptions = {},
+  context: Omit<PartContext, 'reports'> & { readonly reports: IntegrityReports },
 ): Promise<void> {
   const counts = new ClusterMetrics();
   if (context.metrics !== undefined) counts.register(context.metrics.metrics);
-  const { reports = context.reports } = options;
-  await context.lead((term) => work(term, { reports }, counts));
+  await context.lead((term) => work(term, context.reports, counts));
 }
 
 /** While it leads. */
-async function work(
-  term: GuardContext,
-  { reports }: FileIntegrityClusterOptions,
-  counts: ClusterMetrics,
-): Promise<void> {
+async function work(term: GuardContext, reports: IntegrityReports, counts: ClusterMetrics): Promise<void> {
   const { client, logger } = term;
   const stop = new AbortController();
   const signal = AbortSignal.any([term.signal, stop.signal]);

@@ -7,16 +7,16 @@ import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../share
 import type { ConfEnvironment } from './aide-conf/conf.ts';
 import { isIncluded, readRegularFile } from './aide-conf/include.ts';
 import type { ScanRoot } from './provider.ts';
+import { isAtOrBelow } from './entry.ts';
 
 /**
  * Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. Links
  * lead where they do on the node.
  */
 export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironment {
-  const isBelow = (path: string): boolean => path === prefix || path.startsWith(`${prefix}/`);
   /** Calls `look` with a path that leads to the file itself. */
   const at = <T>(path: string, look: (place: string) => T): T => {
-    if (!isBelow(path)) throw new Error(`it is not under ${prefix}`);
+    if (!isAtOrBelow(path, prefix)) throw new Error(`it is not under ${prefix}`);
     using file = openBelow(directory, path.slice(prefix.length));
     return look(`/proc/self/fd/${file.number}`);
   };

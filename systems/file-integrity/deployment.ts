@@ -3,17 +3,8 @@
  */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../shared/guard/mounts.ts';
-import {
-  designFileIntegrities,
-  designNodeStatuses,
-  releasedFileIntegrities,
-  releasedNodeStatuses,
-} from './api.ts';
+import { bothGroups } from './api.ts';
 
-const bothGroups = [
-  [releasedFileIntegrities, releasedNodeStatuses],
-  [designFileIntegrities, designNodeStatuses],
-] as const;
 const rbac = ['rbac.authorization.k8s.io'];
 // As the code has them, which would be much to load for the sake of two names: a test runs both with these rights.
 const agentRole = 'rampart-agent-file-integrity';
@@ -21,9 +12,9 @@ const keySecretName = 'file-integrity-baseline-key';
 
 export const rights: GuardRights = {
   agent: [
-    ...bothGroups.map(([integrities, statuses]) => ({
-      apiGroups: [integrities.group],
-      resources: [integrities.plural, statuses.plural],
+    ...bothGroups.map(({ group, integrities, nodeStatuses }) => ({
+      apiGroups: [group],
+      resources: [integrities.plural, nodeStatuses.plural],
       verbs: ['list', 'watch'],
       why: 'FileIntegrities and the state of this node. Results are written as ConfigMaps; see rampart-agent-file-integrity.',
     })),
@@ -35,7 +26,7 @@ export const rights: GuardRights = {
     },
   ],
   operator: [
-    ...bothGroups.flatMap(([{ group, plural }, statuses]) => [
+    ...bothGroups.flatMap(({ group, integrities: { plural }, nodeStatuses }) => [
       {
         apiGroups: [group],
         resources: [plural],
@@ -45,7 +36,7 @@ export const rights: GuardRights = {
       { apiGroups: [group], resources: [`${plural}/status`], verbs: ['patch'] },
       {
         apiGroups: [group],
-        resources: [statuses.plural],
+        resources: [nodeStatuses.plural],
         verbs: ['get', 'list', 'watch', 'create', 'patch', 'update', 'delete'],
       },
     ]),
@@ -92,9 +83,9 @@ export const rights: GuardRights = {
     },
   ],
   viewer: [
-    ...bothGroups.map(([integrities, statuses]) => ({
-      apiGroups: [integrities.group],
-      resources: [integrities.plural, statuses.plural],
+    ...bothGroups.map(({ group, integrities, nodeStatuses }) => ({
+      apiGroups: [group],
+      resources: [integrities.plural, nodeStatuses.plural],
       verbs: ['get', 'list', 'watch'],
     })),
   ],

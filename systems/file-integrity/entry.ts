@@ -13,6 +13,19 @@ export type FileType = (typeof fileTypes)[number];
  */
 export type ByteString = string;
 
+/** Whether a path is `above`, which has no slash at its end, or in it. */
+export function isAtOrBelow(path: ByteString, above: ByteString): boolean {
+  return path.startsWith(above) && (path.length === above.length || path[above.length] === '/');
+}
+
+/** Whether a path is one of these, or in one of them. */
+export function isAtOrBelowAny(path: ByteString, others: ReadonlySet<ByteString>): boolean {
+  if (others.size === 0) return false;
+  for (let at = path; at !== '/' && at !== ''; at = at.slice(0, at.lastIndexOf('/')))
+    if (others.has(at)) return true;
+  return others.has('/');
+}
+
 /** Only what `attributes` asks for means anything; the rest has its default (0, 0n, an empty text, no bytes). */
 export interface Entry {
   /** Absolute, from the root that was scanned: `/etc/passwd`. */

@@ -5,7 +5,7 @@ import { clockTime } from '../../shared/observe/printable.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
 import { findingLines } from './finding-line-kind.ts';
 import { findingLine } from './finding-json.ts';
-import type { FindingState } from './node/findings.ts';
+import type { FindingChange } from './node/findings.ts';
 
 const seenMs = Date.UTC(2026, 10, 21, 10, 0, 0, 123);
 const author: ChangeAuthor = {
@@ -25,7 +25,7 @@ const finding: Finding = {
 };
 
 /** As the agent writes it. */
-function lineOf(more: Partial<Finding> = {}, state: FindingState = 'found'): string {
+function lineOf(more: Partial<Finding> = {}, state: FindingChange['state'] = 'found'): string {
   return findingLine('guard/workers', 'n1', { state, path: '', finding: { ...finding, ...more } });
 }
 

@@ -47,11 +47,7 @@ export const fileIntegrity: Guard = {
   options: fileIntegrityOptions,
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node-part.ts')).fileIntegrityNode,
-  cluster: async () => {
-    const { runFileIntegrityCluster } = await import('./cluster.ts');
-    // What its options are called, others call flags of theirs: `--reports`.
-    return (context) => runFileIntegrityCluster(context);
-  },
+  cluster: async () => (await import('./cluster.ts')).runFileIntegrityCluster,
   status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
   lines: async () => [(await import('./finding-line-kind.ts')).findingLines],
   rights,

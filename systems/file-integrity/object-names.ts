@@ -2,7 +2,7 @@
  * What the objects of a FileIntegrity are called. Names are those of the File Integrity Operator; where one is too long for its
  * place, a digest of it takes the place.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** FIO shortens from 64 characters on. */
 const SHORT = 64;
@@ -43,6 +43,4 @@ export function labelValue(name: string): string {
 }
 
 /** Only to make names shorter, as FIO does. */
-function sha1(text: string): string {
-  return createHash('sha1').update(text).digest('hex');
-}
+const sha1 = (text: string): string => hash('sha1', text);

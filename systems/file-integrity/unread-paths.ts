@@ -1,7 +1,7 @@
 /**
  * Paths of which nothing is known, nor of what is in them, on the way through paths that are sorted by their bytes.
  */
-import type { ByteString } from './entry.ts';
+import { type ByteString, isAtOrBelow } from './entry.ts';
 
 export class UnreadPaths {
   #paths: ByteString[] = [];
@@ -23,8 +23,6 @@ export class UnreadPaths {
   }
 
   covers(path: ByteString): boolean {
-    return this.#paths.some(
-      (unread) => path === unread || path.startsWith(unread === '/' ? unread : `${unread}/`),
-    );
+    return this.#paths.some((unread) => unread === '/' || isAtOrBelow(path, unread));
   }
 }

@@ -31,7 +31,7 @@ export class AlertPath {
     sink(line);
     counts.alerts++;
     this.#nowMs ||= Date.now();
-    counts.addLatency(this.#nowMs - Number(access.timeNs) / 1e6);
+    counts.latencies.add(Math.max(0, this.#nowMs / 1000 - Number(access.timeNs) / 1e9));
     if (callback !== '' && delivery !== undefined) {
       counts.callbacks++;
       const { callbackSecret: secret } = planned;

@@ -1,10 +1,8 @@
 /** The guard's counters on a node, and its metrics. */
-import type { HistogramReading, Metrics } from '../../../shared/observe/metrics.ts';
+import type { Metrics } from '../../../shared/observe/metrics.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
 import { registerSensorCounts } from '../metrics.ts';
-
-/** Upper bounds of the latency's buckets, in seconds. */
-const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+import { Histogram } from '../../../shared/observe/histogram.ts';
 
 /** Counts since the start of the process. */
 export class NodeCounts {
@@ -13,21 +11,10 @@ export class NodeCounts {
   /** Given to the queues of callbacks, and refused by them. */
   callbacks = 0;
   callbacksRefused = 0;
-  #latencySeconds = 0;
-  readonly #latencies: number[] = Array.from({ length: bounds.length + 1 }, () => 0);
-
-  /** From the access to the line. */
-  addLatency(ms: number): void {
-    const seconds = Math.max(0, ms / 1000);
-    this.#latencySeconds += seconds;
-    let at = 0;
-    while (at < bounds.length && seconds > (bounds[at] as number)) at++;
-    this.#latencies[at] = (this.#latencies[at] as number) + 1;
-  }
-
-  latencies(): HistogramReading {
-    return { bounds, counts: this.#latencies, sum: this.#latencySeconds };
-  }
+  /** Seconds from the access to the line. */
+  readonly latencies = new Histogram([
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+  ]);
 }
 
 /** What is read at a scrape. */
@@ -61,7 +48,7 @@ export function registerNodeMetrics(
   registerSensorCounts(metrics, 'rampart_file_access', of.sensor);
   metrics.histogram(
     { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },
-    () => counts.latencies(),
+    () => counts.latencies.read(),
   );
   gauge('moved', 'Moved files that are still watched for their traps.', of.moved);
   counter(

@@ -21,9 +21,10 @@ import {
   type RuleStatement,
   type Text,
 } from '../aide-conf/syntax.ts';
-import type { ByteString } from '../entry.ts';
+import { type ByteString, isAtOrBelow } from '../entry.ts';
 import { nodeEnvironment } from '../conf-environment.ts';
 import type { ScanRoot } from '../provider.ts';
+import { refuseExecution } from '../aide-conf/include.ts';
 
 export interface LedConf {
   readonly text: string;
@@ -73,21 +74,17 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
     toJob: (path) =>
       stripped !== undefined
         ? joined(stripped, path)
-        : inside(path, real)
+        : isAtOrBelow(path, real)
           ? joined(prefix, path.slice(real.length))
           : path,
     toAide: (path) => {
       const from = stripped ?? prefix;
-      if (!inside(path, from)) return path;
+      if (!isAtOrBelow(path, from)) return path;
       const rest = path.slice(from.length);
       const at = stripped === undefined ? real + rest : rest;
       return at === '' ? '/' : at;
     },
   };
-}
-
-function inside(path: string, directory: string): boolean {
-  return path.startsWith(directory) && (path.length === directory.length || path[directory.length] === '/');
 }
 
 /** The root itself has no slash at its end, unless it is all. */
@@ -166,11 +163,7 @@ class Led {
   }
 
   #include({ at, executes, path, pattern, prefix }: IncludeStatement, asIs: boolean): void {
-    if (executes) {
-      const next = 'Write their output into the configuration, or use @@include';
-      this.#problems.error(at, '@@x_include runs programs as root, which is not allowed here', next);
-      return;
-    }
+    if (executes) return refuseExecution(at, this.#problems);
     this.#path(path.at);
     if (asIs) return;
     if (pattern === undefined || prefix === undefined) {

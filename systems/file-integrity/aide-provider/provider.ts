@@ -12,8 +12,8 @@ import { configDigest } from '../aide-conf/digest.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { parseAideReport } from '../aide-output.ts';
 import { emptyBaseline } from '../database/baseline-error.ts';
-import type { ByteString, ScanProblem } from '../entry.ts';
-import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
+import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../entry.ts';
+import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
 import type {
   Acceptance,
   AcceptResult,
@@ -44,7 +44,7 @@ import {
   type SignedDatabase,
 } from './signed-database.ts';
 import { unseenNames } from './unseen-names.ts';
-import { isUnread, unreadOf, withUnread } from './unread.ts';
+import { unreadOf, withUnread } from './unread.ts';
 
 export interface AideProviderOptions {
   /** The program; by default `aide` in PATH. */
@@ -132,10 +132,11 @@ export class AideProvider implements IntegrityProvider {
   async accept(
     job: IntegrityJob,
     paths: readonly ByteString[],
-    { author, reason, request }: Acceptance,
+    about: Acceptance,
     { signal, onProgress }: RunOptions,
   ): Promise<AcceptResult> {
     const { directory, signingKey } = job;
+    const { author, reason, request } = about;
     await using baseline = await openDatabase(directory, signingKey, signal);
     const { facts } = baseline;
     if (request !== undefined && facts.requests.includes(request)) return { unread: [] };
@@ -149,29 +150,23 @@ export class AideProvider implements IntegrityProvider {
       const how = { command, purpose: 'inspect the accepted files', writes: fresh };
       const run = await this.#run(job, aide, conf, how, { signal, onProgress });
       const shut = new Set(unreadIn(run, conf, job).map((each) => each.path));
-      const unread = new Set(paths.filter((each) => isUnread(each, shut)));
+      const unread = new Set(paths.filter((each) => isAtOrBelowAny(each, shut)));
       const taken = paths.filter((each) => !unread.has(each));
       const wanted = new Set(taken.map((each) => conf.toAide(each)));
       await mergeRows({ old: baseline.path, now: fresh, into: path, paths: wanted, signal });
       await baseline.verify(signal);
-      const about = { ...facts.about, acceptedBy: author, acceptedBecause: reason };
       const requests = requestsAfter(facts, request);
       const entries = await this.#adopt(
         job,
         aide,
         id,
         // The rest is as it was, the configuration that it was made with too.
-        { about, requests, unread: facts.unread, configDigest: facts.configDigest },
-        signal,
-        async (digest) => {
-          const record = { atMs: Date.now(), author, reason, ...(request !== undefined && { request }) };
-          const named = taken.slice(0, maxNamedPaths);
-          await appendAcceptance(
-            directory,
-            { ...record, baseline: digest, count: taken.length, paths: named },
-            signingKey,
-          );
+        {
+          about: { ...facts.about, acceptedBy: author, acceptedBecause: reason },
+          ...{ requests, unread: facts.unread, configDigest: facts.configDigest },
         },
+        signal,
+        (digest) => appendAcceptance(job, about, taken, digest),
       );
       onProgress?.({ files: entries, bytes: 0 });
       return { unread: [...unread] };

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Report } from '../report/report.ts';
-import { isUnread, unreadOf, withUnread } from './unread.ts';
+import { isAtOrBelowAny } from '../entry.ts';
+import { unreadOf, withUnread } from './unread.ts';
 
 const path = "/t/it's (a) 'file': x";
 const denied = 'Permission denied';
@@ -113,7 +114,7 @@ suite('what AIDE could not read', () => {
       ['/ab', '/c'],
     );
     assert.deepEqual(after.counts, { total: 9, added: 0, removed: 2, changed: 0, problems: 1 });
-    assert.equal(isUnread('/x', new Set(['/'])), true);
-    assert.equal(isUnread('/', new Set(['/a'])), false);
+    assert.equal(isAtOrBelowAny('/x', new Set(['/'])), true);
+    assert.equal(isAtOrBelowAny('/', new Set(['/a'])), false);
   });
 });

@@ -1,7 +1,7 @@
 /**
  * What AIDE could not read: it says so on stderr only, and reports what is in an unreadable directory as removed.
  */
-import type { ByteString, ScanProblem } from '../entry.ts';
+import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../entry.ts';
 import type { Report } from '../report/report.ts';
 
 /** The words of AIDE (src/db_disk.c, src/do_md.c, src/gen_list.c) and what they are about. */
@@ -76,19 +76,13 @@ function unescaped(text: string): ByteString {
   );
 }
 
-/** Whether nothing is known of a path now: it could not be read, or a directory above it. */
-export function isUnread(path: ByteString, unread: ReadonlySet<ByteString>): boolean {
-  if (unread.has(path) || unread.has('/')) return true;
-  for (let at = path.indexOf('/', 1); at !== -1; at = path.indexOf('/', at + 1))
-    if (unread.has(path.slice(0, at))) return true;
-  return false;
-}
-
 /** What could not be looked at is not removed: nothing is known of it. */
 export function withUnread(report: Report, unread: readonly ScanProblem[]): Report {
   if (unread.length === 0) return report;
   const paths = new Set(unread.map(({ path }) => path));
-  const changes = report.changes.filter(({ kind, path }) => kind !== 'removed' || !isUnread(path, paths));
+  const changes = report.changes.filter(
+    ({ kind, path }) => kind !== 'removed' || !isAtOrBelowAny(path, paths),
+  );
   const dropped = report.changes.length - changes.length;
   const { removed, problems } = report.counts;
   return {

@@ -15,7 +15,8 @@ import {
   names,
   released,
 } from '../api.ts';
-import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
+import { runFileIntegrityCluster } from '../cluster.ts';
+import type { IntegrityReports } from './context.ts';
 import { fileIntegrity } from '../guard.ts';
 import { type Finding, noDetection } from '../finding.ts';
 import { type ConfigMap, configMaps, type Node, nodes } from '../../../shared/kube/object.ts';
@@ -53,9 +54,14 @@ export class TestCluster extends TestApi {
   }
 
   /** Returns what stops it. */
-  startOperator(options: Partial<FileIntegrityClusterOptions & GivenProcess> = {}): () => Promise<void> {
+  startOperator({
+    reports,
+    ...options
+  }: Partial<GivenProcess> & { readonly reports?: IntegrityReports } = {}): () => Promise<void> {
+    const run: typeof runFileIntegrityCluster = (context) =>
+      runFileIntegrityCluster({ ...context, reports: reports ?? context.reports });
     return this.run((signal) =>
-      runGivenCluster(fileIntegrity, (context) => runFileIntegrityCluster(context, options), {
+      runGivenCluster(fileIntegrity, run, {
         client: this.newClient(),
         signal,
         logger: this.logger,

@@ -31,7 +31,7 @@ export interface ClusterContext {
   readonly client: KubeClient;
   readonly caches: ClusterCaches;
   readonly recorder: Pick<EventRecorder, 'record' | 'flush'>;
-  readonly reports: IntegrityReports | undefined;
+  readonly reports: IntegrityReports;
   readonly agents: AgentAccount;
   readonly counts: ClusterMetrics;
   readonly signal: AbortSignal;

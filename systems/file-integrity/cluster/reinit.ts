@@ -1,5 +1,5 @@
 /** Which nodes the annotations of a FileIntegrity ask to make new baselines. No I/O. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import { names, type FileIntegrity, type FileIntegrityNodeStatus } from '../api.ts';
 import { listedNodes } from '../holdoff.ts';
@@ -59,10 +59,7 @@ export function reinitOf(
   }
   const count = Number.parseInt(annotations[reinitCount] ?? '0', 10) || 0;
   const id = (nodeName: string): string =>
-    createHash('sha256')
-      .update(JSON.stringify([uid, resourceVersion, count, list, isOnFailed, nodeName]))
-      .digest('hex')
-      .slice(0, 16);
+    hash('sha256', JSON.stringify([uid, resourceVersion, count, list, isOnFailed, nodeName])).slice(0, 16);
   return {
     requests: [...by].map(([nodeName, why]) => ({
       nodeName,

@@ -156,8 +156,7 @@ function notesOfUnread(
   if (outcome.kind === 'errored' || (unread === undefined) === (known?.unread === undefined)) return [];
   if (unread === undefined)
     return [{ type: 'Normal', reason, note: `all files of node ${nodeName} can be read again` }];
-  const note = describeUnread(unread, nodeName);
-  return [{ type: 'Warning', reason, note: note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed() }];
+  return [{ type: 'Warning', reason, note: cut(describeUnread(unread, nodeName)) }];
 }
 
 /** An error says nothing of the baseline. */
@@ -189,11 +188,11 @@ function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {
 /** The log or the report of a result was refused. */
 export function noteOfRefusal(nodeName: string, { message }: Error): Note {
   const note = `the findings of node ${nodeName} could not be written completely: ${message}. Retrying.`;
-  return {
-    type: 'Warning',
-    reason: 'NodeIntegrityIncomplete',
-    note: note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed(),
-  };
+  return { type: 'Warning', reason: 'NodeIntegrityIncomplete', note: cut(note) };
+}
+
+function cut(note: string): string {
+  return note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed();
 }
 
 /** A result whose log is in no ConfigMap. */

@@ -4,7 +4,7 @@
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import type { ByteString, Entry } from '../entry.ts';
+import { type ByteString, type Entry, isAtOrBelowAny } from '../entry.ts';
 import type { LiveJob } from '../node/live.ts';
 import type { PathUpdate } from '../node/findings.ts';
 import { Scanner } from '../scan/scanner.ts';
@@ -241,7 +241,7 @@ export class JobWatch implements AsyncDisposable {
     }
     this.#tell(
       [...asked.values()].filter(
-        (one) => this.#later?.has(one.path) !== true && !isWithin(one.path, seen.unread),
+        (one) => this.#later?.has(one.path) !== true && !isAtOrBelowAny(one.path, seen.unread),
       ),
       seen,
     );
@@ -268,10 +268,4 @@ export class JobWatch implements AsyncDisposable {
     this.#putBackIfStopped(this.#slow.takeAll());
     await this.#scanner[Symbol.asyncDispose]();
   }
-}
-
-function isWithin(path: ByteString, unread: ReadonlySet<ByteString>): boolean {
-  if (unread.size === 0) return false;
-  for (let at = path; at !== ''; at = at.slice(0, at.lastIndexOf('/'))) if (unread.has(at)) return true;
-  return unread.has('/');
 }

@@ -5,7 +5,7 @@
  * An event is later than a scan that was under way: of a path that was looked at by itself since the scan began, the scan has
  * nothing to say.
  */
-import type { ByteString } from '../entry.ts';
+import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../entry.ts';
 import type { ChangeAuthor, Finding, Unread } from '../finding.ts';
 import { printable } from '../report/printable.ts';
 import { compareInTree } from '../report/report.ts';
@@ -16,11 +16,9 @@ const maxHeldFindings = 10_000;
 /** Paths that are remembered while a scan runs. */
 const maxTouched = 100_000;
 
-export type FindingState = 'found' | 'gone' | 'accepted';
-
 export interface FindingChange {
   /** `gone`: it is again as in the baseline. */
-  readonly state: FindingState;
+  readonly state: 'found' | 'gone' | 'accepted';
   /** With the prefix of the root. */
   readonly path: ByteString;
   readonly finding: Finding;
@@ -171,7 +169,7 @@ export class CurrentFindings {
     const unread = new Set(report.problems.map(({ path }) => path));
     for (const [path, known] of before) {
       // Of what cannot be read a scan says nothing.
-      if (touched.has(path) || (unread.size > 0 && isBelowOne(path, unread))) kept.set(path, known);
+      if (touched.has(path) || isAtOrBelowAny(path, unread)) kept.set(path, known);
     }
     // In the order in which they were seen.
     this.#held = new Map();
@@ -318,15 +316,8 @@ function omittedOf({ counts, changes }: Report): Omitted {
 
 /** The path on the host, as text: `/etc/passwd`. */
 export function hostPath(path: ByteString, prefix: ByteString): string {
-  const inside = path === prefix || path.startsWith(`${prefix}/`);
-  const host = inside ? path.slice(prefix.length) : path;
+  const host = isAtOrBelow(path, prefix) ? path.slice(prefix.length) : path;
   return printable(host === '' ? '/' : host);
-}
-
-function isBelowOne(path: ByteString, others: ReadonlySet<ByteString>): boolean {
-  for (let at = path; at !== '/' && at !== ''; at = at.slice(0, at.lastIndexOf('/')))
-    if (others.has(at)) return true;
-  return others.has('/');
 }
 
 /** Forced attributes are told also where they are the same. */

@@ -18,14 +18,19 @@ export interface FollowOptions<T extends KubeObject> {
   readonly namespace: string;
   readonly name: string;
   readonly transform: (object: T) => T;
-  readonly labelSelector: string | undefined;
+  readonly labelSelector?: string;
+  readonly onChange: (object: T | undefined) => void;
 }
 
 /** One object, from the first list on; the agent may have no right to others. */
-export async function followOne<T extends KubeObject>(
-  { type, namespace, name, metrics, ...options }: FollowOptions<T>,
-  onChange: (object: T | undefined) => void,
-): Promise<void> {
+export async function followOne<T extends KubeObject>({
+  type,
+  namespace,
+  name,
+  metrics,
+  onChange,
+  ...options
+}: FollowOptions<T>): Promise<void> {
   const cache = new IndexedCache<T>({ type, logger: options.logger, parsedLimit: 1 });
   const tell = (): void => onChange(cache.get(`${namespace}/${name}`));
   void cache.synced.then(() => {

@@ -278,7 +278,7 @@ export class Job implements AsyncDisposable {
     }
     const { entries, unread } = made;
     counts.scans.init++;
-    counts.addScan((clock.monotonicMs() - startedMs) / 1000);
+    counts.scanSeconds.add((clock.monotonicMs() - startedMs) / 1000);
     this.#logger.info({ reason, entries, unread }, 'created a baseline');
     this.#baseline = 'ready';
     this.#wantsScan = false;

@@ -4,13 +4,7 @@
  * It is imported when the first FileIntegrity is for this node, and the scan engine with it: an agent without one needs no
  * memory for them.
  */
-import {
-  type ConfigMap,
-  configMaps,
-  type KubeObject,
-  type Node,
-  type ResourceType,
-} from '../../../shared/kube/object.ts';
+import { type ConfigMap, configMaps, type Node } from '../../../shared/kube/object.ts';
 import type { SharedMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { type FileIntegrity, type FileIntegrityNodeStatus, type IntegrityTypes, names } from '../api.ts';
 import { activeConfigName, nodeStatusName } from '../object-names.ts';
@@ -208,7 +202,7 @@ export class NodeJobs {
     } catch (error) {
       results = begun.map(() => ({ status: 'rejected', reason: error }));
     }
-    counts.addScan((clock.monotonicMs() - startedMs) / 1000);
+    counts.scanSeconds.add((clock.monotonicMs() - startedMs) / 1000);
     for (const [at, { job }] of begun.entries()) {
       const result = results[at];
       await this.#attempt(job, async () => {
@@ -233,52 +227,34 @@ export class NodeJobs {
     const job = new Job({ ...this.#options, wake: this.#wake }, types, integrity);
     const stop = new AbortController();
     const { namespace = '', name = '' } = integrity.metadata;
-    const follow = <T extends KubeObject>(
-      type: ResourceType<T>,
-      objectName: string,
-      transform: (object: T) => T,
-      onChange: (object: T | undefined) => void,
-      labelSelector?: string,
-    ): Promise<unknown> =>
-      followOne(
-        {
-          client,
-          logger,
-          metrics,
-          signal: stop.signal,
-          type,
-          namespace,
-          name: objectName,
-          transform,
-          labelSelector,
-        },
-        onChange,
-      );
+    const common = { client, logger, metrics, signal: stop.signal, namespace };
     let isStatusKnown = false;
     let configuration: ConfigMap | undefined;
     const ended = Promise.all([
-      follow<FileIntegrityNodeStatus>(
-        types.nodeStatuses,
-        nodeStatusName(name, nodeName),
-        slimStatus,
-        (status) => {
+      followOne<FileIntegrityNodeStatus>({
+        ...common,
+        type: types.nodeStatuses,
+        name: nodeStatusName(name, nodeName),
+        transform: slimStatus,
+        onChange: (status) => {
           // `a` on b-c and `a-b` on c have one name: what is asked of the other is not asked of us.
           job.status = status?.nodeName === nodeName ? status : undefined;
           // What it says decides whether a baseline that is missing is the first.
           if (!isStatusKnown && configuration !== undefined) job.configuration = configuration;
           isStatusKnown = true;
         },
-      ),
-      follow<ConfigMap>(
-        configMaps,
-        activeConfigName(name),
-        slimConfigMap,
-        (configMap) => {
+      }),
+      followOne<ConfigMap>({
+        ...common,
+        type: configMaps,
+        name: activeConfigName(name),
+        transform: slimConfigMap,
+        labelSelector: names.aideConfLabel,
+        onChange: (configMap) => {
           configuration = configMap;
           if (isStatusKnown) job.configuration = configMap;
         },
-        names.aideConfLabel,
-      ),
+      }),
     ]);
     logger.info({ fileIntegrity: job.key }, 'a FileIntegrity selects this node');
     return { job, stop, ended };

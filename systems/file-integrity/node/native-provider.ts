@@ -26,7 +26,7 @@ import { collectReport } from '../report/collect.ts';
 import { runFacts } from '../report/run-facts.ts';
 import { Scanner } from '../scan/scanner.ts';
 import type { ScanOptions } from '../scan/scanner.ts';
-import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
+import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
 import { withAccepted } from './accepted-entries.ts';
 import { BaselineStore } from './baseline-store.ts';
 
@@ -158,16 +158,7 @@ export class NativeProvider implements IntegrityProvider {
         entries: withAccepted(baseline.entries(signal), accepted, now),
         signal,
       },
-      ({ digest }) =>
-        appendAcceptance(
-          job.directory,
-          {
-            ...{ atMs: Date.now(), author, reason, baseline: digest, count: accepted.length },
-            ...(request !== undefined && { request }),
-            paths: accepted.slice(0, maxNamedPaths),
-          },
-          job.signingKey,
-        ),
+      ({ digest }) => appendAcceptance(job, about, accepted, digest),
     );
     return { unread: [...unread] };
   }

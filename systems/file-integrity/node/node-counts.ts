@@ -1,8 +1,7 @@
 /** The guard's counters on a node, and its metrics. */
 import type { Metrics } from '../../../shared/observe/metrics.ts';
 import type { ScanProgress } from '../provider.ts';
-
-const bounds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800] as const;
+import { Histogram } from '../../../shared/observe/histogram.ts';
 
 /** Of one FileIntegrity, as it is now. */
 export interface JobReading {
@@ -20,7 +19,7 @@ export interface JobReading {
 export class NodeCounts {
   /** Checks and baselines that came to an end, by what they came to. */
   readonly scans = { check: 0, init: 0, accept: 0, failed: 0 };
-  readonly #seconds = { counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 };
+  readonly scanSeconds = new Histogram([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]);
   files = 0;
   bytes = 0;
   results = 0;
@@ -34,14 +33,6 @@ export class NodeCounts {
   /** Grows as long as a scan goes on, also within one large file. */
   get work(): number {
     return this.files + this.bytes + this.#cpuMs;
-  }
-
-  addScan(seconds: number): void {
-    let at = 0;
-    while (at < bounds.length && seconds > (bounds[at] as number)) at++;
-    const { counts } = this.#seconds;
-    counts[at] = (counts[at] as number) + 1;
-    this.#seconds.sum += seconds;
   }
 
   /** Takes the sums of one run as they grow. */
@@ -64,20 +55,13 @@ export class NodeCounts {
     );
     metrics.histogram(
       { name: name('scan_seconds'), help: 'Duration of scans, each for one or more FileIntegrities.' },
-      () => ({
-        bounds,
-        ...this.#seconds,
-      }),
+      () => this.scanSeconds.read(),
     );
-    metrics.counter({ name: name('files_total'), help: 'Files examined by scans.' }, () => this.files);
-    metrics.counter(
-      { name: name('read_bytes_total'), help: 'Bytes read by scans for checksums.' },
-      () => this.bytes,
-    );
-    metrics.counter(
-      { name: name('results_total'), help: 'Results accepted by the API.' },
-      () => this.results,
-    );
+    const counter = (rest: string, help: string, read: () => number): void =>
+      metrics.counter({ name: name(rest), help }, read);
+    counter('files_total', 'Files examined by scans.', () => this.files);
+    counter('read_bytes_total', 'Bytes read by scans for checksums.', () => this.bytes);
+    counter('results_total', 'Results accepted by the API.', () => this.results);
     metrics.counter(
       {
         name: name('findings_total'),

@@ -2,7 +2,7 @@
  * The directories of jobs. They are named as FileIntegrities are: one that is made again goes on from the baseline of the one
  * before. What is left of those that are gone, or not for this node any more, is kept for 30 days.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -17,7 +17,7 @@ const maxNameBytes = 255;
 export function jobDirectoryName(namespace: string, name: string): string {
   const whole = `${namespace}.${name}`;
   if (whole.length <= maxNameBytes) return whole;
-  const digest = createHash('sha256').update(whole).digest('hex').slice(0, 32);
+  const digest = hash('sha256', whole).slice(0, 32);
   return `${whole.slice(0, maxNameBytes - digest.length - 1)}-${digest}`;
 }
 

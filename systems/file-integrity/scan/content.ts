@@ -31,7 +31,7 @@ export class ContentReader {
   readonly #sha512 = Buffer.alloc(64);
   readonly #rate: ReadRate;
   readonly mayWait: boolean;
-  /** See {@link ScannerOptions.restMs}; undefined where files are always looked at before they are read. */
+  /** See {@link ThreadPoolOptions.restMs}; undefined where files are always looked at before they are read. */
   readonly restMs: number | undefined;
 
   /** @param mayWait whether the thread may be held up, as for the rate; without it no file is read that was not looked at */

@@ -6,7 +6,7 @@ import { constants } from 'node:os';
 
 import { errno, fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
 import { AT_FDCWD, FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
-import type { ByteString } from '../entry.ts';
+import { type ByteString, isAtOrBelow } from '../entry.ts';
 import type { OpenDirectory } from './file-look.ts';
 import { FileStat, typeOfBits } from './file-stat.ts';
 import { openName } from './open-name.ts';
@@ -188,10 +188,6 @@ export class Directories {
     const { device, inode } = this.#stat;
     return { fd, device, inode, isMadeUp: parent?.device === device ? parent.isMadeUp : isMadeUp(fd) };
   }
-}
-
-function isAtOrBelow(path: ByteString, above: ByteString): boolean {
-  return path.startsWith(above) && (path.length === above.length || path[above.length] === '/');
 }
 
 /** How many names lead there from the root. */

@@ -13,7 +13,7 @@ export interface ThreadData {
   readonly bytesPerSecond: number;
   /** As in nice(1): 0 is the priority of everybody, 19 the lowest. */
   readonly niceness: number;
-  /** As in ScannerOptions. */
+  /** As in ThreadPoolOptions. */
   readonly restMs: number;
 }
 

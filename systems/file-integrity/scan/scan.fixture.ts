@@ -8,7 +8,8 @@ import { noEnvironment } from '../aide-conf/conf.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import type { Batches } from '../batches.ts';
 import type { Entry, ScanProblem } from '../entry.ts';
-import { Scanner, type ScannerOptions } from './scanner.ts';
+import { Scanner } from './scanner.ts';
+import type { ThreadPoolOptions } from './thread-pool.ts';
 
 export function confOf(text: string): AideConf {
   return readAideConf('aide.conf', text, noEnvironment);
@@ -20,7 +21,7 @@ export class Scene implements AsyncDisposable {
   readonly scanner: Scanner;
 
   /** @param parent the directory that it is made in */
-  constructor(options: Partial<ScannerOptions> = {}, parent = tmpdir()) {
+  constructor(options: Partial<ThreadPoolOptions> = {}, parent = tmpdir()) {
     this.root = mkdtempSync(join(parent, 'rampart-scan-'));
     this.scanner = new Scanner({ root: { directory: this.root, prefix: '' }, idleMs: 100, ...options });
   }

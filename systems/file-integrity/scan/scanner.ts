@@ -12,8 +12,6 @@ import { RunState } from './shared-state.ts';
 import { plainConf, type PlainConf, type Task } from './tasks.ts';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.ts';
 
-export type ScannerOptions = ThreadPoolOptions;
-
 export interface ScanOptions {
   readonly signal: AbortSignal;
   /** Called some times a second, and at the end. */
@@ -36,7 +34,7 @@ export class Scanner implements AsyncDisposable {
    * @param of what it is like, or threads that may have started already and are its own from now on
    * @throws RampartError INPUT for a number that cannot be
    */
-  constructor(of: ScannerOptions | ThreadPool) {
+  constructor(of: ThreadPoolOptions | ThreadPool) {
     this.#pool = of instanceof ThreadPool ? of : new ThreadPool(of);
   }
 

@@ -2,10 +2,11 @@
  * Who took what into the baseline of a job, and why: a line of JSON for each time, signed, and each with the digest of the
  * line before it, so that none can be taken out from the middle unseen.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SigningKey } from '../database/signature.ts';
+import type { ByteString } from '../entry.ts';
+import type { Acceptance, IntegrityJob } from '../provider.ts';
 import { seal } from './note-file.ts';
 
 export interface AcceptanceRecord {
@@ -22,18 +23,27 @@ export interface AcceptanceRecord {
 }
 
 /** Paths of one record that are told by name. */
-export const maxNamedPaths = 1000;
+const maxNamedPaths = 1000;
 /** Past it the log becomes `accepted.log.1`, in the place of the one before. */
 const maxBytes = 8 * 1024 * 1024;
 export const logName = 'accepted.log';
 export const purpose = 'acceptance';
 
-/** @throws what the file system says */
+/**
+ * @param baseline the digest of the one with these paths
+ * @throws what the file system says
+ */
 export async function appendAcceptance(
-  directory: string,
-  record: AcceptanceRecord,
-  key: SigningKey,
+  { directory, signingKey: key }: Pick<IntegrityJob, 'directory' | 'signingKey'>,
+  { author, reason, request }: Acceptance,
+  paths: readonly ByteString[],
+  baseline: string,
 ): Promise<void> {
+  const record: AcceptanceRecord = {
+    ...{ atMs: Date.now(), author, reason, baseline, count: paths.length },
+    ...(request !== undefined && { request }),
+    paths: paths.slice(0, maxNamedPaths),
+  };
   const path = join(directory, logName);
   const size = await stat(path).then(
     (found) => found.size,
@@ -52,5 +62,5 @@ export async function appendAcceptance(
 }
 
 export function digestOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }

@@ -22,15 +22,27 @@ test('what is sealed comes back for its purpose and its key, and not when it was
 test('the log of acceptances: whole, signed, none taken out; a line that was cut off is no record', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'accepted.log');
+  const beganMs = Date.now();
   const record = (reason: string) => ({
-    ...{ atMs: 1, author: 'ann', reason, baseline: 'ab', count: 1, paths: ['/hostroot/etc/a'] },
+    ...{ author: 'ann', reason, baseline: 'ab', count: 1, paths: ['/hostroot/etc/a'] },
   });
+  const append = ({ author, reason, baseline, paths }: ReturnType<typeof record>): Promise<void> =>
+    appendAcceptance(
+      { directory: directory.path, signingKey: secretKey },
+      { author, reason },
+      paths,
+      baseline,
+    );
   assert.deepEqual(await readAcceptances(directory.path, secretKey), { records: [], faults: [] });
-  for (const reason of ['one', 'two']) await appendAcceptance(directory.path, record(reason), secretKey);
+  for (const reason of ['one', 'two']) await append(record(reason));
   appendFileSync(path, '{"body":"cut');
-  await appendAcceptance(directory.path, record('thrée'), secretKey);
+  await append(record('thrée'));
   const { records, faults } = await readAcceptances(directory.path, secretKey);
-  assert.deepEqual(records, ['one', 'two', 'thrée'].map(record));
+  assert.deepEqual(
+    records.map(({ atMs: _atMs, ...rest }) => rest),
+    ['one', 'two', 'thrée'].map(record),
+  );
+  assert.ok(records.every(({ atMs }) => atMs >= beganMs && atMs <= Date.now()));
   assert.deepEqual(faults, []);
   const lines = readFileSync(path, 'utf8').split('\n');
   writeFileSync(path, [lines[0], lines[2], ''].join('\n'));

@@ -2,10 +2,10 @@
 import { compareText } from '../../../shared/observe/compare-text.ts';
 import type { NodeView } from '../../../shared/guard/status-section.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
-import type { FileIntegrityStatus, ReportedFinding } from '../api.ts';
+import type { FileIntegrityStatus } from '../api.ts';
 import { isForNode } from '../for-node.ts';
 import { describeAuthor } from '../report-entries.ts';
-import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+import type { IntegrityNodeReport, IntegrityReport } from './report.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
 import { someOf } from '../../../shared/observe/words.ts';
 
@@ -145,26 +145,11 @@ function nodeReport({
     filesChanged: lastResult?.filesChanged ?? 0,
     filesRemoved: lastResult?.filesRemoved ?? 0,
     findingCount,
-    findings: findings.map(findingReport),
+    findings: findings.map(({ author, ...finding }) => ({
+      ...finding,
+      author: author === undefined ? null : describeAuthor(author),
+    })),
     detection:
       detection === undefined ? null : { lostAuthors: 0, directoriesWithoutAuthors: 0, ...detection },
-  };
-}
-
-function findingReport({
-  path,
-  change,
-  attributes,
-  seen,
-  seenBy,
-  author,
-}: ReportedFinding): IntegrityFindingReport {
-  return {
-    path,
-    change,
-    attributes,
-    seen,
-    seenBy,
-    author: author === undefined ? null : describeAuthor(author),
   };
 }

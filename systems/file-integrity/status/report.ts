@@ -1,6 +1,7 @@
 /**
  * What file integrity has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
  */
+import type { ReportedFinding } from '../api.ts';
 import type { Detection } from '../finding.ts';
 
 /** At the top level. */
@@ -45,12 +46,7 @@ export interface IntegrityNodeReport {
   readonly detection: Detection | null;
 }
 
-export interface IntegrityFindingReport {
-  readonly path: string;
-  readonly change: 'added' | 'removed' | 'changed';
-  readonly attributes: readonly string[];
-  readonly seen: string;
-  readonly seenBy: 'event' | 'scan';
+export interface IntegrityFindingReport extends Omit<ReportedFinding, 'author'> {
   /** Who it was, in a few words; `null` where nobody saw it. */
   readonly author: string | null;
 }
