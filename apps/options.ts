@@ -48,6 +48,11 @@ export function metricsOption(served = 'Prometheus metrics'): Option {
 /** What the processes serve that guard: see `observe` in process.ts. */
 export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';
 
+/** `-o`, with the format that it has by default first. */
+export function outputOption(...formats: readonly string[]): Option {
+  return new Option('-o, --output <format>', 'output format').choices(formats).default(formats[0]);
+}
+
 /** `--host-root`. */
 export function hostRootOption(): Option {
   return new Option('--host-root <dir>', "where the node's root file system is mounted").default('/');

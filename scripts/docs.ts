@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 
 import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
+import { Health } from '../shared/observe/health.ts';
 import { guards } from '../apps/guards.ts';
 import { type Guard, type MetricsRegistry, type Right, systemNamespace } from '../shared/guard/guard.ts';
 import { registerGuardMetrics } from '../shared/guard/guard-states.ts';
@@ -77,7 +78,7 @@ export function bpfKernelsTable(): string {
 function agentMetricsTable(): string {
   const rows = metricRows((metrics) => {
     // Nothing is read of what is given to them.
-    registerProcessMetrics(metrics, { isReady: () => false, linesDropped: () => 0 });
+    registerProcessMetrics(metrics, new Health(), { dropped: 0 });
     shareMetrics(metrics);
     registerGuardMetrics(metrics, {});
   });

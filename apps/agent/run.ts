@@ -49,10 +49,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const health = new Health();
   await using observed = await observe(options.metrics, health);
   await using out = new AlertOutput(() => stop.abort());
-  registerProcessMetrics(observed.metrics, {
-    isReady: () => health.readiness().ok,
-    linesDropped: () => out.dropped,
-  });
+  registerProcessMetrics(observed.metrics, health, out);
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
   using client = new KubeClient(access, agentRate);

@@ -17,8 +17,16 @@ export interface AlertsOptions {
   readonly kubeconfig?: string;
 }
 
+/** For commands that read alerts: where from. */
+export function withSources(command: Command): Command {
+  return command
+    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster, to read the logs of its agents');
+}
+
 export function alertsCommand(guards: readonly Guard[]): Command {
-  return new Command('alerts')
+  const command = new Command('alerts')
     .summary('show recent alerts, and follow new ones')
     .description(
       'Shows recent alerts of the agents and, with --follow, new ones until Ctrl-C. On a machine that runs an agent or ' +
@@ -52,10 +60,8 @@ export function alertsCommand(guards: readonly Guard[]): Command {
       new Option('--format <format>', 'output format; default: pretty on a terminal, otherwise json').choices(
         ['pretty', 'json'],
       ),
-    )
-    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster, to read the logs of its agents')
+    );
+  return withSources(command)
     .addHelpText(
       'after',
       '\nWithout --socket, --data and --kubeconfig: the agent or standalone process of this machine if there is one\n' +

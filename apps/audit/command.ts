@@ -1,7 +1,7 @@
 /** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { append } from '../options.ts';
+import { append, outputOption } from '../options.ts';
 
 export interface ClusterOptions {
   readonly kubeconfig?: string;
@@ -58,7 +58,7 @@ function explainCommand(): Command {
     .summary('show how each policy evaluates an object, or why it does not apply')
     .argument('<kind/name>', 'the object: pod/web, deployments.apps/web')
     .option('-n, --namespace <name>', 'the namespace; default: that of the kubeconfig')
-    .addOption(new Option('-o, --output <format>', 'output').choices(['table', 'json']).default('table'))
+    .addOption(outputOption('table', 'json'))
     .addHelpText(
       'after',
       '\nExit codes: 0 all policies accept it, 1 a policy rejects it, 2 unknown: no such object, or the API does not respond.\n',

@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';
 import { failWith } from '../failure.ts';
 import { optionOf } from '../guard-options.ts';
+import { outputOption } from '../options.ts';
 
 export interface BpfOptions {
   readonly bpffs: string;
@@ -30,14 +31,12 @@ function seconds(text: string): number {
   return value * 1000;
 }
 
-const output = (): Option =>
-  new Option('-o, --output <format>', 'a table for people, or one JSON object')
-    .choices(['table', 'json'])
-    .default('table');
-
 /** For commands that inspect the programs of the agent. */
 function inspecting(command: Command): Command {
-  return command.addOption(optionOf(bpffsOption)).addOption(optionOf(bpfStateOption)).addOption(output());
+  return command
+    .addOption(optionOf(bpffsOption))
+    .addOption(optionOf(bpfStateOption))
+    .addOption(outputOption('table', 'json'));
 }
 
 function dumpCommand(): Command {
@@ -70,7 +69,7 @@ function verifyCommand(): Command {
       '--registries <file>',
       "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
     )
-    .addOption(output())
+    .addOption(outputOption('table', 'json'))
     .action(async (what: string, options: VerifyOptions) => {
       // 1 means that a program was refused.
       failWith(2);

@@ -7,7 +7,7 @@ import { errorCodes, fileError, messageOf, RampartError } from '../../shared/obs
 import { configDigest } from '../../systems/file-integrity/aide-conf/digest.ts';
 import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
 import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
-import { reportLevels, type ReportOptions } from '../../systems/file-integrity/report/report.ts';
+import { type ReportOptions } from '../../systems/file-integrity/report/report.ts';
 import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.ts';
 import { Selection } from '../../systems/file-integrity/selection.ts';
 import { describeFailure } from '../failure.ts';
@@ -79,7 +79,7 @@ async function run(
   const conf = readConf(source, options.allowExecution === true);
   const report: ReportOptions = {
     ...reportOptionsOf(conf),
-    ...(options.reportLevel !== undefined && { level: levelOf(options.reportLevel) }),
+    ...(options.reportLevel !== undefined && { level: options.reportLevel }),
   };
   // Rules that are too large together; the scan would find it out elsewhere.
   asConfiguration(source.name, () => new Selection(conf));
@@ -156,15 +156,6 @@ function modeOf({ init, check, update, importAide }: CheckOptions): Mode {
   }
   refuseEmpty({ '--import-aide': importAide }, 'Give a file');
   return importAide !== undefined ? 'import' : init === true ? 'init' : update === true ? 'update' : 'check';
-}
-
-function levelOf(text: string): ReportOptions['level'] {
-  const level = reportLevels.find((each) => each === text);
-  if (level !== undefined) return level;
-  throw new RampartError(errorCodes.INPUT, {
-    what: `unknown report level ${text}`,
-    next: reportLevels.join(', '),
-  });
 }
 
 function rootOf(given: string): string {

@@ -5,7 +5,7 @@ import { byteCount, threadCount } from '../../systems/file-integrity/options.ts'
 import { failWith, usageExitCode } from '../failure.ts';
 import { argument } from '../guard-options.ts';
 import { append } from '../options.ts';
-import { reportLevels } from '../../systems/file-integrity/report/report.ts';
+import { type ReportLevel, reportLevels } from '../../systems/file-integrity/report/report.ts';
 
 export interface CheckOptions {
   readonly config?: string;
@@ -19,7 +19,7 @@ export interface CheckOptions {
   readonly workers?: number;
   readonly readRate?: number;
   readonly json?: true;
-  readonly reportLevel?: string;
+  readonly reportLevel?: ReportLevel;
   readonly allowExecution?: true;
 }
 

@@ -2,7 +2,8 @@
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';
-import { append } from '../options.ts';
+import { type AlertsOptions, withSources } from '../alerts/command.ts';
+import { append, outputOption } from '../options.ts';
 
 export interface ExplainOptions {
   readonly from: string;
@@ -14,16 +15,8 @@ export interface ExplainOptions {
   readonly data?: string;
 }
 
-interface DropsOptions {
-  readonly follow?: true;
-  readonly policy: readonly string[];
-  readonly pod: readonly string[];
-  readonly since?: string;
-  readonly tail?: number;
-  readonly output?: 'pretty' | 'json';
-  readonly socket?: string;
-  readonly data?: string;
-  readonly kubeconfig?: string;
+interface DropsOptions extends Omit<AlertsOptions, 'path' | 'tail' | 'format'> {
+  readonly output?: AlertsOptions['format'];
 }
 
 function explainCommand(): Command {
@@ -42,7 +35,7 @@ function explainCommand(): Command {
       '--port <port>',
       'the destination port: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without ports',
     )
-    .addOption(new Option('-o, --output <format>', 'output').choices(['text', 'json']).default('text'))
+    .addOption(outputOption('text', 'json'))
     .option('--kernel', "also trace the packet through the rules in this machine's kernel; requires root")
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
@@ -64,7 +57,7 @@ function explainCommand(): Command {
 }
 
 function dropsCommand(guards: readonly Guard[]): Command {
-  return new Command('drops')
+  const command = new Command('drops')
     .summary('show refused connections, and watch for new ones')
     .description(
       'Shows refused packets as reported by the agents: at most ten a minute per pod and direction; all are ' +
@@ -87,16 +80,13 @@ function dropsCommand(guards: readonly Guard[]): Command {
         '-o, --output <format>',
         'output format; default: pretty on a terminal, otherwise json',
       ).choices(['pretty', 'json']),
-    )
-    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster, to read the logs of its agents')
-    .action(async (options: DropsOptions) => {
-      const { runAlerts } = await import('../alerts/run.ts');
-      const { output, ...rest } = options;
-      const own = guards.filter(({ name }) => name === 'network-policy');
-      await runAlerts(own, { ...rest, path: [], format: output });
-    });
+    );
+  return withSources(command).action(async (options: DropsOptions) => {
+    const { runAlerts } = await import('../alerts/run.ts');
+    const { output, ...rest } = options;
+    const own = guards.filter(({ name }) => name === 'network-policy');
+    await runAlerts(own, { ...rest, path: [], format: output });
+  });
 }
 
 function cleanupCommand(): Command {

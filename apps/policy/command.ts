@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
-import { append } from '../options.ts';
+import { append, outputOption } from '../options.ts';
 import type { ModuleFilePaths } from '../policy-server/module-files.ts';
 import { usageExitCode } from '../failure.ts';
 
@@ -88,11 +88,7 @@ function runCommand(): Command {
     .argument('<policy>', 'a module, or a manifest of policies')
     .addOption(resourceOption().makeOptionMandatory())
     .addOption(settingsOption())
-    .addOption(
-      new Option('-o, --output <format>', 'output format')
-        .choices(['table', 'json', 'junit', 'sarif'])
-        .default('table'),
-    )
+    .addOption(outputOption('table', 'json', 'junit', 'sarif'))
     .option('--all', 'in the table, include objects that pass and objects that no policy applies to')
     .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
     .option('--kubeconfig <file>', 'the kubeconfig of a cluster that policies may query')
@@ -141,9 +137,7 @@ function inspectCommand(): Command {
   return withModules(new Command('inspect'))
     .summary('show the metadata, runtime and imports of a module')
     .argument('<module>', 'a URL, or a path')
-    .addOption(
-      new Option('-o, --output <format>', 'output format').choices(['table', 'json']).default('table'),
-    )
+    .addOption(outputOption('table', 'json'))
     .action(async (module: string, options: InspectOptions) => {
       const { runPolicyInspect } = await import('./module-run.ts');
       await runPolicyInspect(module, options);

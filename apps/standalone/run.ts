@@ -76,7 +76,10 @@ async function run(
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
   const health = new Health();
-  const { out, metrics, shared } = await openOutputs(stack, options, stop, health);
+  const { metrics } = stack.use(await observe(options.metrics, health));
+  const shared = metrics && shareMetrics(metrics);
+  const out = stack.use(new AlertOutput(() => stop.abort()));
+  registerProcessMetrics(metrics, health, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
@@ -99,7 +102,17 @@ async function run(
   await installResources(client, guards, signal);
   await ensureSystemNamespace({ client, signal, logger });
 
-  const mirror = startMirror(stack, { client, server, containers, nodeName, logger }, options);
+  const recorder = stack.use(
+    new EventRecorder({ client, controller: 'rampart.dev/standalone', instance: nodeName, logger }),
+  );
+  const mirror = new PodMirror({
+    recorder,
+    calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
+    registry: server.registry,
+    node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(options.nodeLabel) },
+    logger,
+  });
+  stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
   made.mirror = mirror;
   const [states, clusterStates] = [new GuardStates(), new GuardStates()];
   // No other process has this directory: after a kill the lease need not end first.
@@ -141,22 +154,6 @@ async function run(
   out.throwIfFailed();
 }
 
-/** What is written to stdout, and what the process shows of itself. */
-async function openOutputs(
-  stack: AsyncDisposableStack,
-  options: StandaloneOptions,
-  stop: AbortController,
-  health: Health,
-): Promise<{ out: AlertOutput; metrics: Metrics | undefined; shared: SharedMetrics | undefined }> {
-  const { metrics } = stack.use(await observe(options.metrics, health));
-  const out = stack.use(new AlertOutput(() => stop.abort()));
-  registerProcessMetrics(metrics, {
-    isReady: () => health.readiness().ok,
-    linesDropped: () => out.dropped,
-  });
-  return { out, metrics, shared: metrics && shareMetrics(metrics) };
-}
-
 /** The API, with the guards that object to requests once they have started. */
 async function serveApi(
   stack: AsyncDisposableStack,
@@ -187,34 +184,6 @@ interface ApiParts {
   readonly metrics: Metrics | undefined;
   readonly shared: SharedMetrics | undefined;
   readonly hasPods: (namespace: string) => boolean;
-  readonly logger: Logger;
-}
-
-/** The pods of the machine as objects of its API; `run` keeps them. */
-function startMirror(
-  stack: AsyncDisposableStack,
-  { client, server, containers, nodeName, logger }: MirrorParts,
-  { nodeLabel }: StandaloneOptions,
-): PodMirror {
-  const recorder = stack.use(
-    new EventRecorder({ client, controller: 'rampart.dev/standalone', instance: nodeName, logger }),
-  );
-  const mirror = new PodMirror({
-    recorder,
-    calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
-    registry: server.registry,
-    node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(nodeLabel) },
-    logger,
-  });
-  stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
-  return mirror;
-}
-
-interface MirrorParts {
-  readonly client: KubeClient;
-  readonly server: ApiServer;
-  readonly containers: NodeRuntime;
-  readonly nodeName: string;
   readonly logger: Logger;
 }
 

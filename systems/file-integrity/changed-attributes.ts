@@ -4,28 +4,14 @@
 import { setOf } from './attributes.ts';
 import type { AttributeSet } from './attributes.ts';
 import type { Entry } from './entry.ts';
+import { has } from './database/entry-codec.ts';
 
 const bits = {
+  ...has,
   ftype: setOf('ftype'),
-  linkTarget: setOf('l'),
-  permissions: setOf('p'),
-  uid: setOf('u'),
-  gid: setOf('g'),
   size: setOf('s'),
   shrunk: setOf('S'),
-  blockCount: setOf('b'),
-  accessTime: setOf('a'),
-  modifyTime: setOf('m'),
-  changeTime: setOf('c'),
   inode: setOf('i'),
-  linkCount: setOf('n'),
-  acl: setOf('acl'),
-  selinux: setOf('selinux'),
-  xattrs: setOf('xattrs'),
-  e2fsAttributes: setOf('e2fsattrs'),
-  capabilities: setOf('caps'),
-  sha256: setOf('sha256'),
-  sha512: setOf('sha512'),
   growing: setOf('growing'),
 };
 

@@ -24,13 +24,12 @@ export class Fields {
   }
 
   static parse(json: string, place: string, refuse: (why: string) => RampartError): Fields {
-    let value: unknown;
-    try {
-      value = JSON.parse(json);
-    } catch {
-      throw refuse(`${place} is not JSON`);
-    }
-    return new Fields(value, place, refuse);
+    return new Fields(parsed(json, place, refuse), place, refuse);
+  }
+
+  /** As {@link parse}, of a list of objects. */
+  static parseList(json: string, place: string, refuse: (why: string) => RampartError): Fields[] {
+    return new Fields({ [place]: parsed(json, place, refuse) }, '', refuse).objects(place);
   }
 
   text(name: string, otherwise?: string): string {
@@ -79,6 +78,10 @@ export class Fields {
     return new Fields(this.#get(name, otherwise), this.#at(name), this.#refuse);
   }
 
+  optional(name: string): Fields | undefined {
+    return this.has(name) ? this.object(name) : undefined;
+  }
+
   has(name: string): boolean {
     return Object.hasOwn(this.#value, name);
   }
@@ -96,6 +99,14 @@ export class Fields {
   }
 }
 
+function parsed(json: string, place: string, refuse: (why: string) => RampartError): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw refuse(`${place} is not JSON`);
+  }
+}
+
 export function decodeFinding(fields: Fields): Finding {
   return {
     path: fields.text('path'),
@@ -108,6 +119,7 @@ export function decodeFinding(fields: Fields): Finding {
 }
 
 function decodeAuthor(fields: Fields): ChangeAuthor {
+  const [container, pod] = [fields.optional('container'), fields.optional('pod')];
   return {
     binary: fields.text('binary'),
     arguments: fields.text('arguments'),
@@ -118,17 +130,9 @@ function decodeAuthor(fields: Fields): ChangeAuthor {
     ppid: fields.count('ppid'),
     parentBinary: fields.text('parentBinary'),
     relation: fields.oneOf('relation', ['host', 'container', 'unknown']),
-    ...(fields.has('container') && { container: idAndName(fields.object('container')) }),
-    ...(fields.has('pod') && { pod: namespaceAndName(fields.object('pod')) }),
+    ...(container && { container: { id: container.text('id'), name: container.text('name') } }),
+    ...(pod && { pod: { namespace: pod.text('namespace'), name: pod.text('name') } }),
   };
-}
-
-function idAndName(fields: Fields): { readonly id: string; readonly name: string } {
-  return { id: fields.text('id'), name: fields.text('name') };
-}
-
-function namespaceAndName(fields: Fields): { readonly namespace: string; readonly name: string } {
-  return { namespace: fields.text('namespace'), name: fields.text('name') };
 }
 
 /**

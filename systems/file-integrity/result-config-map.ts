@@ -154,7 +154,8 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   if (fileIntegrity.namespace !== namespace || temporaryName(fileIntegrity.name, nodeName) !== name) {
     throw refuse(`it belongs to ${fileIntegrity.namespace}/${fileIntegrity.name} and node ${nodeName}`);
   }
-  const findings = readFindings(configMap.data?.[findingsKey], refuse);
+  const json = configMap.data?.[findingsKey] ?? '[]';
+  const findings = Fields.parseList(json, findingsKey, refuse).map(decodeFinding);
   const kept = findings.slice(0, maxFindings);
   return {
     fileIntegrity,
@@ -244,16 +245,4 @@ function readDetection(fields: Fields): Detection {
     lostAuthors: fields.count('lostAuthors', 0),
     directoriesWithoutAuthors: fields.count('directoriesWithoutAuthors', 0),
   };
-}
-
-function readFindings(json: string | undefined, refuse: (why: string) => RampartError): Finding[] {
-  if (json === undefined) return [];
-  let items: unknown;
-  try {
-    items = JSON.parse(json);
-  } catch {
-    throw refuse(`${findingsKey} is not JSON`);
-  }
-  if (!Array.isArray(items)) throw refuse(`${findingsKey} is not a list`);
-  return items.map((item, at) => decodeFinding(new Fields(item, `${findingsKey}[${at}]`, refuse)));
 }

@@ -170,23 +170,19 @@ class IntegrityController {
     );
     for (const { by, node } of reinit.counted) counts.reinit(by, node);
     logger.info({ fileIntegrity: `${namespace}/${name}`, nodes: requests.length }, 'requested new baselines');
+    const warn = (note: string, nodeName?: string): void => {
+      const warning = { type: 'Warning', reason: 'FileIntegrityStatus', note } as const;
+      tell(this.#context, { group, integrity }, warning, 'Reinit', nodeName);
+    };
     for (const { nodeName } of reinit.requests.filter(isOfOther)) {
-      const note = `cannot request a new baseline of node ${nodeName}: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} belongs to another node and FileIntegrity. Rename one of the two.`;
-      tell(
-        this.#context,
-        { group, integrity },
-        { type: 'Warning', reason: 'FileIntegrityStatus', note },
-        'Reinit',
+      warn(
+        `cannot request a new baseline of node ${nodeName}: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} belongs to another node and FileIntegrity. Rename one of the two.`,
         nodeName,
       );
     }
     if (reinit.unknown.length > 0) {
-      const note = `${names.reinit} names nodes that this FileIntegrity does not select: ${reinit.unknown.join(', ')}`;
-      tell(
-        this.#context,
-        { group, integrity },
-        { type: 'Warning', reason: 'FileIntegrityStatus', note },
-        'Reinit',
+      warn(
+        `${names.reinit} names nodes that this FileIntegrity does not select: ${reinit.unknown.join(', ')}`,
       );
     }
     return true;

@@ -5,7 +5,7 @@
  * Killed anywhere, the next run does what is left: every write is the same when it is made twice, and the one that says that
  * a result is known, that of the FileIntegrityNodeStatus, comes after all that follow from it.
  */
-import { isAlreadyExists, isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
+import { isAlreadyExists, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
@@ -29,7 +29,7 @@ import {
   ownerOf,
   tell,
 } from './context.ts';
-import { refusalOf } from './refusal.ts';
+import { ignoreGone, refusalOf } from './refusal.ts';
 import { annotationsAfter, isNewer, noteOfRefusal, takeResult, withoutLog } from './taken-result.ts';
 
 const WORKERS = 4;
@@ -199,7 +199,7 @@ class ResultController {
           completeAt: `ConfigMap ${namespace}/${keptName(name, result.nodeName)}`,
         }),
     });
-    const noReport = reports && (await refusalOf(reports.write(report, signal)));
+    const noReport = await refusalOf(reports.write(report, signal));
     const refused = noLog ?? noReport;
     const notes = [...taken.notes, ...(refused ? [noteOfRefusal(result.nodeName, refused)] : [])];
     if (notes.length > 0) {
@@ -267,9 +267,7 @@ class ResultController {
     const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
     await this.#context.client
       .delete(configMaps, { namespace, name }, { preconditions, signal })
-      .catch((error: unknown) => {
-        if (!isNotFound(error) && !isConflict(error)) throw error;
-      });
+      .catch(ignoreGone);
   }
 
   #once({ metadata }: ConfigMap, record: () => void): void {

@@ -1,5 +1,5 @@
 /** Which nodes a FileIntegrity selects; deletes the remains of others. */
-import { isConflict, isNotFound, type KubeError, orUndefined } from '../../../shared/kube/client-errors.ts';
+import { type KubeError, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { type ConfigMap, configMaps, nodes } from '../../../shared/kube/object.ts';
 import { isForNode } from '../for-node.ts';
@@ -7,7 +7,7 @@ import { labelValue } from '../object-names.ts';
 import { integrityReportTarget } from '../report-entries.ts';
 import { decidesAlike, labelKey } from './caches.ts';
 import type { ClusterContext, Found } from './context.ts';
-import { refusalOf } from './refusal.ts';
+import { ignoreGone, refusalOf } from './refusal.ts';
 
 interface Chosen {
   readonly version: number;
@@ -98,7 +98,7 @@ export class WatchedNodes implements Disposable {
     const { client, reports, logger } = this.#context;
     const { namespace = '', name = '', uid } = status.metadata;
     // First what follows from it: where that fails, it is there to be found again.
-    await reports?.delete(
+    await reports.delete(
       integrityReportTarget({ namespace, name: integrity.metadata.name ?? '' }, status.nodeName),
       signal,
     );
@@ -134,8 +134,4 @@ export class WatchedNodes implements Disposable {
       .delete(configMaps, { namespace, name }, { ...(uid && { preconditions: { uid } }), signal })
       .catch(ignoreGone);
   }
-}
-
-function ignoreGone(error: unknown): void {
-  if (!isNotFound(error) && !isConflict(error)) throw error;
 }

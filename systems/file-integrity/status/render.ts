@@ -24,17 +24,14 @@ export function integrityHeadline(reports: readonly IntegrityReport[], colour: b
   if (changed > 0) sentences.push(`Files have changed on ${changed} of ${counted(nodes.size, 'node')}.`);
   if (failing > 0) {
     const are = failing === 1 ? 'is' : 'are';
-    sentences.push(`${failing} of ${many(reports.length)} ${are} not guarded as requested.`);
+    const all = counted(reports.length, 'FileIntegrity', 'FileIntegrities');
+    sentences.push(`${failing} of ${all} ${are} not guarded as requested.`);
   }
   if (sentences.length > 0) return paint('red', sentences.join(' '), colour);
   const known = reports.every(({ intact }) => intact === true);
   return known
     ? paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour)
     : paint('yellow', 'Some nodes have not reported yet.', colour);
-}
-
-function many(number: number): string {
-  return `${number} ${number === 1 ? 'FileIntegrity' : 'FileIntegrities'}`;
 }
 
 /** A row for each node; empty where there is no FileIntegrity. */
@@ -157,11 +154,9 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
     }
     for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
   }
-  return [...byReason].map(([text, names]) => printable(`${nodeNames(names)}: ${text}`));
-}
-
-function nodeNames(names: readonly string[]): string {
-  return `${names.length === 1 ? 'node' : 'nodes'} ${someOf(names, NAMED_NODES)}`;
+  return [...byReason].map(([text, names]) =>
+    printable(`${names.length === 1 ? 'node' : 'nodes'} ${someOf(names, NAMED_NODES)}: ${text}`),
+  );
 }
 
 function findingTexts({ findings, findingCount }: IntegrityNodeReport, nowMs: number): string[] {
