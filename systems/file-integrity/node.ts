@@ -16,6 +16,7 @@ import { NodeCounts } from './node/node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node/node-health.ts';
 import type { IntegrityProvider } from './provider.ts';
 import { winnerOf } from './same-name.ts';
+import { warnOfSlowStart } from '../../shared/guard/slow-start.ts';
 
 export type ProviderName = IntegrityProvider['name'];
 
@@ -46,7 +47,6 @@ export interface NodeState {
 const hostPrefix = '/hostroot';
 /** A scan takes the CPU that nobody else wants. */
 const scanNiceness = 19;
-const slowStartMs = 10_000;
 
 /**
  * Until `signal` aborts. That the API is not there ends nothing: it goes on with what it knows, and results wait on the disk.
@@ -60,7 +60,6 @@ export async function runFileIntegrityNode(
   const { clock = systemClock, onState } = options;
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
-  using cleanup = new DisposableStack();
   const integrities = bothGroups.map((types) => {
     const { plural, group } = types.integrities;
     const query = { type: types.integrities, projection: withoutStatus, parsedLimit: 16 };
@@ -71,6 +70,10 @@ export async function runFileIntegrityNode(
     'nodes',
   );
   const caches = [...integrities.map(({ cache }) => cache), ownNode];
+  using slow = warnOfSlowStart(caches, {
+    logger,
+    consequence: 'files are not compared until they are available',
+  });
   const counts = new NodeCounts();
   if (shared !== undefined) counts.register(shared.metrics);
   const steps = new StepWatch(clock, counts);
@@ -83,7 +86,7 @@ export async function runFileIntegrityNode(
   const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
 
   const work = async (): Promise<void> => {
-    clearTimeout(slow);
+    slow[Symbol.dispose]();
     let running: Promise<void> | undefined;
     let changed = Promise.withResolvers<void>();
     const touch = (): void => changed.resolve();
@@ -121,13 +124,6 @@ export async function runFileIntegrityNode(
     if (stop.signal.aborted && !context.signal.aborted) throw reason;
   };
 
-  const slow = setTimeout(() => {
-    const missing = caches
-      .filter(({ isSynced }) => !isSynced)
-      .map(({ type }) => `${type.plural}.${type.group}`);
-    logger.warn({ missing }, 'waiting for resources; files are not compared until they are available');
-  }, slowStartMs);
-  cleanup.defer(() => clearTimeout(slow));
   await whenSynced(caches, signal, work);
 }
 

@@ -2,7 +2,6 @@
  * Looks after the policies, once per cluster: their finalizer, their conditions, and events about traps that cannot work.
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemClock } from '../../../shared/time/clock.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import type { ControllerMetrics } from '../../../shared/kube/controller-metrics.ts';
@@ -19,6 +18,7 @@ import { kivePolicyFinalizer, policyHolds } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import { clusterStatus, statusOf } from './policy-status.ts';
 import { describeProblem } from '../policy/validation.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 
 export interface PolicyControllerOptions {
   readonly client: KubeClient;
@@ -132,22 +132,13 @@ class PolicyController {
     const { nodes: kept, ...rest } = status;
     const gone = kept?.length !== (before.nodes ?? []).length;
     const { namespace, name = '', resourceVersion } = policy.metadata;
-    try {
-      // With the version: a node that has changed its entry meanwhile must not lose it.
-      await client.patch(
-        kivePolicyType,
-        { namespace, name, subresource: 'status' },
-        {
-          type: 'merge',
-          body: { metadata: { resourceVersion }, status: gone ? { ...rest, nodes: kept } : rest },
-        },
-        { signal },
-      );
-    } catch (error) {
-      if (isNotFound(error)) return done;
-      throw error;
-    }
-    this.#writtenMs.set(key, now);
+    // With the version: a node that has changed its entry meanwhile must not lose it.
+    const body = { metadata: { resourceVersion }, status: gone ? { ...rest, nodes: kept } : rest };
+    const place = { namespace, name, subresource: 'status' };
+    const written = await orUndefined(
+      client.patch(kivePolicyType, place, { type: 'merge', body }, { signal }),
+    );
+    if (written !== undefined) this.#writtenMs.set(key, now);
     return done;
   }
 }

@@ -66,6 +66,17 @@ export function nodeStatus(
   };
 }
 
+/** The latest of them: in UTC and whole seconds, so that the later one is the greater text. */
+export function lastAlertTimeOf(
+  known: string | undefined,
+  nodes: readonly PolicyNodeStatus[],
+): string | undefined {
+  return [known, ...nodes.map((node) => node.lastAlertTime)]
+    .filter((time) => time !== undefined)
+    .sort()
+    .at(-1);
+}
+
 /** The status of a policy as the operator writes it; the same object where nothing differs. */
 export function clusterStatus(policy: KivePolicy, hasNode: (name: string) => boolean): PolicyStatus {
   const before = statusOf(policy);
@@ -75,11 +86,8 @@ export function clusterStatus(policy: KivePolicy, hasNode: (name: string) => boo
     nodes.reduce((total, node) => total + read(node), 0);
   const matchedContainers = sum((node) => node.matchedContainers);
   const watchedFiles = sum((node) => node.watchedFiles);
-  // In UTC and whole seconds, so that the later one is the greater text; it stays when its node goes.
-  const lastAlertTime = [before.lastAlertTime, ...nodes.map((node) => node.lastAlertTime)]
-    .filter((time) => time !== undefined)
-    .sort()
-    .at(-1);
+  // It stays when its node goes.
+  const lastAlertTime = lastAlertTimeOf(before.lastAlertTime, nodes);
   const ready = setCondition(before.conditions, {
     type: 'Ready',
     observedGeneration: policy.metadata.generation,

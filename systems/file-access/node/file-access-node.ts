@@ -17,13 +17,14 @@ import { Loader, runLoaderElection } from './loader.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 import { NodeEvents } from './node-events.ts';
-import { registerNodeHealth, warnOfSlowStart } from './node-health.ts';
+import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { PlanApplier } from './plan-applier.ts';
 import { TrapFiles } from './trap-files.ts';
 import type { FileAccessNodeOptions } from '../node.ts';
 import { readKernelId } from './kernel-id.ts';
+import { warnOfSlowStart } from '../../../shared/guard/slow-start.ts';
 
 const WORKERS = 8;
 
@@ -103,7 +104,11 @@ export class FileAccessNode implements Disposable {
   /** Until the signal of the context aborts. */
   async run(): Promise<void> {
     const caches = [this.#policies, this.#pods, this.#data];
-    using slow = warnOfSlowStart(caches, this.#context.logger);
+    using slow = warnOfSlowStart(caches, {
+      logger: this.#context.logger,
+      consequence: 'files are not watched until they are available',
+      last: 'containers',
+    });
     await whenSynced([...caches, this.#context.containers], this.#signal, async () => {
       slow[Symbol.dispose]();
       await this.#work();

@@ -2,7 +2,6 @@
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
-import type { Logger } from '../../../shared/observe/log.ts';
 
 /** The sensor looks into its ring each second; what waits longer than this waits for ever. */
 const STUCK_MS = 30_000;
@@ -59,24 +58,4 @@ export class RingWatch {
       ? undefined
       : `${waiting} accesses are waiting in the ring buffer; none has been read for ${seconds} s`;
   }
-}
-
-const SLOW_START_MS = 10_000;
-
-/** A cache that has to be filled first. */
-interface Awaited {
-  readonly isSynced: boolean;
-  readonly type: { readonly plural: string };
-}
-
-/** Warns once, after ten seconds, unless it is disposed before. When all caches are filled, it is the containers that are missing. */
-export function warnOfSlowStart(caches: readonly Awaited[], logger: Logger): Disposable {
-  const timer = setTimeout(() => {
-    const missing = caches.filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
-    logger.warn(
-      { missing: missing.length > 0 ? missing : ['containers'] },
-      'waiting for resources; files are not watched until they are available',
-    );
-  }, SLOW_START_MS);
-  return { [Symbol.dispose]: () => clearTimeout(timer) };
 }

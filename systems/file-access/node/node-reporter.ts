@@ -1,6 +1,5 @@
 /** Reports the state of each policy on this node to the API: its entry in the status, paced. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemClock } from '../../../shared/time/clock.ts';
 import { done, requeueAfter, type Result } from '../../../shared/kube/controller.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
@@ -10,6 +9,7 @@ import { type KivePolicy, kivePolicyType } from '../api.ts';
 import { type CallbackProblem, callbackProblems, type StateOf } from '../delivery/callback-problems.ts';
 import type { MatchedTrap } from './looked.ts';
 import { nodeStatus, statusOf } from '../cluster/policy-status.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 
 export interface NodeReporterOptions {
   readonly client: KubeClient;
@@ -89,17 +89,9 @@ export class NodeReporter {
     const { namespace = '', name = '' } = policy.metadata;
     const status = entry === undefined ? {} : { nodes: [entry] };
     const ms = systemClock.monotonicMs();
-    try {
-      await client.apply(kivePolicyType, { metadata: { namespace, name }, status } as unknown as KivePolicy, {
-        subresource: 'status',
-        fieldManager: this.#fieldManager,
-        force: true,
-        signal,
-      });
-    } catch (error) {
-      if (isNotFound(error)) return done;
-      throw error;
-    }
+    const object = { metadata: { namespace, name }, status } as unknown as KivePolicy;
+    const options = { subresource: 'status', fieldManager: this.#fieldManager, force: true, signal };
+    if ((await orUndefined(client.apply(kivePolicyType, object, options))) === undefined) return done;
     this.#written.set(key, { text, ms });
     for (const problem of troubles) {
       const isKnown = written?.callbackProblems?.some(({ callback }) => callback === problem.callback);

@@ -105,12 +105,14 @@ suite('the index', () => {
     fc.assert(
       fc.property(anyPolicies, anyPolicies, anyPod, (before, after, pod) => {
         const [index, fresh] = [new TrapIndex(), new TrapIndex()];
-        for (const policy of before) index.set(compilePolicy(policy));
-        for (const policy of after) {
-          index.set(compilePolicy(policy));
-          fresh.set(compilePolicy(policy));
+        const [compiledBefore, compiledAfter] = [before.map(compilePolicy), after.map(compilePolicy)];
+        for (const policy of compiledBefore) index.set(policy);
+        for (const policy of compiledAfter) {
+          index.set(policy);
+          fresh.set(policy);
         }
-        for (const key of index.policies.keys()) if (!fresh.policies.has(key)) index.delete(key);
+        const kept = new Set(compiledAfter.map(({ key }) => key));
+        for (const { key } of compiledBefore) if (!kept.has(key)) index.delete(key);
         const ids = (from: TrapIndex): string[] =>
           from
             .forPod(pod)

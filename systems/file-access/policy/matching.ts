@@ -171,18 +171,12 @@ type IndexEntry = readonly [CompiledTrap, MatchBlock];
  * so that a pod is compared with the few that it may fulfil and not with all.
  */
 export class TrapIndex {
-  readonly #policies = new Map<string, CompiledPolicy>();
   readonly #entries = new Map<string, Set<IndexEntry>>();
   readonly #placed = new Map<string, (readonly [string, IndexEntry])[]>();
-
-  get policies(): ReadonlyMap<string, CompiledPolicy> {
-    return this.#policies;
-  }
 
   /** Puts a policy in place of the one with its key. */
   set(policy: CompiledPolicy): void {
     this.delete(policy.key);
-    this.#policies.set(policy.key, policy);
     const placed: (readonly [string, IndexEntry])[] = [];
     for (const trap of policy.traps) {
       for (const block of trap.blocks) {
@@ -197,15 +191,14 @@ export class TrapIndex {
     this.#placed.set(policy.key, placed);
   }
 
-  /** @param key - `namespace/name`. Returns whether it was there. */
-  delete(key: string): boolean {
+  /** @param key - `namespace/name`. */
+  delete(key: string): void {
     for (const [place, entry] of this.#placed.get(key) ?? []) {
       const entries = this.#entries.get(place);
       entries?.delete(entry);
       if (entries?.size === 0) this.#entries.delete(place);
     }
     this.#placed.delete(key);
-    return this.#policies.delete(key);
   }
 
   /** The traps that are for containers of this pod. */

@@ -4,7 +4,7 @@ import { holderName, holderOf, type HolderReport } from '../../../shared/guard/l
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
-import { statusOf } from '../cluster/policy-status.ts';
+import { lastAlertTimeOf, statusOf } from '../cluster/policy-status.ts';
 import type { PolicyNodeStatus } from '../cluster/policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
@@ -111,7 +111,7 @@ function policyReport(
     containers: sum((part) => part.matchedContainers),
     files: sum((part) => part.watchedFiles),
     kiveData: data ?? null,
-    lastAlertTime: latest([status.lastAlertTime, ...parts.map((part) => part.lastAlertTime)]),
+    lastAlertTime: lastAlertTimeOf(status.lastAlertTime, parts) ?? null,
     problems,
     nodes: parts.map((part) => ({
       name: part.name,
@@ -233,16 +233,6 @@ function countBy<T>(all: readonly T[] | undefined, key: (one: T) => string): Map
   const counts = new Map<string, number>();
   for (const one of all) counts.set(key(one), (counts.get(key(one)) ?? 0) + 1);
   return counts;
-}
-
-/** In UTC and whole seconds, so that the later one is the greater text. */
-function latest(times: readonly (string | undefined)[]): string | null {
-  return (
-    times
-      .filter((time) => time !== undefined)
-      .toSorted(compareText)
-      .at(-1) ?? null
-  );
 }
 
 /** Leases of kernels are named after their boot id; no other lock is. */

@@ -1,6 +1,6 @@
 /** Which findings `rampart integrity accept` asks which nodes to accept: read from the API, decided here. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { pathGlob } from '../../../shared/regex/glob.ts';
 import {
@@ -46,9 +46,12 @@ export async function findIntegrity(
 ): Promise<FoundIntegrity> {
   const here = namespace ?? client.namespace;
   const found = await Promise.all(
-    bothGroups.map(async (types) => ({ types, found: await exists(client, types, here, name, signal) })),
+    // Not found also where the group is not installed.
+    bothGroups.map(({ integrities }) =>
+      orUndefined(client.get(integrities, { namespace: here, name }, { signal })),
+    ),
   );
-  const groups = found.filter((one) => one.found).map(({ types }) => types);
+  const groups = bothGroups.filter((_, at) => found[at] !== undefined);
   if (groups.length > 0) return { namespace: here, name, groups };
   const elsewhere =
     namespace === undefined ? await everywhere(client, name, signal) : new Map<string, IntegrityTypes[]>();
@@ -67,23 +70,6 @@ export async function findIntegrity(
   });
 }
 
-async function exists(
-  client: KubeClient,
-  types: IntegrityTypes,
-  namespace: string,
-  name: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    await client.get(types.integrities, { namespace, name }, { signal });
-    return true;
-  } catch (error) {
-    // Also where the group is not installed.
-    if (isNotFound(error)) return false;
-    throw error;
-  }
-}
-
 async function everywhere(
   client: KubeClient,
   name: string,
@@ -92,13 +78,8 @@ async function everywhere(
   const namespaces = new Map<string, IntegrityTypes[]>();
   for (const types of bothGroups) {
     const fieldSelector = `metadata.name=${name}`;
-    const { items } = await client
-      .list(types.integrities, {}, { signal, fieldSelector })
-      .catch((error: unknown) => {
-        if (isNotFound(error)) return { items: [] };
-        throw error;
-      });
-    for (const { metadata } of items) {
+    const list = await orUndefined(client.list(types.integrities, {}, { signal, fieldSelector }));
+    for (const { metadata } of list?.items ?? []) {
       if (metadata.name !== name || metadata.namespace === undefined) continue;
       namespaces.set(metadata.namespace, [...(namespaces.get(metadata.namespace) ?? []), types]);
     }
