@@ -2,8 +2,7 @@
  * Sets of attributes as AIDE's databases have them: a decimal number, one bit for each attribute (AIDE, include/attributes.h).
  * Rampart's own databases keep them so as well, because these bits do not move.
  */
-import { attributes } from './attributes.ts';
-import type { AttributeSet } from './attributes.ts';
+import { attributes, type AttributeSet } from './attributes.ts';
 
 /** The bit that every entry of AIDE has: it has a name. */
 export const aideNameBit = 1;

@@ -2,8 +2,7 @@
 import { isObject } from '../../shared/json/json.ts';
 import { parseJsonKeys } from '../../shared/json/escaped-keys.ts';
 import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
-import { fileTypes } from './entry.ts';
-import type { FileType } from './entry.ts';
+import { type FileType, fileTypes } from './entry.ts';
 import { compareInTree } from './report/report.ts';
 import type { AttributeDetail, Report, ReportedChange } from './report/report.ts';
 

@@ -1,8 +1,7 @@
 /**
  * What differs between two sights of a file, by the rules of AIDE 0.18 (aide.conf(5); AIDE, src/gen_list.c).
  */
-import { setOf } from './attributes.ts';
-import type { AttributeSet } from './attributes.ts';
+import { type AttributeSet, setOf } from './attributes.ts';
 import type { Entry } from './entry.ts';
 import { has } from './database/entry-codec.ts';
 

@@ -2,15 +2,12 @@
  * Compares a baseline with what is seen now: two streams, sorted by the bytes of their paths, read side by side.
  */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { checksums, setOf } from './attributes.ts';
-import type { AttributeSet } from './attributes.ts';
-import { BatchCursor } from './batches.ts';
-import type { Batches } from './batches.ts';
+import { type AttributeSet, checksums, setOf } from './attributes.ts';
+import { BatchCursor, type Batches } from './batches.ts';
 import { changedAttributes, sameBytes } from './changed-attributes.ts';
 import { EntryBlock } from './database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from './entry.ts';
-import { MovedFiles } from './moved-files.ts';
-import type { MovedPair, Pair } from './moved-files.ts';
+import { MovedFiles, type MovedPair, type Pair } from './moved-files.ts';
 import { UnreadPaths } from './unread-paths.ts';
 
 export type Difference =

@@ -4,8 +4,7 @@
  * Whether `a` is what was `b` is known when the whole directory is. Its differences wait until then; all paths in it follow
  * one another, so there is one directory waiting for each level of the path.
  */
-import { setOf } from './attributes.ts';
-import type { AttributeSet } from './attributes.ts';
+import { type AttributeSet, setOf } from './attributes.ts';
 import type { ByteString, Entry } from './entry.ts';
 
 /** A path that is not as it was: it was or is not there, or it differs. */

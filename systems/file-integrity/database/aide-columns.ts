@@ -1,9 +1,7 @@
 /** The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry. */
-import { attributes, setOf } from '../attributes.ts';
-import type { AttributeSet } from '../attributes.ts';
+import { attributes, type AttributeSet, setOf } from '../attributes.ts';
 import { setOfAideMask } from '../aide-mask.ts';
-import { fileTypes } from '../entry.ts';
-import type { Draft } from '../entry.ts';
+import { type Draft, fileTypes } from '../entry.ts';
 import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
 
 export interface AideColumn {

@@ -9,8 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { errorCodes, fileError, RampartError } from '../../../shared/observe/errors.ts';
 import { emptyDraft, type Draft, type Entry } from '../entry.ts';
-import { aideColumn, attributesOfColumns } from './aide-columns.ts';
-import type { AideColumn } from './aide-columns.ts';
+import { aideColumn, type AideColumn, attributesOfColumns } from './aide-columns.ts';
 
 /** No line of AIDE is longer: 64 KiB of extended attributes in base64, a long name and its target. */
 const longestLine = 1 << 20;

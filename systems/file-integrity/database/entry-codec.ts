@@ -5,10 +5,8 @@
  * Of an entry only what its attributes ask for is kept; the rest comes back with its default.
  */
 import { aideMaskOf, setOfAideMask } from '../aide-mask.ts';
-import { checksums, setOf } from '../attributes.ts';
-import type { AttributeSet } from '../attributes.ts';
-import { fileTypes } from '../entry.ts';
-import type { ByteString, Entry } from '../entry.ts';
+import { type AttributeSet, checksums, setOf } from '../attributes.ts';
+import { type ByteString, type Entry, fileTypes } from '../entry.ts';
 import { ByteReader, ByteWriter, isUsualTime, MalformedBytes } from './bytes.ts';
 
 /** The attributes that a field is kept for; one that is left out has its default. */

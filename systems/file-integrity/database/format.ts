@@ -13,8 +13,7 @@
  *
  * The CRC tells damage and where it is. The signature tells that it is what Rampart wrote, whole and in this order.
  */
-import { createHash, hash } from 'node:crypto';
-import type { Hash } from 'node:crypto';
+import { createHash, hash, type Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { AttributeSet } from '../attributes.ts';
 import type { SignatureScheme } from './signature.ts';

@@ -22,8 +22,7 @@ import {
 } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { openBaselineFile, readAt, takeFrame, Window } from './frame-reader.ts';
-import { keyId, verifyDigest } from './signature.ts';
-import type { VerifyingKey } from './signature.ts';
+import { keyId, verifyDigest, type VerifyingKey } from './signature.ts';
 
 /** A block of entries in the file, and what its bytes have to be. */
 interface Block {

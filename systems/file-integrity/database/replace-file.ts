@@ -3,8 +3,7 @@
  * full disk, a loss of power.
  */
 import { randomBytes } from 'node:crypto';
-import { open, readdir, rename, unlink } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 

@@ -9,8 +9,7 @@ import { type BlockFacts, EntryEncoder } from './entry-codec.ts';
 import { frameKinds, FrameWriter, longestPayloadBytes, preamble } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { replaceFile } from './replace-file.ts';
-import { keyId, signDigest } from './signature.ts';
-import type { SigningKey } from './signature.ts';
+import { keyId, signDigest, type SigningKey } from './signature.ts';
 
 export interface WriteBaselineOptions {
   /** Its directory exists; what is there is replaced. */

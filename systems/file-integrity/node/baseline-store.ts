@@ -12,8 +12,7 @@ import { copyFile, link, lstat, open, readdir, rename, stat, unlink } from 'node
 import { join } from 'node:path';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { BaselineError } from '../database/baseline-error.ts';
-import { openBaseline } from '../database/read-baseline.ts';
-import type { Baseline } from '../database/read-baseline.ts';
+import { type Baseline, openBaseline } from '../database/read-baseline.ts';
 import { writeBaseline } from '../database/write-baseline.ts';
 import type { WriteBaselineOptions, WrittenBaseline } from '../database/write-baseline.ts';
 import type { IntegrityJob } from '../provider.ts';

@@ -8,8 +8,7 @@
 import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../entry.ts';
 import type { ChangeAuthor, Finding, Unread } from '../finding.ts';
 import { printable } from '../report/printable.ts';
-import { compareInTree } from '../report/report.ts';
-import type { Report, ReportCounts, ReportedChange } from '../report/report.ts';
+import { compareInTree, type Report, type ReportCounts, type ReportedChange } from '../report/report.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
 const maxHeldFindings = 10_000;

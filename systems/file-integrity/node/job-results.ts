@@ -13,8 +13,7 @@ import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from '
 import type { CheckResult } from '../provider.ts';
 import { fitLog } from '../report/log-limit.ts';
 import { plainReport } from '../report/plain.ts';
-import { defaultReportOptions } from '../report/report.ts';
-import type { Report } from '../report/report.ts';
+import { defaultReportOptions, type Report } from '../report/report.ts';
 import { resultLogLimitBytes } from '../result-config-map.ts';
 import { FindingsFile } from './findings-file.ts';
 import type { CurrentFindings } from './findings.ts';

@@ -24,8 +24,7 @@ import type {
 } from '../provider.ts';
 import { collectReport } from '../report/collect.ts';
 import { runFacts } from '../report/run-facts.ts';
-import { Scanner } from '../scan/scanner.ts';
-import type { ScanOptions } from '../scan/scanner.ts';
+import { Scanner, type ScanOptions } from '../scan/scanner.ts';
 import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
 import { withAccepted } from './accepted-entries.ts';
 import { BaselineStore } from './baseline-store.ts';

@@ -1,11 +1,9 @@
 /** A difference as it is reported, by the rules of AIDE's `report_*` options. */
-import { setOf } from '../attributes.ts';
-import type { AttributeSet } from '../attributes.ts';
+import { type AttributeSet, setOf } from '../attributes.ts';
 import type { Difference } from '../compare.ts';
 import type { Entry } from '../entry.ts';
 import { attributeDifference, fields, summaryColumns } from './fields.ts';
-import { isAtLeast } from './report.ts';
-import type { AttributeDetail, ReportedChange, ReportOptions } from './report.ts';
+import { type AttributeDetail, isAtLeast, type ReportedChange, type ReportOptions } from './report.ts';
 
 const e2fs = setOf('e2fsattrs');
 const size = setOf('s', 'S');

@@ -10,8 +10,7 @@ import { constants } from 'node:os';
 
 import { errno, fileCalls } from '../../../shared/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
-import { setOf } from '../attributes.ts';
-import type { AttributeSet } from '../attributes.ts';
+import { type AttributeSet, setOf } from '../attributes.ts';
 import type { ByteString, Entry } from '../entry.ts';
 import { aclOfMode, aclText, readAccountNames } from './acl-text.ts';
 import { capabilitiesOfKernel, capabilityText } from './capability-text.ts';

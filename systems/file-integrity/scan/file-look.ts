@@ -6,8 +6,7 @@ import { constants } from 'node:os';
 
 import { errno, fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
 import { errnoName, FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
-import { checksums, setOf } from '../attributes.ts';
-import type { AttributeSet } from '../attributes.ts';
+import { type AttributeSet, checksums, setOf } from '../attributes.ts';
 import { emptyDraft, type Draft, type FileType } from '../entry.ts';
 import { type AskedOf, mayGrow, unionOf } from './selected.ts';
 import type { ContentReader, Wanted } from './content.ts';
