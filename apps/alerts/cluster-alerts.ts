@@ -11,6 +11,7 @@ import { type KubeObject, type Pod, pods } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import type { AlertRequest } from './source.ts';
+import { counted } from '../../shared/observe/words.ts';
 
 /** As deploy/base/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
@@ -42,7 +43,7 @@ export async function clusterAlerts(access: ClusterAccess, request: AlertRequest
     handler.say(
       agents.size === 0
         ? `waiting for agents in ${access.server.href}, namespace ${systemNamespace}: none found`
-        : `alerts of ${agents.size} ${agents.size === 1 ? 'agent' : 'agents'} in ${access.server.href}, namespace ${systemNamespace}`,
+        : `alerts of ${counted(agents.size, 'agent')} in ${access.server.href}, namespace ${systemNamespace}`,
     );
     const waiting = [...agents.values()];
     await Promise.all(
@@ -159,13 +160,10 @@ async function followAll(
   const running = new Map<string, AgentLog>();
   const follow = (key: string, agent: AgentLog): void => {
     running.set(key, agent);
-    agent.follow().then(
-      () => undefined,
-      (error: unknown) => {
-        failure ??= { error };
-        stop.abort();
-      },
-    );
+    agent.follow().catch((error: unknown) => {
+      failure ??= { error };
+      stop.abort();
+    });
   };
   for (const [key, agent] of agents) follow(key, agent);
   const cache = new IndexedCache({ type: pods });

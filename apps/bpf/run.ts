@@ -80,19 +80,12 @@ export async function runStats(options: StatsOptions): Promise<void> {
   // Earlier runs do not count: the kernel's counters are not reset.
   const before = await readStats(reading);
   const { programs, chains } = await readStats(reading, () => sleep(systemClock, options.time, stop.signal));
-  const runsBefore = new Map(before.programs.map(({ program, runs }) => [program.programId, runs]));
+  const programsBefore = new Map(before.programs.map((one) => [one.program.programId, one]));
   const chainsBefore = new Map(before.chains.map((one) => [one.chain.programId, one]));
-  const timesBefore = new Map(
-    before.programs.map(({ program, runTimeNs }) => [program.programId, runTimeNs]),
-  );
   const measured = programs.map(({ program, runs, runTimeNs }) => {
-    const { programId } = program;
-    const inTime = runs - (runsBefore.get(programId) ?? 0n);
-    return {
-      ...program,
-      runs: inTime,
-      nsPerRun: perRun(inTime, runTimeNs, timesBefore.get(programId)),
-    };
+    const was = programsBefore.get(program.programId);
+    const inTime = runs - (was?.runs ?? 0n);
+    return { ...program, runs: inTime, nsPerRun: perRun(inTime, runTimeNs, was?.runTimeNs) };
   });
   const hooks = chains.map(({ chain, runs, runTimeNs }) => {
     const was = chainsBefore.get(chain.programId);

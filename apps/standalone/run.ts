@@ -16,7 +16,7 @@ import { ensureSystemNamespace } from '../../shared/guard/lead.ts';
 import { runClusterParts, runNodeParts } from '../../shared/guard/run-guards.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
-import { shareMetrics, type SharedMetrics } from '../../shared/kube/shared-metrics.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { manifestRoots } from '../../shared/manifests/files.ts';
 import { followManifests } from '../../shared/manifests/follow.ts';
 import { mirrorUser } from '../../shared/mirror/mirrored.ts';
@@ -24,8 +24,7 @@ import { nodeFacts } from '../../shared/mirror/node-object.ts';
 import { PodMirror } from '../../shared/mirror/pod-mirror.ts';
 import { mirrorReadOnly } from '../../shared/mirror/read-only.ts';
 import { Health } from '../../shared/observe/health.ts';
-import { createLogger, type Logger } from '../../shared/observe/log.ts';
-import type { Metrics } from '../../shared/observe/metrics.ts';
+import { createLogger } from '../../shared/observe/log.ts';
 import { ReportWriter } from '../../shared/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
@@ -87,10 +86,19 @@ async function run(
     health.ready('container-runtime', () => containers.problem);
   }
   const made: { mirror?: PodMirror } = {};
-  const { server, admission } = await serveApi(stack, guards, options, {
-    ...{ directory, listen, containers, nodeName, metrics, shared, logger },
-    hasPods: (namespace) => made.mirror?.hasPods(namespace) ?? false,
-  });
+  // Guards object to requests once they have started.
+  const admission = new LateAdmission({ passes: isOwnWrite });
+  for (const { name, admits } of guards) if (admits === true) admission.expect(name);
+  const server = stack.use(
+    await startApiServer({
+      ...{ dataDirectory: directory, memory: options.data === undefined, listen, hosts: options.host },
+      version: manifest.version,
+      admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false), admission],
+      podLogs: containerLogs(containers, nodeName, logger),
+      logger,
+      ...(metrics && shared && { metrics, controllerMetrics: shared.controllers }),
+    }),
+  );
   const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true));
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
@@ -152,39 +160,6 @@ async function run(
     ),
   });
   out.throwIfFailed();
-}
-
-/** The API, with the guards that object to requests once they have started. */
-async function serveApi(
-  stack: AsyncDisposableStack,
-  guards: readonly Guard[],
-  { data, host }: StandaloneOptions,
-  { directory, listen, containers, nodeName, metrics, shared, hasPods, logger }: ApiParts,
-): Promise<{ readonly server: ApiServer; readonly admission: LateAdmission }> {
-  const admission = new LateAdmission({ passes: isOwnWrite });
-  for (const { name, admits } of guards) if (admits === true) admission.expect(name);
-  const server = stack.use(
-    await startApiServer({
-      ...{ dataDirectory: directory, memory: data === undefined, listen, hosts: host },
-      version: manifest.version,
-      admission: [mirrorReadOnly(hasPods), admission],
-      podLogs: containerLogs(containers, nodeName, logger),
-      logger,
-      ...(metrics && shared && { metrics, controllerMetrics: shared.controllers }),
-    }),
-  );
-  return { server, admission };
-}
-
-interface ApiParts {
-  readonly listen: ReturnType<typeof listenAddress>;
-  readonly directory: string;
-  readonly containers: NodeRuntime;
-  readonly nodeName: string;
-  readonly metrics: Metrics | undefined;
-  readonly shared: SharedMetrics | undefined;
-  readonly hasPods: (namespace: string) => boolean;
-  readonly logger: Logger;
 }
 
 /** What has to be written before guards can object to anything: definitions, leases and the mirror of the machine. */

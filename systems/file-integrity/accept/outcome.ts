@@ -1,6 +1,7 @@
 /** The outcome of a request to accept findings of a node, according to its status. */
 import type { FileIntegrityNodeStatus } from '../api.ts';
 import type { NodePlan } from './plan.ts';
+import { counted } from '../../../shared/observe/words.ts';
 
 export function outcomeOf(
   plan: NodePlan,
@@ -20,9 +21,7 @@ export function outcomeOf(
   const others =
     rest === 0
       ? 'no differences from the baseline are left'
-      : rest === 1
-        ? '1 finding is left'
-        : `${rest} findings are left`;
+      : `${counted(rest, 'finding')} ${rest === 1 ? 'is' : 'are'} left`;
   const first = left.slice(0, 3).map(({ path }) => visible(path));
   return {
     text:
