@@ -14,9 +14,9 @@ export class Histogram {
   }
 
   add(size: number): void {
-    const at = this.#bounds.findIndex((bound) => size <= bound);
-    const bucket = at === -1 ? this.#bounds.length : at;
-    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
+    let at = 0;
+    while (at < this.#bounds.length && size > (this.#bounds[at] as number)) at++;
+    this.#counts[at] = (this.#counts[at] as number) + 1;
     this.#sum += size;
   }
 
