@@ -2,7 +2,8 @@
 import { constants } from 'node:os';
 
 import { KernelRefusal } from '../ebpf/refusal.ts';
-import { attributes, readAttributes, type RouteSocket, text, textOf } from './route.ts';
+import { attribute, attributesOf, textBytes, textOf } from './message.ts';
+import type { RouteSocket } from './route.ts';
 
 const RTM_GETLINK = 18;
 const IFLA_IFNAME = 3;
@@ -25,15 +26,12 @@ interface NetworkInterface {
  */
 export function findInterface(socket: RouteSocket, name: string): NetworkInterface | undefined {
   if (name === '' || Buffer.byteLength(name) >= NAME_BYTES) return undefined;
-  const body = Buffer.concat([Buffer.alloc(IFINFO_BYTES), attributes([[IFLA_IFNAME, text(name)]])]);
+  const parts = [Buffer.alloc(IFINFO_BYTES), attribute(IFLA_IFNAME, textBytes(name))];
   try {
-    const [message] = socket.ask(`cannot look up the interface ${name}`, RTM_GETLINK, 0, body);
+    const [message] = socket.ask(`cannot look up the interface ${name}`, RTM_GETLINK, 0, ...parts);
     if (message === undefined) return undefined;
-    const found = readAttributes(message.body, IFINFO_BYTES);
-    return {
-      index: message.body.readInt32LE(4),
-      name: textOf(found.get(IFLA_IFNAME)),
-    };
+    const found = attributesOf(message.body.subarray(IFINFO_BYTES));
+    return { index: message.body.readInt32LE(4), name: textOf(found.get(IFLA_IFNAME)) };
   } catch (error) {
     if (error instanceof KernelRefusal && error.errno === constants.errno.ENODEV) return undefined;
     throw error;
@@ -48,8 +46,8 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
 export function bridgesOf(socket: RouteSocket): string[] {
   const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
   return messages.flatMap(({ body }) => {
-    const found = readAttributes(body, IFINFO_BYTES);
-    const kind = readAttributes(found.get(IFLA_LINKINFO) ?? Buffer.alloc(0)).get(IFLA_INFO_KIND);
+    const found = attributesOf(body.subarray(IFINFO_BYTES));
+    const kind = attributesOf(found.get(IFLA_LINKINFO) ?? Buffer.alloc(0)).get(IFLA_INFO_KIND);
     return textOf(kind) === 'bridge' ? [textOf(found.get(IFLA_IFNAME))] : [];
   });
 }

@@ -5,9 +5,13 @@
  * netfilter puts into attributes is mostly in network order.
  */
 
+/** NLM_F_*. */
 export const messageFlags = {
   REQUEST: 0x1,
   ACK: 0x4,
+  REPLACE: 0x100,
+  EXCL: 0x200,
+  CREATE: 0x400,
   /** NLM_F_ROOT | NLM_F_MATCH */
   DUMP: 0x300,
   /** In an answer: what was dumped has changed meanwhile. */
@@ -21,6 +25,8 @@ export interface NetlinkMessage {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
+  /** Of the socket that it answers, or that made the change it tells of. */
+  readonly port: number;
   /** What follows the header; a view, valid as long as the bytes that it was read from. */
   readonly body: Buffer;
 }
@@ -42,6 +48,7 @@ export function* messagesOf(bytes: Buffer): Iterable<NetlinkMessage> {
       type: bytes.readUInt16LE(at + 4),
       flags: bytes.readUInt16LE(at + 6),
       sequence: bytes.readUInt32LE(at + 8),
+      port: bytes.readUInt32LE(at + 12),
       body: bytes.subarray(at + HEADER_BYTES, at + sizeBytes),
     };
     at += aligned(sizeBytes);
@@ -89,6 +96,24 @@ export function bytes32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value);
   return bytes;
+}
+
+/** In the byte order of the machine, as rtnetlink has them. */
+export function hostBytes32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value >>> 0);
+  return bytes;
+}
+
+export function textBytes(text: string): Buffer {
+  return Buffer.from(`${text}\0`);
+}
+
+/** Of an attribute, up to its NUL. */
+export function textOf(value: Buffer | undefined): string {
+  if (value === undefined) return '';
+  const end = value.indexOf(0);
+  return value.toString('utf8', 0, end < 0 ? value.length : end);
 }
 
 /** By type; of several of one type the last. Ends at one that is cut. */

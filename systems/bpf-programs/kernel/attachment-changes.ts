@@ -3,8 +3,7 @@
  * get another name, and qdiscs and filters that are deleted.
  */
 import { type Poll, pollReadable } from '../../../shared/ebpf/ffi.ts';
-import { type NetlinkMessage, messagesOf } from '../../../shared/netlink/message.ts';
-import { readAttributes, textOf } from '../../../shared/netlink/route.ts';
+import { attributesOf, type NetlinkMessage, messagesOf, textOf } from '../../../shared/netlink/message.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from '../../../shared/netlink/socket.ts';
 
 const RTNLGRP_LINK = 1;
@@ -72,7 +71,7 @@ export class AttachmentChanges implements Disposable {
       this.#names.delete(index);
       return true;
     }
-    const name = textOf(readAttributes(body, IFINFO_BYTES).get(IFLA_IFNAME));
+    const name = textOf(attributesOf(body.subarray(IFINFO_BYTES)).get(IFLA_IFNAME));
     if (this.#names.get(index) === name) return false;
     this.#names.set(index, name);
     return true;

@@ -13,6 +13,7 @@ import {
   bytes8,
   messagesOf,
   type NetlinkMessage,
+  textOf,
 } from '../../../shared/netlink/message.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../shared/netlink/socket.ts';
 
@@ -172,10 +173,9 @@ class NflogReader implements Nflog {
     const sequence = attributes.get(packetAttributes.SEQUENCE);
     if (sequence !== undefined && sequence.length >= 4) this.#count(sequence.readUInt32BE(0));
     this.totals.packets++;
-    const prefix = attributes.get(packetAttributes.PREFIX)?.toString('latin1') ?? '';
     try {
       this.#options.onPacket({
-        prefix: prefix.replace(/\0.*$/s, ''),
+        prefix: textOf(attributes.get(packetAttributes.PREFIX)),
         hook: attributes.get(packetAttributes.HEADER)?.at(2) ?? 0,
         payload: attributes.get(packetAttributes.PAYLOAD) ?? Buffer.alloc(0),
       });

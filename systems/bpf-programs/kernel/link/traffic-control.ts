@@ -6,14 +6,14 @@ import { constants } from 'node:os';
 import type { Descriptor } from '../../../../shared/ebpf/bpf-call.ts';
 import { KernelRefusal } from '../../../../shared/ebpf/refusal.ts';
 import {
-  attributes,
-  readAttributes,
-  requestFlags,
-  type RouteSocket,
-  text,
+  attribute,
+  attributesOf,
+  hostBytes32,
+  messageFlags,
+  textBytes,
   textOf,
-  u32,
-} from '../../../../shared/netlink/route.ts';
+} from '../../../../shared/netlink/message.ts';
+import type { RouteSocket } from '../../../../shared/netlink/route.ts';
 
 type FilterDirection = 'egress' | 'ingress';
 
@@ -65,7 +65,11 @@ function tcmsg(interfaceIndex: number, handle: number, parent: number, info = 0)
   return bytes;
 }
 
-const infoOf = (priority: number): number => ((priority << 16) | ALL_PROTOCOLS) >>> 0;
+/** An eBPF filter. */
+function partsOf({ interfaceIndex, direction, priority, handle }: FilterPlace): Buffer[] {
+  const info = (priority << 16) | ALL_PROTOCOLS;
+  return [tcmsg(interfaceIndex, handle, parents[direction], info), attribute(TCA_KIND, textBytes('bpf'))];
+}
 
 /**
  * The kind of the qdisc at the place of clsact: `clsact`, or `ingress`, which has no egress: the kernel would put an egress
@@ -75,26 +79,18 @@ const infoOf = (priority: number): number => ((priority << 16) | ALL_PROTOCOLS) 
  */
 export function ingressQdisc(socket: RouteSocket, interfaceIndex: number): string | undefined {
   const body = tcmsg(interfaceIndex, 0, 0);
-  for (const message of socket.dump(
-    `cannot list the qdiscs of interface ${interfaceIndex}`,
-    RTM.getQdisc,
-    body,
-  )) {
-    if (message.body.readInt32LE(4) !== interfaceIndex || message.body.readUInt32LE(12) !== TC_H_CLSACT)
-      continue;
-    return textOf(readAttributes(message.body, TCMSG_BYTES).get(TCA_KIND));
-  }
-  return undefined;
+  const what = `cannot list the qdiscs of interface ${interfaceIndex}`;
+  const found = socket
+    .dump(what, RTM.getQdisc, body)
+    .find((one) => one.body.readInt32LE(4) === interfaceIndex && one.body.readUInt32LE(12) === TC_H_CLSACT);
+  return found && textOf(attributesOf(found.body.subarray(TCMSG_BYTES)).get(TCA_KIND));
 }
 
 /** @throws {KernelRefusal} EEXIST: there is one, or an ingress qdisc. */
 export function addClsact(socket: RouteSocket, interfaceIndex: number): void {
-  const body = Buffer.concat([
-    tcmsg(interfaceIndex, CLSACT_HANDLE, TC_H_CLSACT),
-    attributes([[TCA_KIND, text('clsact')]]),
-  ]);
-  const flags = requestFlags.create | requestFlags.exclusive;
-  socket.ask(`cannot add a clsact qdisc to interface ${interfaceIndex}`, RTM.newQdisc, flags, body);
+  const parts = [tcmsg(interfaceIndex, CLSACT_HANDLE, TC_H_CLSACT), attribute(TCA_KIND, textBytes('clsact'))];
+  const flags = messageFlags.CREATE | messageFlags.EXCL;
+  socket.ask(`cannot add a clsact qdisc to interface ${interfaceIndex}`, RTM.newQdisc, flags, ...parts);
 }
 
 /** Takes the qdisc away with all its filters. @throws {KernelRefusal} */
@@ -111,17 +107,14 @@ export function filters(
 ): readonly Filter[] {
   const body = tcmsg(interfaceIndex, 0, parents[direction]);
   const found: Filter[] = [];
-  for (const message of socket.dump(
-    `cannot list the filters of interface ${interfaceIndex}`,
-    RTM.getFilter,
-    body,
-  )) {
-    const attribute = readAttributes(message.body, TCMSG_BYTES);
+  const what = `cannot list the filters of interface ${interfaceIndex}`;
+  for (const message of socket.dump(what, RTM.getFilter, body)) {
+    const attributes = attributesOf(message.body.subarray(TCMSG_BYTES));
     const handle = message.body.readUInt32LE(8);
     // The chain of a priority is told before its filters, with the handle 0.
     if (handle === 0) continue;
-    const kind = textOf(attribute.get(TCA_KIND));
-    const options = readAttributes(attribute.get(TCA_OPTIONS) ?? Buffer.alloc(0));
+    const kind = textOf(attributes.get(TCA_KIND));
+    const options = attributesOf(attributes.get(TCA_OPTIONS) ?? Buffer.alloc(0));
     const eBpf = kind === 'bpf';
     found.push({
       priority: message.body.readUInt32LE(16) >>> 16,
@@ -147,40 +140,21 @@ export function setFilter(
   name: string,
   { replace }: { readonly replace: boolean },
 ): void {
-  const options = attributes([
-    [TCA_BPF.fd, u32(program.fd)],
-    [TCA_BPF.name, text(name)],
-    [TCA_BPF.flags, u32(TCA_BPF_FLAG_ACT_DIRECT)],
+  const options = Buffer.concat([
+    attribute(TCA_BPF.fd, hostBytes32(program.fd)),
+    attribute(TCA_BPF.name, textBytes(name)),
+    attribute(TCA_BPF.flags, hostBytes32(TCA_BPF_FLAG_ACT_DIRECT)),
   ]);
-  const body = Buffer.concat([
-    tcmsg(place.interfaceIndex, place.handle, parents[place.direction], infoOf(place.priority)),
-    attributes([
-      [TCA_KIND, text('bpf')],
-      [TCA_OPTIONS, options],
-    ]),
-  ]);
-  const flags = requestFlags.create | (replace ? requestFlags.replace : requestFlags.exclusive);
-  socket.ask(
-    `cannot set the ${place.direction} filter of interface ${place.interfaceIndex}`,
-    RTM.newFilter,
-    flags,
-    body,
-  );
+  const what = `cannot set the ${place.direction} filter of interface ${place.interfaceIndex}`;
+  const flags = messageFlags.CREATE | (replace ? messageFlags.REPLACE : messageFlags.EXCL);
+  socket.ask(what, RTM.newFilter, flags, ...partsOf(place), attribute(TCA_OPTIONS, options));
 }
 
 /** False where there is none. @throws {KernelRefusal} */
 export function deleteFilter(socket: RouteSocket, place: FilterPlace): boolean {
-  const body = Buffer.concat([
-    tcmsg(place.interfaceIndex, place.handle, parents[place.direction], infoOf(place.priority)),
-    attributes([[TCA_KIND, text('bpf')]]),
-  ]);
+  const what = `cannot delete the ${place.direction} filter of interface ${place.interfaceIndex}`;
   try {
-    socket.ask(
-      `cannot delete the ${place.direction} filter of interface ${place.interfaceIndex}`,
-      RTM.delFilter,
-      0,
-      body,
-    );
+    socket.ask(what, RTM.delFilter, 0, ...partsOf(place));
     return true;
   } catch (error) {
     // EINVAL: the qdisc is gone; ENODEV: the interface.

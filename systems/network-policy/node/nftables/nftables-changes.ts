@@ -1,27 +1,15 @@
 /**
  * Notices changes of an nftables table, as the kernel tells them to a group of netlink (NFNLGRP_NFTABLES).
  */
-import { closeSync, readSync } from 'node:fs';
-import { endianness } from 'node:os';
-import { getSystemErrorName } from 'node:util';
+import { messagesOf, type NetlinkMessage, textOf } from '../../../../shared/netlink/message.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';
 
-import { errno, libc } from '../../../../shared/ebpf/ffi.ts';
-import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
-
-const AF_NETLINK = 16;
-const SOCK_RAW = 3;
-const SOCK_NONBLOCK = 0o4000;
-const SOCK_CLOEXEC = 0o2000000;
-const NETLINK_NETFILTER = 12;
 const NFNLGRP_NFTABLES = 7;
 const NFNL_SUBSYS_NFTABLES = 10;
 const NFT_MSG_NEWGEN = 15;
-/** Of a message and of what nfnetlink puts before its attributes. */
-const headerBytes = 16;
-const familyBytes = 4;
-const attributeBytes = 4;
-
-const isLittle = endianness() === 'LE';
+/** What nfnetlink puts before the attributes of a message, and the header of an attribute. */
+const NFGEN_BYTES = 4;
+const ATTRIBUTE_BYTES = 4;
 
 /**
  * Does not wait and has no timer: who owns it asks now and then, which is one system call where nothing was changed. A change that
@@ -29,8 +17,7 @@ const isLittle = endianness() === 'LE';
  */
 export class NftablesChanges implements Disposable {
   readonly #table: string;
-  readonly #buffer = Buffer.alloc(64 * 1024);
-  #fd: number;
+  readonly #socket: NetlinkSocket;
   /** The port of the socket that the owner's changes came from. */
   #ownPort: number | undefined;
   #isChanged = false;
@@ -39,11 +26,11 @@ export class NftablesChanges implements Disposable {
    * Of the network namespace that the calling thread has now.
    *
    * @param table - Its name, whatever its family.
-   * @throws {RampartError} `SYSTEM` where the kernel has no such group.
+   * @throws {SystemCallError} `SYSTEM` where the kernel has no such group.
    */
   constructor(table: string) {
     this.#table = table;
-    this.#fd = openGroup();
+    this.#socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER, groups: [NFNLGRP_NFTABLES] });
   }
 
   /** Whether somebody else has changed the table since the last call, or too much happened to tell. */
@@ -65,79 +52,29 @@ export class NftablesChanges implements Disposable {
   }
 
   #read(during: 'own' | undefined): void {
-    for (;;) {
-      let size: number;
-      try {
-        size = readSync(this.#fd, this.#buffer);
-      } catch (error) {
-        const { code } = error as NodeJS.ErrnoException;
-        if (code === 'EAGAIN') return;
-        if (code !== 'ENOBUFS') throw error;
+    for (let bytes = this.#socket.receive(); bytes !== 'nothing'; bytes = this.#socket.receive()) {
+      if (bytes === 'overrun') {
         // More than the socket holds: of a large change of our own, most likely.
         if (during === undefined) this.#isChanged = true;
         continue;
       }
-      if (size === 0) return;
-      this.#look(this.#buffer.subarray(0, size), during);
-    }
-  }
-
-  #look(bytes: Buffer, during: 'own' | undefined): void {
-    for (let at = 0; at + headerBytes <= bytes.length;) {
-      const length = number32(bytes, at);
-      if (length < headerBytes || at + length > bytes.length) return;
-      const [type, port] = [number16(bytes, at + 4), number32(bytes, at + 12)];
-      if (this.#isOfTable(type, bytes.subarray(at + headerBytes, at + length))) {
-        if (during === 'own') this.#ownPort ??= port;
-        if (port !== this.#ownPort) this.#isChanged = true;
+      for (const message of messagesOf(bytes)) {
+        if (!this.#isOfTable(message)) continue;
+        if (during === 'own') this.#ownPort ??= message.port;
+        if (message.port !== this.#ownPort) this.#isChanged = true;
       }
-      at += (length + 3) & ~3;
     }
   }
 
   /** All messages but that of a new generation begin with the name of the table. */
-  #isOfTable(type: number, body: Buffer): boolean {
+  #isOfTable({ type, body }: NetlinkMessage): boolean {
     if (type >> 8 !== NFNL_SUBSYS_NFTABLES || (type & 255) === NFT_MSG_NEWGEN) return false;
-    if (body.length < familyBytes + attributeBytes) return false;
-    const length = number16(body, familyBytes);
-    const text = body.toString('latin1', familyBytes + attributeBytes, familyBytes + length);
-    return text.replace(/\0.*$/s, '') === this.#table;
+    if (body.length < NFGEN_BYTES + ATTRIBUTE_BYTES) return false;
+    const end = NFGEN_BYTES + body.readUInt16LE(NFGEN_BYTES);
+    return textOf(body.subarray(NFGEN_BYTES + ATTRIBUTE_BYTES, end)) === this.#table;
   }
 
   [Symbol.dispose](): void {
-    if (this.#fd < 0) return;
-    closeSync(this.#fd);
-    this.#fd = -1;
+    this.#socket[Symbol.dispose]();
   }
-}
-
-function openGroup(): number {
-  const fd = libc.socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_NETFILTER);
-  const failure = (): RampartError =>
-    new RampartError(errorCodes.SYSTEM, {
-      what: 'the kernel does not report changes of nftables',
-      why: getSystemErrorName(-errno()),
-    });
-  if (fd < 0) throw failure();
-  // struct sockaddr_nl: family, padding, port (0: the kernel gives one), groups.
-  const address = Buffer.alloc(12);
-  if (isLittle) {
-    address.writeUInt16LE(AF_NETLINK, 0);
-    address.writeUInt32LE(1 << (NFNLGRP_NFTABLES - 1), 8);
-  } else {
-    address.writeUInt16BE(AF_NETLINK, 0);
-    address.writeUInt32BE(1 << (NFNLGRP_NFTABLES - 1), 8);
-  }
-  if (libc.bind(fd, address, address.length) === 0) return fd;
-  const error = failure();
-  closeSync(fd);
-  throw error;
-}
-
-function number16(bytes: Buffer, at: number): number {
-  return isLittle ? bytes.readUInt16LE(at) : bytes.readUInt16BE(at);
-}
-
-function number32(bytes: Buffer, at: number): number {
-  return isLittle ? bytes.readUInt32LE(at) : bytes.readUInt32BE(at);
 }
