@@ -182,29 +182,27 @@ export function loadProgram(request: ProgramRequest): Outcome {
   }
 }
 
-/** BPF_MAP_CREATE without key and value, as ring buffers want it. */
-export function createMap(type: number, maxEntries: number): Outcome {
-  return bpf(command.MAP_CREATE, new Structure(72).u32(0, type).u32(12, maxEntries));
+/** BPF_MAP_CREATE. A ring buffer has neither keys nor values. */
+export function createMap(
+  type: number,
+  maxEntries: number,
+  { keySizeBytes = 0, valueSizeBytes = 0, name = '' } = {},
+): Outcome {
+  const attr = new Structure(72).u32(0, type).u32(4, keySizeBytes).u32(8, valueSizeBytes).u32(12, maxEntries);
+  attr.bytes.set(Buffer.from(name.slice(0, 15), 'latin1'), 28);
+  return bpf(command.MAP_CREATE, attr);
 }
 
 /** BPF_MAP_CREATE of an array that has its values once for each CPU (since 4.6). */
 export function createPerCpuArray(valueSizeBytes: number, maxEntries: number, name: string): Outcome {
   const BPF_MAP_TYPE_PERCPU_ARRAY = 6;
-  const attr = new Structure(72)
-    .u32(0, BPF_MAP_TYPE_PERCPU_ARRAY)
-    .u32(4, 4)
-    .u32(8, valueSizeBytes)
-    .u32(12, maxEntries);
-  attr.bytes.set(Buffer.from(name.slice(0, 15), 'latin1'), 28);
-  return bpf(command.MAP_CREATE, attr);
+  return createMap(BPF_MAP_TYPE_PERCPU_ARRAY, maxEntries, { keySizeBytes: 4, valueSizeBytes, name });
 }
 
 /** BPF_MAP_CREATE of an array of programs. Without a pin or an open descriptor the kernel empties it, whoever uses it. */
 export function createProgramArray(maxEntries: number, name: string): Outcome {
   const BPF_MAP_TYPE_PROG_ARRAY = 3;
-  const attr = new Structure(72).u32(0, BPF_MAP_TYPE_PROG_ARRAY).u32(4, 4).u32(8, 4).u32(12, maxEntries);
-  attr.bytes.set(Buffer.from(name.slice(0, 15), 'latin1'), 28);
-  return bpf(command.MAP_CREATE, attr);
+  return createMap(BPF_MAP_TYPE_PROG_ARRAY, maxEntries, { keySizeBytes: 4, valueSizeBytes: 4, name });
 }
 
 /** BPF_MAP_UPDATE_ELEM of a map with keys of 4 bytes and values of 4: an array of programs. */

@@ -9,29 +9,24 @@
  */
 import koffi, { type LibraryHandle } from 'koffi';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../observe/errors.ts';
 
 /** The address of something C owns. */
 export type Pointer = bigint;
 
-/** Loads the first library that is there; the environment names another one for tests. */
-function loadLibrary(names: readonly string[], aptPackage: string): LibraryHandle {
-  const failures: string[] = [];
-  for (const name of names) {
-    try {
-      return koffi.load(name);
-    } catch (error) {
-      failures.push(error instanceof Error ? error.message : String(error));
-    }
+function loadLibrary(name: string, aptPackage: string): LibraryHandle {
+  try {
+    return koffi.load(name);
+  } catch (error) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `cannot load ${name}`,
+      why: messageOf(error),
+      next: `Install it: apt-get install ${aptPackage}`,
+    });
   }
-  throw new RampartError(errorCodes.UNSUPPORTED, {
-    what: `cannot load ${names.join(' or ')}`,
-    why: failures.join('; '),
-    next: `Install it: apt-get install ${aptPackage}`,
-  });
 }
 
-const clib = loadLibrary(['libc.so.6'], 'libc6');
+const clib = loadLibrary('libc.so.6', 'libc6');
 
 /** A function of libc by its prototype in C; koffi checks the arguments against it at every call. */
 function c<F>(prototype: string): F {
@@ -316,8 +311,7 @@ function declareBtf(f: Declare) {
 }
 
 function declareLibbpf() {
-  const override = process.env['RAMPART_LIBBPF'];
-  const lib = loadLibrary(override ? [override] : ['libbpf.so.1'], 'libbpf1');
+  const lib = loadLibrary(process.env['RAMPART_LIBBPF'] || 'libbpf.so.1', 'libbpf1');
   const f: Declare = <F>(prototype: string): F => lib.func(prototype) as F;
   return { ...declareObjects(f), ...declarePrograms(f), ...declareMaps(f), ...declareBtf(f) };
 }
@@ -342,7 +336,7 @@ export function libbpf(): Libbpf {
 }
 
 function declareLibnftables() {
-  const lib = loadLibrary(['libnftables.so.1'], 'libnftables1');
+  const lib = loadLibrary('libnftables.so.1', 'libnftables1');
   const f = <F>(prototype: string): F => lib.func(prototype) as F;
   return {
     ctxNew: f<(flags: number) => Pointer | null>('void *nft_ctx_new(uint32_t)'),

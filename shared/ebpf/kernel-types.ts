@@ -78,16 +78,20 @@ export function doNotAskForModules(object: Pointer): void {
  */
 export function joinTypes(kernel: Buffer, module: Buffer): Buffer {
   const [base, split] = [sectionsOf(kernel), sectionsOf(module)];
+  return btfOf([base.types, split.types], [base.strings, split.strings]);
+}
+
+/** A file of BTF of these types and strings. */
+export function btfOf(types: readonly Uint8Array[], strings: readonly Uint8Array[]): Buffer {
+  const sizeOf = (parts: readonly Uint8Array[]): number => parts.reduce((sum, part) => sum + part.length, 0);
   const header = Buffer.alloc(HEADER_BYTES);
-  const typesBytes = base.types.length + split.types.length;
   header.writeUInt16LE(MAGIC, 0);
   header.writeUInt8(VERSION, 2);
   header.writeUInt32LE(HEADER_BYTES, headerAt.headerBytes);
-  header.writeUInt32LE(0, headerAt.typesAt);
-  header.writeUInt32LE(typesBytes, headerAt.typesBytes);
-  header.writeUInt32LE(typesBytes, headerAt.stringsAt);
-  header.writeUInt32LE(base.strings.length + split.strings.length, headerAt.stringsBytes);
-  return Buffer.concat([header, base.types, split.types, base.strings, split.strings]);
+  header.writeUInt32LE(sizeOf(types), headerAt.typesBytes);
+  header.writeUInt32LE(sizeOf(types), headerAt.stringsAt);
+  header.writeUInt32LE(sizeOf(strings), headerAt.stringsBytes);
+  return Buffer.concat([header, ...types, ...strings]);
 }
 
 function sectionsOf(bytes: Buffer): { readonly types: Buffer; readonly strings: Buffer } {

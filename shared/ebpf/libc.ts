@@ -32,6 +32,9 @@ export const AT_FDCWD = -100;
 const namesByNumber = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]));
 // EAGAIN and EWOULDBLOCK (ENOTSUP and EOPNOTSUPP) share a number on Linux; errno(3) names these first.
 for (const name of ['EAGAIN', 'EOPNOTSUPP'] as const) namesByNumber.set(osConstants.errno[name], name);
+/** What the kernel answers though user space has no name for it (include/linux/errno.h). */
+export const ENOTSUPP = 524;
+namesByNumber.set(ENOTSUPP, 'ENOTSUPP');
 const systemErrors = getSystemErrorMap();
 
 /** The name of an errno value, "ENOENT" for 2; "errno 4711" for a number without a name here. */
@@ -44,6 +47,12 @@ export function errnoText(number: number): string {
   const name = errnoName(number);
   const text = systemErrors.get(-number)?.[1];
   return text === undefined ? name : `${text} (${name})`;
+}
+
+/** The last lines of libbpf's and the verifier's log, for an error. */
+export function shownLog(log: string): string | undefined {
+  const lines = log.split('\n').filter((line) => line.trim() !== '');
+  return lines.length === 0 ? undefined : lines.slice(-15).join('\n');
 }
 
 /** A failed system call: a `RampartError` of code `SYSTEM` whose `errno` can be told apart by its name. */

@@ -1,13 +1,11 @@
 /** Maps: key-value stores shared between eBPF programs and this process. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { errno, fileCalls, libbpf, libc, type Pointer, syscallNumbers, viewMemory } from './ffi.ts';
-import { errnoName, FixedBuffer } from './libc.ts';
+import { ENOTSUPP, errnoName, FixedBuffer } from './libc.ts';
 
 const ENOENT = 2;
 const E2BIG = 7;
 const EINVAL = 22;
-/** The kernel's own "not supported" (include/linux/errno.h), which leaks out of bpf(2). */
-const ENOTSUPP = 524;
 const BPF_MAP_UPDATE_BATCH = 26;
 /** `batch` of `union bpf_attr` (include/uapi/linux/bpf.h): where its fields are. */
 const batchAt = { keys: 16, values: 24, count: 32, mapFd: 36, sizeBytes: 56 } as const;

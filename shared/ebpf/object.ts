@@ -19,12 +19,9 @@ import {
   typesWithModule,
 } from './kernel-types.ts';
 import { INSTRUCTION_BYTES, Instructions } from './instructions.ts';
-import { errnoName, FixedBuffer } from './libc.ts';
+import { errnoName, FixedBuffer, shownLog } from './libc.ts';
 import { BpfLink } from './link.ts';
 import { BpfMap } from './map.ts';
-
-/** How many of the last lines of libbpf's and the verifier's log an error shows. */
-const SHOWN_LOG_LINES = 15;
 
 /** Runs a libbpf call; when it fails, its log goes into the error. `failed` looks at the result. */
 export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (result: T) => boolean): T {
@@ -34,7 +31,6 @@ export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (resu
 }
 
 function failure(what: string, code: number, log: string): RampartError {
-  const lines = log.split('\n').filter((line) => line.trim() !== '');
   // EACCES is the verifier's answer to a program, EPERM the kernel's answer to the caller.
   const permission = code === 1;
   return new RampartError(errorCodes.EBPF, {
@@ -43,7 +39,7 @@ function failure(what: string, code: number, log: string): RampartError {
     ...(permission && {
       next: 'The kernel refuses it: root with CAP_BPF, CAP_PERFMON or CAP_SYS_ADMIN is required, and some kernels forbid this kind of program; see `rampart doctor`',
     }),
-    ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
+    detail: shownLog(log),
   });
 }
 

@@ -1,13 +1,7 @@
 /** The kernel's answer as an error that carries its errno. */
-import { getSystemErrorMap } from 'node:util';
-
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Descriptor, type Outcome, type Refusal } from './bpf-call.ts';
-import { errnoName } from './libc.ts';
-
-/** How many of the last lines of the verifier's log an error shows. */
-const SHOWN_LOG_LINES = 15;
-const systemErrors = getSystemErrorMap();
+import { errnoText, shownLog } from './libc.ts';
 
 /** bpf(2), perf_event_open(2) or rtnetlink said no: a `RampartError` of code `EBPF`. */
 export class KernelRefusal extends RampartError {
@@ -18,15 +12,7 @@ export class KernelRefusal extends RampartError {
 
   /** @param what - What failed, as a phrase: "cannot attach XDP program 17 to eth0". */
   constructor(what: string, refusal: Refusal, next?: string) {
-    const name = errnoName(refusal.errno);
-    const text = systemErrors.get(-refusal.errno)?.[1];
-    const lines = refusal.log.split('\n').filter((line) => line.trim() !== '');
-    super(errorCodes.EBPF, {
-      what,
-      why: text === undefined ? name : `${text} (${name})`,
-      next,
-      ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
-    });
+    super(errorCodes.EBPF, { what, why: errnoText(refusal.errno), next, detail: shownLog(refusal.log) });
     this.errno = refusal.errno;
     this.log = refusal.log;
   }

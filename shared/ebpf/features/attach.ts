@@ -20,14 +20,7 @@ import {
 import { entryPointOffset } from './elf.ts';
 import type { AttachKind, Feature, ProgramKind } from './features.ts';
 import { attachTypes, type BtfOrReason, loadMinimal, testFunction } from './programs.ts';
-import {
-  available,
-  errnoName,
-  explainRefusal,
-  type Needs,
-  type ProbeContext,
-  unavailable,
-} from './reasons.ts';
+import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './reasons.ts';
 import { askForClsact } from './netlink-tc.ts';
 
 const { EBADF, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM } = constants.errno;
@@ -274,7 +267,7 @@ function tracepointId(event: string): bigint | Feature {
     try {
       return BigInt(readFileSync(`${root}/events/${event}/id`, 'latin1').trim());
     } catch (error) {
-      const code = (error as NodeJS.ErrnoException).code ?? errnoName(EPERM);
+      const code = (error as NodeJS.ErrnoException).code ?? 'EPERM';
       failures.push(`${root}: ${code}`);
     }
   }

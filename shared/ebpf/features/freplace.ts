@@ -1,5 +1,6 @@
 /** A freplace program, which can only be loaded against another program. */
 import { Descriptor, instructions, loadBtf, loadProgram, type Outcome } from '../bpf-call.ts';
+import { btfOf } from '../kernel-types.ts';
 
 const BPF_PROG_TYPE_XDP = 6;
 const BPF_PROG_TYPE_EXT = 28;
@@ -43,12 +44,5 @@ function extensionBtf(): Uint8Array {
       [nameOf('f'), kind.FUNC | globalLinkage, 4],
     ].flat(),
   );
-  const header = Buffer.alloc(24);
-  header.writeUInt16LE(0xeb9f, 0);
-  header.writeUInt8(1, 2);
-  header.writeUInt32LE(header.length, 4);
-  header.writeUInt32LE(types.byteLength, 12);
-  header.writeUInt32LE(types.byteLength, 16);
-  header.writeUInt32LE(strings.length, 20);
-  return Buffer.concat([header, Buffer.from(types.buffer), strings]);
+  return btfOf([Buffer.from(types.buffer)], [strings]);
 }

@@ -4,15 +4,8 @@ import { test } from 'node:test';
 
 import * as fc from '../../observe/fast-check.fixture.ts';
 import { inUserNamespace, missingCapabilities, parseEffectiveCapabilities } from './capabilities.ts';
-import {
-  ENOTSUPP,
-  errnoName,
-  explainRefusal,
-  isAtLeast,
-  lastVerifierLine,
-  type Needs,
-  type ProbeContext,
-} from './reasons.ts';
+import { explainRefusal, isAtLeast, lastVerifierLine, type Needs, type ProbeContext } from './reasons.ts';
+import { ENOTSUPP, errnoName } from '../libc.ts';
 import { parseCgroupVersions, parseLockdown } from './kernel-facts.ts';
 
 const { EPERM, EACCES, EINVAL, EAGAIN, EOPNOTSUPP } = constants.errno;

@@ -3,6 +3,7 @@ import { constants } from 'node:os';
 
 import { type EbpfCapability, missingCapabilities } from './capabilities.ts';
 import type { Refusal } from '../bpf-call.ts';
+import { errnoName } from '../libc.ts';
 import type { Feature, FeatureReason } from './features.ts';
 
 /** What is known about this process and kernel before the first probe. */
@@ -33,23 +34,6 @@ export const available: Feature = { available: true };
 
 export function unavailable(reason: FeatureReason, detail: string): Feature {
   return { available: false, reason, detail };
-}
-
-/** The errno of ENOTSUPP, which the kernel answers though user space has no name for it (include/linux/errno.h). */
-export const ENOTSUPP = 524;
-
-const errnoNames: ReadonlyMap<number, string> = new Map([
-  // Reversed, so that the first of two names for a number wins: EAGAIN, not EWOULDBLOCK.
-  ...Object.entries(constants.errno)
-    .reverse()
-    .map(([name, number]) => [number, name] as const),
-  [constants.errno.EOPNOTSUPP, 'EOPNOTSUPP'],
-  [ENOTSUPP, 'ENOTSUPP'],
-]);
-
-/** "EPERM"; a number without a name stays a number. */
-export function errnoName(errno: number): string {
-  return errnoNames.get(errno) ?? `errno ${errno}`;
 }
 
 /** The last line of a verifier log that says why, without the statistics that end every log. */
