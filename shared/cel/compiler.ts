@@ -42,7 +42,7 @@ export class Compiler implements Compiling {
   readonly #inner = new Map<string, Placed>();
   /** Those of the variables of the scope that the expression uses, directly or through the definition of another. */
   readonly used = new Set<string>();
-  #mixed = false;
+  mixed = false;
 
   constructor(library: Library, scope: Scope) {
     this.#library = library;
@@ -105,10 +105,6 @@ export class Compiler implements Compiling {
       if (hidden === undefined) this.#inner.delete(name);
       else this.#inner.set(name, hidden);
     }
-  }
-
-  get mixed(): boolean {
-    return this.#mixed;
   }
 
   messageType(name: string): MessageType | undefined {
@@ -217,10 +213,10 @@ export class Compiler implements Compiling {
     if (macro !== undefined) return macro(this, node, args, receiver);
     const inNamespace = namespace === undefined ? undefined : this.#library.find(`${namespace}.${name}`);
     const method = receiver !== undefined && inNamespace === undefined;
-    const outer = this.#mixed;
-    this.#mixed ||= name === 'format';
+    const outer = this.mixed;
+    this.mixed ||= name === 'format';
     const operands = (method ? [receiver, ...args] : args).map((operand) => this.compile(operand));
-    this.#mixed = outer;
+    this.mixed = outer;
     const known = inNamespace ?? this.#library.find(method ? `.${name}` : name);
     if (known === undefined) return problem(node, `undeclared reference to '${name}' (in container '')`);
     const types = operands.map(({ type }) => type);

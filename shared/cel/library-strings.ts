@@ -8,6 +8,7 @@ import { formatText } from './format-text.ts';
 import { failure, noOverload } from './failure.ts';
 import { charge } from './meter.ts';
 import type { Library } from './register.ts';
+import { messageOf } from '../observe/errors.ts';
 
 /** A string by code points; the plain string if each is one unit. */
 function points(text: string): readonly string[] | string {
@@ -21,7 +22,7 @@ function slice(text: string, from: number, to?: number): string {
 
 const outOfRange = (index: bigint | number): Error => failure(`index out of range: ${index}`);
 
-function indexOf(text: string, part: string, offset: bigint): bigint {
+function indexOf(text: string, part: string, offset = 0n): bigint {
   const units = points(text);
   if (offset < 0n || (part !== '' && offset >= BigInt(units.length) && units.length > 0))
     throw outOfRange(offset);
@@ -94,7 +95,7 @@ export function expression(pattern: string): Regex {
     expressions.set(pattern, regex);
     return regex;
   } catch (error) {
-    throw failure(error instanceof Error ? error.message : String(error));
+    throw failure(messageOf(error));
   }
 }
 
@@ -109,13 +110,21 @@ function searched<T>(pattern: string, search: (regex: Regex) => T): T {
   }
 }
 
+function matches(text: string, pattern: string): boolean {
+  return searched(pattern, (regex) => regex.test(text));
+}
+
+function findAll(text: string, pattern: string, limit = -1n): string[] {
+  return searched(pattern, (regex) => regex.findAll(text, limit < 0n ? Infinity : Number(limit)));
+}
+
 export function addStrings(library: Library): void {
   library
     .add('strings.quote(string): string', (text: string) => goQuote(text))
     .add('string.charAt(int): string', charAt)
-    .add('string.indexOf(string): int', (text: string, part: string) => indexOf(text, part, 0n))
+    .add('string.indexOf(string): int', indexOf)
     .add('string.indexOf(string, int): int', indexOf)
-    .add('string.lastIndexOf(string): int', (text: string, part: string) => lastIndexOf(text, part))
+    .add('string.lastIndexOf(string): int', lastIndexOf)
     .add('string.lastIndexOf(string, int): int', lastIndexOf)
     .add('string.lowerAscii(): string', (text: string) =>
       text.replaceAll(/[A-Z]+/g, (part) => part.toLowerCase()),
@@ -123,37 +132,27 @@ export function addStrings(library: Library): void {
     .add('string.upperAscii(): string', (text: string) =>
       text.replaceAll(/[a-z]+/g, (part) => part.toUpperCase()),
     )
-    .add('string.substring(int): string', (text: string, start: bigint) => substring(text, start))
+    .add('string.substring(int): string', substring)
     .add('string.substring(int, int): string', substring)
-    .add('string.split(string): list<string>', (text: string, by: string) => split(text, by))
+    .add('string.split(string): list<string>', split)
     .add('string.split(string, int): list<string>', split)
-    .add('string.replace(string, string): string', (text: string, old: string, by: string) =>
-      replace(text, old, by),
-    )
+    .add('string.replace(string, string): string', replace)
     .add('string.replace(string, string, int): string', replace)
     .add('string.reverse(): string', (text: string) => Array.from(text).reverse().join(''))
     .add('string.format(list): string', formatText)
-    .add('string.matches(string): bool', (text: string, pattern: string) =>
-      searched(pattern, (regex) => regex.test(text)),
-    )
-    .add('matches(string, string): bool', (text: string, pattern: string) =>
-      searched(pattern, (regex) => regex.test(text)),
-    )
+    .add('string.matches(string): bool', matches)
+    .add('matches(string, string): bool', matches)
     .add('string.find(string): string', (text: string, pattern: string) => {
       const found = searched(pattern, (regex) => regex.find(text));
       return found === undefined ? '' : text.slice(...found);
     })
-    .add('string.findAll(string): list<string>', (text: string, pattern: string) =>
-      searched(pattern, (regex) => regex.findAll(text)),
-    )
-    .add('string.findAll(string, int): list<string>', (text: string, pattern: string, limit: bigint) =>
-      searched(pattern, (regex) => regex.findAll(text, limit < 0n ? Infinity : Number(limit))),
-    )
+    .add('string.findAll(string): list<string>', findAll)
+    .add('string.findAll(string, int): list<string>', findAll)
     .add('string.startsWith(string): bool', (text: string, part: string) => text.startsWith(part))
     .add('string.endsWith(string): bool', (text: string, part: string) => text.endsWith(part))
     .add('string.contains(string): bool', (text: string, part: string) => text.includes(part))
     .add('string.trim(): string', trim)
-    .add('list<string>.join(): string', (list: readonly unknown[]) => join(list, ''))
+    .add('list<string>.join(): string', join)
     .add('list<string>.join(string): string', join);
 }
 
@@ -169,7 +168,7 @@ function trim(text: string): string {
   return rest.slice(0, end);
 }
 
-function join(list: readonly unknown[], separator: string): string {
+function join(list: readonly unknown[], separator = ''): string {
   if (list.some((item) => typeof item !== 'string')) throw noOverload();
   return list.join(separator);
 }

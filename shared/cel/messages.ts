@@ -1,10 +1,11 @@
 /** Errors of expressions as the API server's users know them. */
 import { CompileError } from './code.ts';
 import { CelSyntaxError } from './syntax.ts';
+import { messageOf } from '../observe/errors.ts';
 
 /** `ERROR: <input>:1:5: undefined field 'foo'`, with the line and a mark below it. */
 export function compileMessage(error: unknown, source: string): string {
-  const words = error instanceof Error ? error.message : String(error);
+  const words = messageOf(error);
   const start =
     error instanceof CompileError ? error.node.pos : error instanceof CelSyntaxError ? error.pos : 0;
   const before = source.slice(0, start).split('\n');

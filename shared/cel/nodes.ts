@@ -1,13 +1,5 @@
 /** Syntax nodes whose type follows from the types of their parts: literals, conditions, operators. */
-import {
-  CompileError,
-  problem,
-  overloadProblem,
-  type Code,
-  type Compiling,
-  type Node,
-  type Run,
-} from './code.ts';
+import { problem, overloadProblem, type Code, type Compiling, type Node, type Run } from './code.ts';
 import { CelError, failure, noOverload } from './failure.ts';
 import { charge } from './meter.ts';
 import { operators, type Operator } from './operators.ts';
@@ -38,7 +30,7 @@ export function compileList(compiler: Compiling, node: Node<'list'>): Code {
     compileEntry(compiler, item, node.optional?.has(index) === true),
   );
   const runs = items.map(({ run }) => run);
-  const type = listOf(oneType(compiler, node.args, items));
+  const type = listOf(oneType(compiler, items));
   if ((node.optional?.size ?? 0) === 0)
     return { type, run: (frame) => (charge(1 + runs.length), runs.map((run) => run(frame))) };
   const optional = node.optional;
@@ -53,13 +45,17 @@ export function compileList(compiler: Compiling, node: Node<'list'>): Code {
   return { type, run };
 }
 
+interface Entry extends Code {
+  readonly node: ASTNode;
+}
+
 /** The type of an optional entry is that of the value of the optional. */
-function compileEntry(compiler: Compiling, node: ASTNode, optional: boolean): Code {
+function compileEntry(compiler: Compiling, node: ASTNode, optional: boolean): Entry {
   const { type, run } = compiler.compile(node);
-  if (!optional) return { type, run };
+  if (!optional) return { node, type, run };
   if (type.kind !== 'optional' && type.kind !== 'dyn')
     return problem(node, `expected type 'optional_type(${typeText(type)})' but found '${typeText(type)}'`);
-  return { type: type.element ?? dyn, run };
+  return { node, type: type.element ?? dyn, run };
 }
 
 /** `undefined` if the optional is empty. */
@@ -69,22 +65,25 @@ function heldBy(value: unknown): unknown {
 }
 
 export function compileMap(compiler: Compiling, node: Node<'map'>): Code {
-  const keyNodes = node.args.map(([key]) => key);
-  const keys = keyNodes.map((key) => compiler.compile(key));
-  const values = node.args.map(([, value], index) =>
-    compileEntry(compiler, value, node.optional?.has(index) === true),
-  );
+  const parts = node.args.map(([key, value], index) => {
+    const optional = node.optional?.has(index) === true;
+    return {
+      key: compileEntry(compiler, key, false),
+      value: compileEntry(compiler, value, optional),
+      optional,
+    };
+  });
   const type = mapOf(
-    oneType(compiler, keyNodes, keys),
     oneType(
       compiler,
-      node.args.map(([, value]) => value),
-      values,
+      parts.map(({ key }) => key),
+    ),
+    oneType(
+      compiler,
+      parts.map(({ value }) => value),
     ),
   );
-  const entries = keys.map(
-    (key, index) => [key.run, values[index]?.run ?? key.run, node.optional?.has(index) === true] as const,
-  );
+  const entries = parts.map(({ key, value, optional }) => [key.run, value.run, optional] as const);
   return {
     type,
     run: (frame) => {
@@ -207,15 +206,13 @@ function operatorOf(
 }
 
 /** The type of all elements of a literal. */
-function oneType({ mixed }: Compiling, nodes: readonly ASTNode[], elements: readonly Code[]): Type {
-  return (
-    elements.reduce<Type | undefined>((before, { type }, index) => {
-      const one = before === undefined ? type : unify(before, type);
-      if (one !== undefined) return one;
-      if (mixed) return dyn;
-      const node = nodes[index];
-      const words = `expected type '${typeText(before ?? dyn)}' but found '${typeText(type)}'`;
-      throw node === undefined ? new TypeError(words) : new CompileError(node, words);
-    }, undefined) ?? dyn
-  );
+function oneType({ mixed }: Compiling, [first, ...others]: readonly Entry[]): Type {
+  let common = first?.type ?? dyn;
+  for (const { node, type } of others) {
+    const one = unify(common, type);
+    if (one === undefined && !mixed)
+      return problem(node, `expected type '${typeText(common)}' but found '${typeText(type)}'`);
+    common = one ?? dyn;
+  }
+  return common;
 }
