@@ -6,7 +6,7 @@
  *     references/<hex>        by reference and credentials: {"reference", "digest"}
  */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { fileError, RampartError } from '../observe/errors.ts';
@@ -131,13 +131,7 @@ export class BlobCache {
   async #write(path: string, bytes: Uint8Array): Promise<void> {
     const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
     try {
-      const file = await open(temporary, 'wx', 0o600);
-      try {
-        await file.writeFile(bytes);
-        await file.sync();
-      } finally {
-        await file.close();
-      }
+      await writeFile(temporary, bytes, { flag: 'wx', mode: 0o600, flush: true });
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => undefined);
@@ -193,12 +187,7 @@ async function saltOf(directory: string): Promise<string> {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
     try {
-      const file = await open(path, 'wx', 0o600);
-      try {
-        await file.writeFile(randomBytes(32).toString('hex'));
-      } finally {
-        await file.close();
-      }
+      await writeFile(path, randomBytes(32).toString('hex'), { flag: 'wx', mode: 0o600 });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }

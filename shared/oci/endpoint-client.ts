@@ -8,7 +8,7 @@ import { printable } from '../observe/printable.ts';
 import { backoffDelayMs, type BackoffOptions } from '../time/backoff.ts';
 import { type Clock, sleep } from '../time/clock.ts';
 import { Authenticator, refused, type Subject } from './authentication.ts';
-import { type Answer, type Exchange, ExchangeError, type Security } from './exchange.ts';
+import { type Answer, everyWay, type Exchange, ExchangeError, type Security } from './exchange.ts';
 import { apiHost, hostName } from './reference.ts';
 import type { Endpoint } from './registries-conf.ts';
 import type { Credentials } from './registry.ts';
@@ -34,7 +34,6 @@ interface EndpointClientOptions {
   readonly logger: Logger;
 }
 
-const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
 const TRIES = 3;
 const backoff: BackoffOptions = { baseMs: 200, maxMs: 5000, jitter: 0.3 };
 /** A host that demands more patience is not retried now. */

@@ -13,6 +13,7 @@ import { hostName } from './reference.ts';
 
 /** How a host is accessed. The last two only if configured for that host. */
 export type Security = 'verified' | 'unverified' | 'plain';
+export const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
 
 export interface Question {
   readonly url: URL;

@@ -19,8 +19,6 @@ export interface Descriptor extends Layer {
 
 export interface Manifest {
   readonly kind: 'manifest';
-  readonly artifactType: string | undefined;
-  readonly annotations: Readonly<Record<string, string>>;
   readonly config: Descriptor;
   readonly layers: readonly Layer[];
 }
@@ -59,11 +57,10 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   if (hasManifests) {
     return { kind: 'index', manifests: descriptors(document['manifests'], `${what}: manifests`) };
   }
-  const { artifactType } = document;
+  // Checked, though nobody asks for them.
+  annotationsOf(document['annotations'], what);
   return {
     kind: 'manifest',
-    artifactType: typeof artifactType === 'string' ? artifactType : undefined,
-    annotations: annotationsOf(document['annotations'], what),
     config: descriptor(document['config'], `${what}: config`),
     layers: descriptors(document['layers'] ?? [], `${what}: layers`),
   };

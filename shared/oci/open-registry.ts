@@ -1,4 +1,5 @@
 /** The client of OCI registries: fetches artifacts by reference, through mirrors and the cache on disk. */
+import { isObject } from '../json/json.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
@@ -16,7 +17,7 @@ import {
   parseManifest,
 } from './manifest.ts';
 import { formatReference, parseReference, type Reference } from './reference.ts';
-import { type Endpoint, endpointsOf, noRegistriesConf, type RegistriesConf } from './registries-conf.ts';
+import { endpointsOf, noRegistriesConf, type RegistriesConf } from './registries-conf.ts';
 import type { Artifact, Layer, PullOptions, Registry } from './registry.ts';
 
 interface RegistryLimits {
@@ -124,10 +125,7 @@ class CachingRegistry implements Registry {
       digest,
       referenceDigest,
       ...(stale !== undefined && { stale }),
-      artifactType: manifest.artifactType,
-      annotations: manifest.annotations,
       config: await this.#config(pull, manifest),
-      configMediaType: manifest.config.mediaType,
       layers: manifest.layers,
     };
   }
@@ -241,9 +239,7 @@ class CachingRegistry implements Registry {
     const bytes = await this.#blob(pull, config, `the config of ${pull.text}`);
     try {
       const value: unknown = JSON.parse(Buffer.from(bytes).toString());
-      return typeof value === 'object' && value !== null && !Array.isArray(value)
-        ? (value as Record<string, unknown>)
-        : {};
+      return isObject(value) ? value : {};
     } catch {
       // Artifacts of other tools may have any kind of config.
       return {};
@@ -306,15 +302,12 @@ class CachingRegistry implements Registry {
         });
       } catch (error) {
         if (!(error instanceof RampartError) || !mayBeElsewhere(error)) throw error;
-        this.#logOf(endpoint, error);
+        const { registry } = endpoint;
+        this.#logger.debug({ err: error, registry }, 'a registry did not return an artifact');
         failures.push(error);
       }
     }
     throw worstOf(failures);
-  }
-
-  #logOf(endpoint: Endpoint, error: RampartError): void {
-    this.#logger.debug({ err: error, registry: endpoint.registry }, 'a registry did not return an artifact');
   }
 }
 

@@ -35,11 +35,8 @@ export interface Artifact {
   readonly referenceDigest: string;
   /** Why the registry could not be queried, if this is what the reference pointed at before. */
   readonly stale?: string;
-  readonly artifactType: string | undefined;
-  readonly annotations: Readonly<Record<string, string>>;
   /** The decoded config; `{}` if it is empty or not a JSON object. */
   readonly config: Record<string, unknown>;
-  readonly configMediaType: string;
   readonly layers: readonly Layer[];
 }
 
