@@ -157,36 +157,30 @@ function define({ kind, scope, single }: KindRow): Resource {
   const common = commonFields(scope);
   const spec = single === undefined ? application(scope) : types[single];
   const fields = { ...common, ...spec.fields(scope) };
-  return defineResource({
-    group,
-    kind,
-    plural: `${kind.toLowerCase()}s`,
-    scope,
-    versions: {
-      [version]: {
-        description:
-          single === undefined
-            ? `Several eBPF programs${where} from one object file, and where they are attached.`
-            : `An eBPF program of type ${single}${where}, and where it is attached.`,
-        fields: {
-          spec: object(fields, {
-            description: 'The desired state.',
-            ...(spec.rules && { rules: spec.rules }),
-          }),
-          status,
-        },
-        columns:
-          single === undefined
-            ? [nodeSelectorColumn, statusColumn, ageColumn]
-            : [
-                { name: 'BpfFunctionName', type: 'string', jsonPath: '.spec.bpffunctionname' },
-                nodeSelectorColumn,
-                statusColumn,
-                ...spec.columns,
-              ],
-      },
+  return inGroup(kind, scope, {
+    description:
+      single === undefined
+        ? `Several eBPF programs${where} from one object file, and where they are attached.`
+        : `An eBPF program of type ${single}${where}, and where it is attached.`,
+    fields: {
+      spec: object(fields, { description: 'The desired state.', ...(spec.rules && { rules: spec.rules }) }),
+      status,
     },
+    columns:
+      single === undefined
+        ? [nodeSelectorColumn, statusColumn, ageColumn]
+        : [
+            { name: 'BpfFunctionName', type: 'string', jsonPath: '.spec.bpffunctionname' },
+            nodeSelectorColumn,
+            statusColumn,
+            ...spec.columns,
+          ],
   });
+}
+
+function inGroup(kind: string, scope: Scope, served: Resource['versions'][string]): Resource {
+  const plural = `${kind.toLowerCase()}s`;
+  return defineResource({ group, kind, plural, scope, versions: { [version]: served } });
 }
 
 function application(scope: Scope): TypeRow {
@@ -227,21 +221,13 @@ function application(scope: Scope): TypeRow {
 
 /** What runs on one node: one program at one attach point. */
 function defineNodeKind(kind: string, scope: Scope): Resource {
-  return defineResource({
-    group,
-    kind,
-    plural: `${kind.toLowerCase()}s`,
-    scope,
-    versions: {
-      [version]: {
-        description: 'One eBPF program at one hook of one node. Written by the agents.',
-        fields: {
-          spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
-          status,
-        },
-        columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, statusColumn, ageColumn],
-      },
+  return inGroup(kind, scope, {
+    description: 'One eBPF program at one hook of one node. Written by the agents.',
+    fields: {
+      spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
+      status,
     },
+    columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, statusColumn, ageColumn],
   });
 }
 

@@ -15,6 +15,7 @@ import {
   type ReadFields,
   type ReadOf,
   rule,
+  type Rule,
   string,
 } from '../../shared/kube/crd/schema.ts';
 
@@ -87,28 +88,27 @@ const bytecodeFields = {
   ),
 };
 
-/** Rules check for exactly one, not minProperties, whose message names no field. */
-const oneBytecode = rule('has(self.image) != has(self.path)', 'exactly one of image and path is required');
+const bytecodeWith = (pathRule: Rule) =>
+  object(bytecodeFields, {
+    description: 'The location of the object file.',
+    rules: [
+      // Not minProperties, whose message names no field.
+      rule('has(self.image) != has(self.path)', 'exactly one of image and path is required'),
+      pathRule,
+    ],
+  });
 
 const bytecode = {
-  Cluster: object(bytecodeFields, {
-    description: 'The location of the object file.',
-    rules: [
-      oneBytecode,
-      rule("!has(self.path) || self.path.startsWith('/')", 'path must be absolute', { fieldPath: '.path' }),
-    ],
-  }),
-  Namespaced: object(bytecodeFields, {
-    description: 'The location of the object file.',
-    rules: [
-      oneBytecode,
-      rule(
-        '!has(self.path)',
-        'path is a file of the node, which a namespaced program must not read: use image, or the cluster-scoped kind',
-        { fieldPath: '.path', reason: 'FieldValueForbidden' },
-      ),
-    ],
-  }),
+  Cluster: bytecodeWith(
+    rule("!has(self.path) || self.path.startsWith('/')", 'path must be absolute', { fieldPath: '.path' }),
+  ),
+  Namespaced: bytecodeWith(
+    rule(
+      '!has(self.path)',
+      'path is a file of the node, which a namespaced program must not read: use image, or the cluster-scoped kind',
+      { fieldPath: '.path', reason: 'FieldValueForbidden' },
+    ),
+  ),
 } as const;
 
 /** The fields of every object, whatever its kind. */
@@ -224,11 +224,11 @@ const symbol = (description: string) => string({ description, minLength: 1, maxL
 const offset = (description: string) => integer({ description, format: 'int64', minimum: 0, default: 0 });
 const retprobe = boolean({ description: 'Run when the function returns.', default: false });
 
+const interfaceFields = { ...programFields, interfaceselector: interfaceSelector, priority };
+
 export function xdpFields(scope: Scope) {
   return {
-    ...programFields,
-    interfaceselector: interfaceSelector,
-    priority,
+    ...interfaceFields,
     proceedon: list(oneOf(xdpActions), {
       description: proceedOnText,
       maxItems: xdpActions.length,
@@ -240,9 +240,7 @@ export function xdpFields(scope: Scope) {
 
 export function tcFields(scope: Scope) {
   return {
-    ...programFields,
-    interfaceselector: interfaceSelector,
-    priority,
+    ...interfaceFields,
     direction,
     proceedon: list(oneOf(tcActions), tcProceedOn),
     ...containerFields(scope),
@@ -250,13 +248,7 @@ export function tcFields(scope: Scope) {
 }
 
 export function tcxFields(scope: Scope) {
-  return {
-    ...programFields,
-    interfaceselector: interfaceSelector,
-    priority,
-    direction,
-    ...containerFields(scope),
-  };
+  return { ...interfaceFields, direction, ...containerFields(scope) };
 }
 
 /** bpfman has one type for TC and TCX in applications, so objects written for it may have this field. */

@@ -2,7 +2,7 @@
  * Manages the users' objects of every kind and scope: the finalizer, the one condition, and what removed nodes have left.
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 import { setCondition } from '../../../shared/kube/conditions.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import type { ControllerMetrics } from '../../../shared/kube/controller-metrics.ts';
@@ -124,9 +124,7 @@ class ParentController {
       const { name = '', namespace } = object.metadata;
       logger.info({ object: name, node: nodeOf(object) }, 'deleted an object of a removed node');
       await removeFinalizer(client, kind.nodeType, object, nodeFinalizer(kind.kind), { signal });
-      await client.delete(kind.nodeType, { name, namespace }, { signal }).catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      });
+      await orUndefined(client.delete(kind.nodeType, { name, namespace }, { signal }));
     }
     return kept;
   }
@@ -150,15 +148,8 @@ class ParentController {
       { type, reason, message, status: 'True', observedGeneration: generation },
     );
     if (before.length === 1 && conditions[0] === before[0]) return;
-    try {
-      await this.#options.client.patch(
-        kind.type,
-        { name, namespace, subresource: 'status' },
-        { type: 'merge', body: { status: { conditions } } },
-        { signal },
-      );
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    const patch = { type: 'merge', body: { status: { conditions } } } as const;
+    const target = { name, namespace, subresource: 'status' };
+    await orUndefined(this.#options.client.patch(kind.type, target, patch, { signal }));
   }
 }

@@ -33,19 +33,19 @@ export function parentCondition(
 ): ParentCondition {
   if (deleting) {
     const held = objects.filter((object) => hasFinalizer(object, nodeFinalizer(kind)));
-    const where = named([...new Set(held.map(nodeOf))]);
-    return make('DeleteError', `The agents have not removed it from ${where} yet.`);
+    return make('DeleteError', `The agents have not removed it from ${named(held.map(nodeOf))} yet.`);
   }
-  const states = objects.map((object) => ({ object, ...stateOf(object, generation) }));
+  const states = objects.map((object) => ({ object, node: nodeOf(object), ...stateOf(object, generation) }));
+  const nodes = (of: typeof states): string => named(of.map(({ node }) => node));
   const failed = states.filter(({ type }) => failures.has(type));
   if (failed.length > 0) {
     const texts = failed
       .slice(0, MAX_NAMED)
-      .map(({ object, type, message }) => `${nodeOf(object)}: ${object.metadata.name}: ${type}: ${message}`);
+      .map(({ object, node, type, message }) => `${node}: ${object.metadata.name}: ${type}: ${message}`);
     const more = failed.length - texts.length;
     return make('ReconcileError', [...texts, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'));
   }
-  const seen = new Set(objects.map(nodeOf));
+  const seen = new Set(states.map(({ node }) => node));
   const missing = nodeLabels.filter((name) => !seen.has(name));
   if (missing.length > 0) {
     return make('NotYetLoaded', `No agent with this guard has reported from ${named(missing)} yet.`);
@@ -54,7 +54,7 @@ export function parentCondition(
   if (waiting.length > 0) {
     const [first] = waiting;
     const why = first === undefined || first.message === '' ? '' : `: ${first.message}`;
-    return make('NotYetLoaded', `Not loaded yet on ${named([...new Set(waiting.map(nodeOfState))])}${why}`);
+    return make('NotYetLoaded', `Not loaded yet on ${nodes(waiting)}${why}`);
   }
   const loaded = states.filter(({ type }) => type === 'Loaded');
   const empty = states.filter(({ type }) => type === 'NoContainersOnNode');
@@ -63,11 +63,9 @@ export function parentCondition(
     if (first !== undefined) return make('NotYetLoaded', `Nothing to attach to: ${first.message}`);
     return make('NotYetLoaded', 'spec.nodeselector selects no node.');
   }
-  const text = `${loaded.length} ${loaded.length === 1 ? 'program runs' : 'programs run'} on ${named([
-    ...new Set(loaded.map(nodeOfState)),
-  ])}.`;
-  const without =
-    empty.length === 0 ? '' : ` No container is selected on ${named([...new Set(empty.map(nodeOfState))])}.`;
+  const run = loaded.length === 1 ? 'program runs' : 'programs run';
+  const text = `${loaded.length} ${run} on ${nodes(loaded)}.`;
+  const without = empty.length === 0 ? '' : ` No container is selected on ${nodes(empty)}.`;
   return make('ReconcileSuccess', text + without);
 }
 
@@ -85,10 +83,6 @@ export function nodeOf({ metadata }: NodeObject): string {
   return metadata.labels?.[labels.hostname] ?? '';
 }
 
-function nodeOfState({ object }: { readonly object: NodeObject }): string {
-  return nodeOf(object);
-}
-
 function stateOf(
   { status }: NodeObject,
   generation: number,
@@ -101,8 +95,9 @@ function stateOf(
   return found;
 }
 
-function named(names: readonly string[]): string {
-  const shown = names.toSorted().slice(0, MAX_NAMED).join(', ');
+function named(all: readonly string[]): string {
+  const names = [...new Set(all)].sort();
+  const shown = names.slice(0, MAX_NAMED).join(', ');
   const more = names.length - MAX_NAMED;
   return more > 0 ? `${shown} and ${more} more` : shown;
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { openPin } from './pin.ts';
 import { attachPoint } from './attach-point.ts';
-import type { DesiredProgram, Outcome } from './desired.ts';
+import type { Attach, DesiredProgram, Outcome } from './desired.ts';
 import { failureOf, ProgramFailure } from './failure.ts';
 import { loadAlone, type SharedMap } from './load-alone.ts';
 import { openProgram, type Pins } from './pins.ts';
@@ -72,7 +72,7 @@ export class Programs {
     } catch (error) {
       throw failureOf(error, 'bytecode', true);
     }
-    const { attach } = program;
+    const { attach, owner: shown, name, namespace, digest, functionName, globals } = program;
     const key = before?.key ?? keyOf(program.id);
     const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(key));
     const place = { id: program.id, key, generation };
@@ -80,13 +80,9 @@ export class Programs {
     try {
       const alone = loadAlone(
         {
-          shown: program.owner,
-          bytes,
-          functionName: program.functionName,
+          ...{ shown, bytes, functionName, globals },
           type: attach.type,
-          kernelFunction:
-            attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined,
-          globals: program.globals,
+          kernelFunction: kernelFunctionOf(attach),
         },
         shared,
         this.#pins.program(place),
@@ -94,13 +90,9 @@ export class Programs {
       const record: ProgramRecord = {
         version: 1,
         ...place,
-        owner: program.owner,
-        name: program.name,
-        namespace: program.namespace,
-        digest: program.digest,
-        functionName: program.functionName,
+        owner: shown,
+        ...{ name, namespace, digest, functionName, loadKey },
         type: attach.type,
-        loadKey,
         attachKey: '',
         attachPoint: attachPoint(attach),
         programId: alone.programId,
@@ -208,12 +200,16 @@ export class Programs {
 
 /** Everything that a program in the kernel was made from. Another priority or attach point needs no new program. */
 export function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: DesiredProgram): string {
-  const kernelFunction = attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : '';
+  const kernelFunction = kernelFunctionOf(attach) ?? '';
   const values = Object.keys(globals)
     .toSorted()
     .map((name) => [name, Buffer.from(globals[name] ?? []).toString('hex')]);
   const parts = [attach.type, kernelFunction, digest, functionName, values, mapOwner];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+function kernelFunctionOf(attach: Attach): string | undefined {
+  return attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined;
 }
 
 /** Each after the one whose maps it shares; a cycle is cut somewhere. */

@@ -3,6 +3,7 @@
  */
 import { join } from 'node:path';
 
+import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { Btf } from './btf/btf.ts';
 import { type JsonValue, valueOf } from './btf/btf-value.ts';
 import { btfById, enableStatistics, mapInfo, programInfo } from './info.ts';
@@ -124,9 +125,7 @@ export async function readStats(
   return withRecords(options, (kept) => {
     const chains = kept.chains.map((chain): ChainStatistics => {
       using program = openProgram(join(kept.pins.chain(chain.key), 'program'), chain.programId);
-      const { runs, runTimeNs } =
-        program === undefined ? { runs: 0n, runTimeNs: 0n } : programInfo(program.fd);
-      return { chain: chainView(kept, chain), runs, runTimeNs };
+      return { chain: chainView(kept, chain), ...countsOf(program) };
     });
     const members = new Map(
       chains.flatMap(({ chain }) => chain.members.map((member) => [member.id, member])),
@@ -137,13 +136,15 @@ export async function readStats(
       if (member !== undefined) return { program, runs: member.runs, runTimeNs: undefined };
       using gated = openPin(join(kept.pins.program(record), 'gated'));
       using own = gated === undefined ? openPin(join(kept.pins.program(record), 'program')) : undefined;
-      const counted = gated ?? own;
-      const { runs, runTimeNs } =
-        counted === undefined ? { runs: 0n, runTimeNs: 0n } : programInfo(counted.fd);
-      return { program, runs, runTimeNs };
+      return { program, ...countsOf(gated ?? own) };
     });
     return { programs, chains };
   });
+}
+
+function countsOf(program: Descriptor | undefined): { readonly runs: bigint; readonly runTimeNs: bigint } {
+  const { runs, runTimeNs } = program === undefined ? { runs: 0n, runTimeNs: 0n } : programInfo(program.fd);
+  return { runs, runTimeNs };
 }
 
 /**
@@ -207,7 +208,7 @@ interface Kept {
 
 /** A change by a running agent is seen either entirely or not at all. */
 function withRecords<T>({ bpffs, name, stateDirectory }: ReadOptions, work: (kept: Kept) => T): T {
-  const records = Records.existing(stateDirectory);
+  const records = new Records(stateDirectory);
   const pins = new Pins(join(bpffs, name));
   const programs = records.programs().filter((record) => {
     using program = openProgram(join(pins.program(record), 'program'), record.programId);

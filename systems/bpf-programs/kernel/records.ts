@@ -95,14 +95,10 @@ export class Records {
   readonly #programs: string;
   readonly #chains: string;
 
-  private constructor(directory: string) {
+  /** For reading: there may be none. */
+  constructor(directory: string) {
     this.#programs = join(directory, 'programs');
     this.#chains = join(directory, 'chains');
-  }
-
-  /** For reading: there may be none. */
-  static existing(directory: string): Records {
-    return new Records(directory);
   }
 
   /** For writing: creates the directory. @throws {Error} of the file system */

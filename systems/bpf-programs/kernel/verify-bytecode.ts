@@ -1,4 +1,5 @@
 /** Checks whether the kernel accepts programs: each is loaded on its own and unloaded again. Nothing is attached. */
+import { cString } from '../../../shared/ebpf/bpf-call.ts';
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
 import { BpfObject } from '../../../shared/ebpf/object.ts';
 import type { AttachType } from './desired.ts';
@@ -110,15 +111,7 @@ function typeOf(section: string): AttachType | undefined {
   return sections.find(([pattern]) => pattern.test(section))?.[1];
 }
 
-function statisticsOf(log: FixedBuffer): string {
-  return (
-    text(log)
-      .split('\n')
-      .find((line) => line.startsWith('processed ')) ?? ''
-  );
-}
-
-function text({ bytes }: FixedBuffer): string {
-  const end = bytes.indexOf(0);
-  return bytes.toString('latin1', 0, end < 0 ? bytes.length : end);
+function statisticsOf({ bytes }: FixedBuffer): string {
+  const lines = cString(bytes).split('\n');
+  return lines.find((line) => line.startsWith('processed ')) ?? '';
 }

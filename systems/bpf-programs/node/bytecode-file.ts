@@ -1,9 +1,9 @@
 /** Bytecode in a file of the node. */
-import { createHash } from 'node:crypto';
 import { type BigIntStats, constants, fstatSync, readFileSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, resolveFlags } from '../../../shared/ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { digestOf } from '../../../shared/oci/digest.ts';
 
 /** An object file with all its debug information has some 100 kB. */
 export const MAX_OBJECT_BYTES = 16 << 20;
@@ -32,11 +32,6 @@ export function readObjectFile(
   const key = keyOf(checked(file, path));
   const bytes = readFileSync(file.number);
   return { key, digest: digestOf(bytes), bytes };
-}
-
-/** `sha256:...` */
-function digestOf(bytes: Uint8Array): string {
-  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
 function open(hostRoot: string, path: string): Fd {

@@ -1,7 +1,7 @@
 /** The registries that bytecode images come from, as given on the command line. */
 import { readFileSync } from 'node:fs';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { openRegistry } from '../../../shared/oci/open-registry.ts';
 import { noRegistriesConf, parseRegistriesConf } from '../../../shared/oci/registries-conf.ts';
@@ -34,7 +34,7 @@ function readConf(path: string): ReturnType<typeof parseRegistriesConf> {
   } catch (cause) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read ${path}`,
-      why: cause instanceof Error ? cause.message : String(cause),
+      why: messageOf(cause),
       next: 'Use an existing registries.conf',
       cause,
     });

@@ -11,23 +11,16 @@ import { fileState, readObjectFile } from './bytecode-file.ts';
 export type BytecodeState =
   | { readonly is: 'pending'; readonly message: string }
   | { readonly is: 'failed'; readonly message: string }
-  | {
-      readonly is: 'ready';
-      readonly digest: string;
-      readonly bytes: () => Promise<Uint8Array>;
-      /** Functions that the image declares; undefined if it declares none. */
-      readonly functions?: readonly string[];
-      /** Why it could not be queried again, if it was. */
-      readonly stale?: string;
-    };
+  | ({ readonly is: 'ready' } & PulledBytecode);
 
-/** An image that has been pulled. */
+/** A file, or an image that has been pulled. */
 export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
-  readonly functions?: readonly string[];
+  /** Functions that the image declares; undefined if it declares none. */
+  readonly functions?: readonly string[] | undefined;
   /** Why it is not known whether this is the newest. */
-  readonly stale?: string;
+  readonly stale?: string | undefined;
 }
 
 /**

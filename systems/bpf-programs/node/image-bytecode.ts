@@ -34,18 +34,14 @@ export interface ImageOptions {
 export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
   return async (image, parent, signal) => {
     const credentials = await credentialsFor(client, image, parent, signal);
-    const options: PullOptions = {
-      policy: image.imagepullpolicy,
-      signal,
-      credentials,
-    };
+    const options: PullOptions = { policy: image.imagepullpolicy, signal, credentials };
     const artifact = await registry.pull(image.url, options);
     const programs = programTypesOf(artifact);
     return {
       digest: artifact.digest,
       bytes: () => objectOf(registry, artifact, options),
-      ...(programs && { functions: Object.keys(programs) }),
-      ...(artifact.stale !== undefined && { stale: artifact.stale }),
+      functions: programs && Object.keys(programs),
+      stale: artifact.stale,
     };
   };
 }

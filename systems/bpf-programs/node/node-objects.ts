@@ -1,6 +1,6 @@
 /** Writes the per-node objects: BpfProgram and BpfNsProgram. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { isAlreadyExists, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { setCondition } from '../../../shared/kube/conditions.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../shared/kube/finalizers.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
@@ -189,18 +189,12 @@ export class NodeObjects implements Disposable {
     }
     if (Object.keys(changed).length === 0) return object;
     const { name = '', namespace } = object.metadata;
-    try {
-      const patched = await this.#options.client.patch(
-        parent.kind.nodeType,
-        { name, namespace },
-        { type: 'merge', body: { metadata: changed } },
-        { signal },
-      );
-      return this.#keep(scope, patched);
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    const patch = { type: 'merge', body: { metadata: changed } } as const;
+    const { client } = this.#options;
+    const patched = await orUndefined(
+      client.patch(parent.kind.nodeType, { name, namespace }, patch, { signal }),
+    );
+    return patched && this.#keep(scope, patched);
   }
 
   async #setCondition(
@@ -218,18 +212,13 @@ export class NodeObjects implements Disposable {
     });
     if (before.length === 1 && conditions[0] === before[0]) return;
     const { name = '', namespace } = object.metadata;
-    try {
-      const patched = await this.#options.client.patch(
-        nodeTypes[scope],
-        { name, namespace, subresource: 'status' },
-        { type: 'merge', body: { status: { conditions } } },
-        { signal },
-      );
-      this.#keep(scope, patched);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      this.#latest[scope].delete(objectKey(object));
-    }
+    const patch = { type: 'merge', body: { status: { conditions } } } as const;
+    const target = { name, namespace, subresource: 'status' };
+    const patched = await orUndefined(
+      this.#options.client.patch(nodeTypes[scope], target, patch, { signal }),
+    );
+    if (patched === undefined) this.#latest[scope].delete(objectKey(object));
+    else this.#keep(scope, patched);
   }
 
   async #end(scope: Scope, object: NodeObject, kept: string | undefined, signal: AbortSignal): Promise<void> {
@@ -247,11 +236,8 @@ export class NodeObjects implements Disposable {
     this.#latest[scope].delete(objectKey(object));
     const { name = '', namespace, uid } = object.metadata;
     if (current === undefined || isDeleting(object)) return;
-    await this.#options.client
-      .delete(type, { name, namespace }, { signal, ...(uid !== undefined && { preconditions: { uid } }) })
-      .catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      });
+    const options = { signal, ...(uid !== undefined && { preconditions: { uid } }) };
+    await orUndefined(this.#options.client.delete(type, { name, namespace }, options));
   }
 
   #keep(scope: Scope, object: NodeObject): NodeObject {

@@ -18,6 +18,7 @@ import { NodeObjects } from './node-objects.ts';
 import { primaryInterface } from './primary-interface.ts';
 import { Reconciler } from './reconciler.ts';
 import { selectContainers } from './selected-containers.ts';
+import { messageOf } from '../../../shared/observe/errors.ts';
 
 /** Changes that arrive together are handled together. */
 const SETTLE_MS = 5;
@@ -146,7 +147,7 @@ export class Passes implements AsyncDisposable {
         else wait = backoff.nextMs();
       } catch (error) {
         if (signal.aborted) return;
-        this.#problem = error instanceof Error ? error.message : String(error);
+        this.#problem = messageOf(error);
         this.#counts.failedPasses++;
         logger.error({ err: error }, 'cannot apply the desired state, retrying');
         wait = backoff.nextMs();

@@ -9,6 +9,7 @@ import { labelSelectorOf, labelsMatch } from '../../../shared/kube/selectors.ts'
 import type { Parent } from '../engine/parent.ts';
 import type { SelectedContainer } from '../engine/wanted.ts';
 import type { ContainerSelector } from '../spec-schema.ts';
+import { messageOf } from '../../../shared/observe/errors.ts';
 
 export interface ContainerView {
   readonly containers: ContainerSource;
@@ -54,8 +55,7 @@ function seen(
     const hostNetwork = network === statSync(`${procPath}/self/ns/net`, { bigint: true }).ino;
     return { ...common, place, network, hostNetwork };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    const problem = `The network namespace of container ${name} of pod ${podNamespace}/${podName} cannot be opened: ${why}. Retrying.`;
+    const problem = `The network namespace of container ${name} of pod ${podNamespace}/${podName} cannot be opened: ${messageOf(error)}. Retrying.`;
     return { ...common, place, network: undefined, hostNetwork: false, problem };
   }
 }

@@ -3,7 +3,8 @@
  * from their caller, so that it needs to know no more.
  */
 
-const HEADER_BYTES = 24;
+import { btfOf } from '../../../../shared/ebpf/kernel-types.ts';
+
 const kind = { INT: 1 << 24, FUNC: 12 << 24, FUNC_PROTO: 13 << 24 } as const;
 /** BTF_INT_SIGNED, of 32 bits. */
 const SIGNED_32 = (1 << 24) | 32;
@@ -23,16 +24,6 @@ export function functionTypes(names: readonly string[]): {
     strings += `${name.replaceAll(/\W/g, '_')}\0`;
     return PROTOTYPE + 1 + index;
   });
-  const typeBytes = new Uint32Array(types);
-  const header = Buffer.alloc(HEADER_BYTES);
-  header.writeUInt16LE(0xeb9f, 0);
-  header.writeUInt8(1, 2);
-  header.writeUInt32LE(HEADER_BYTES, 4);
-  header.writeUInt32LE(typeBytes.byteLength, 12);
-  header.writeUInt32LE(typeBytes.byteLength, 16);
-  header.writeUInt32LE(strings.length, 20);
-  return {
-    bytes: Buffer.concat([header, Buffer.from(typeBytes.buffer), Buffer.from(strings, 'latin1')]),
-    ids,
-  };
+  const typeBytes = Buffer.from(new Uint32Array(types).buffer);
+  return { bytes: btfOf([typeBytes], [Buffer.from(strings, 'latin1')]), ids };
 }
