@@ -2,7 +2,7 @@
 import type { NodeContext } from '../../shared/guard/context.ts';
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { PolicyEngine } from './engine/engine.ts';
@@ -36,12 +36,8 @@ export const networkPolicyNode: NodePart = async (context, values) => {
   using _objects = followed.objects;
   const { openBackend } = await import('./node/backend.ts');
   const { logger, signal } = context;
-  const opened = await openBackend(
-    networkPolicyBackend,
-    { unknownPods: networkPolicyDefault },
-    logger,
-    signal,
-  );
+  const unknownPods = networkPolicyDefault;
+  const opened = await openBackend(networkPolicyBackend, { unknownPods }, logger, signal);
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
   const options = {
@@ -59,7 +55,8 @@ interface Followed {
   readonly objects: FollowedObjects;
 }
 
-function follow(context: NodeContext, podCidrs: readonly string[] = []): Followed {
+/** @param podCidrs - Of this node; empty: those of the Node object. */
+export function follow(context: NodeContext, podCidrs: readonly string[] = []): Followed {
   const engine = new PolicyEngine(context.nodeName);
   return { engine, objects: followObjects(context, engine, podCidrs) };
 }
@@ -74,8 +71,6 @@ export interface NetworkPolicyNodeOptions {
   readonly cutsEstablished?: boolean;
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: CutterOptions['inNetwork'];
-  /** Empty: those of the Node object. */
-  readonly podCidrs?: readonly string[];
   readonly bridges?: BridgeOptions;
   /** Called each time the kernel has accepted the rules. */
   readonly onProgrammed?: () => void;
@@ -91,14 +86,12 @@ export interface NetworkPolicyNodeOptions {
 export async function runNetworkPolicyNode(
   context: NodeContext,
   options: NetworkPolicyNodeOptions,
-  followed: Followed = follow(context, options.podCidrs),
+  { engine, objects }: Followed,
 ): Promise<void> {
   const { signal, logger, metrics, health } = context;
   const { dataplane, backend = 'nftables', inNetwork } = options;
   const counts = new NodeCounts();
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
-  const { engine } = followed;
-  using objects = followed.objects;
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
   const recorder = context.recorder();
@@ -134,7 +127,7 @@ export async function runNetworkPolicyNode(
         if (signal.aborted) return;
         if (counts.fullSyncs === 0 && isHopeless(error)) throw error;
         counts.failedSyncs++;
-        problem = error instanceof Error ? error.message : String(error);
+        problem = messageOf(error);
         tellFacts();
         logger.error(
           { err: error },

@@ -9,7 +9,11 @@ import { runGivenNode } from '../../shared/guard/part.fixture.ts';
 import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { networkPolicy } from '../../systems/network-policy/guard.ts';
-import { type NetworkPolicyNodeOptions, runNetworkPolicyNode } from '../../systems/network-policy/node.ts';
+import {
+  follow,
+  type NetworkPolicyNodeOptions,
+  runNetworkPolicyNode,
+} from '../../systems/network-policy/node.ts';
 import type { Dataplane, DataplaneOptions } from '../../systems/network-policy/node/dataplane.ts';
 import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
 import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
@@ -51,7 +55,7 @@ export class PolicyNode extends PolicyApi {
 
   /** Runs the guard until what is returned is called, as SIGTERM would end it. */
   async start(
-    options: Partial<NetworkPolicyNodeOptions> = {},
+    { podCidrs, ...options }: Partial<NetworkPolicyNodeOptions> & { podCidrs?: readonly string[] } = {},
     dataplaneOptions: Partial<DataplaneOptions> = {},
   ): Promise<() => Promise<void>> {
     const { namespace } = this.network.node;
@@ -61,15 +65,19 @@ export class PolicyNode extends PolicyApi {
         using dataplane = namespace.run(() => this.#open(dataplaneOptions));
         await runGivenNode(
           networkPolicy,
-          (context) =>
-            runNetworkPolicyNode(context, {
+          async (context) => {
+            const followed = follow(context, podCidrs);
+            using _objects = followed.objects;
+            const given = {
               dataplane,
-              inNetwork: (work) => namespace.run(work),
+              inNetwork: <T>(work: () => T) => namespace.run(work),
               // Those of the machine are none of a test's.
               bridges: { bridges: () => [] },
-              onProgrammed: () => this.#programmed++,
+              onProgrammed: () => void this.#programmed++,
               ...options,
-            }),
+            };
+            await runNetworkPolicyNode(context, given, followed);
+          },
           {
             ...{ client: this.client, logger: this.logger, nodeName, signal, containers: noContainers },
             sink: (line) => this.lines.push(line),

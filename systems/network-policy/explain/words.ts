@@ -1,9 +1,8 @@
 /** Puts a decision of the judge into words: which policy, which of its rules, and what that allows. */
 import type { LabelSelectorObject } from '../../../shared/kube/selectors.ts';
-import type { PeerObject, PolicyObject, PortObject } from '../engine/objects.ts';
-import { objectKey } from '../engine/objects.ts';
+import { objectKey, type PeerObject, type PolicyObject, type PortObject } from '../engine/objects.ts';
 import type { Direction, PolicyKey } from '../engine/rules.ts';
-import type { Decision, Fit, NearMiss } from '../judge/judge.ts';
+import { type Decision, type Fit, type NearMiss, rulesOf } from '../judge/judge.ts';
 
 /** Both ends of the packet, as people know them. */
 export interface SideNames {
@@ -77,27 +76,13 @@ function nearestWords(
   return `${at} ${port}, but not ${preposition} ${peer}${allows}.`;
 }
 
-export interface RuleContent {
-  readonly peers: readonly PeerObject[];
-  readonly ports: readonly PortObject[];
-}
-
 function ruleOf(
   direction: Direction,
   { policy: key, rule: index }: Pick<Fit, 'policy' | 'rule'>,
   policies: Iterable<PolicyObject>,
-): RuleContent | undefined {
-  for (const policy of policies) {
-    if (objectKey(policy) !== key) continue;
-    const { spec } = policy;
-    if (direction === 'ingress') {
-      const rule = spec?.ingress?.[index];
-      return rule && { peers: rule.from ?? [], ports: rule.ports ?? [] };
-    }
-    const rule = spec?.egress?.[index];
-    return rule && { peers: rule.to ?? [], ports: rule.ports ?? [] };
-  }
-  return undefined;
+): ReturnType<typeof rulesOf>[number] | undefined {
+  const policy = [...policies].find((one) => objectKey(one) === key);
+  return policy && rulesOf(policy, direction)[index];
 }
 
 function onePeerWords(peers: readonly PeerObject[], index: number | undefined, policy: PolicyKey): string {

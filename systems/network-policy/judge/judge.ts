@@ -1,10 +1,10 @@
 /**
  * Decides whether a packet is allowed, by which rule of which policy, or what refuses it.
  *
- * Reads the objects as they are, one rule after the other, and shares only address parsing with the
+ * Reads the objects as they are, one rule after the other, and shares only keys and address parsing with the
  * engine: it is the basis of `rampart network explain`, and what the engine is tested against.
  */
-import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
+import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
 import type { Direction, Family, PolicyKey } from '../engine/rules.ts';
 import { type Party, partiesOf } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
@@ -21,11 +21,6 @@ export interface Packet {
   readonly protocol: string;
   /** Of the destination. */
   readonly port?: number | undefined;
-}
-
-export interface JudgeOptions {
-  /** The packet comes from the node that the destination runs on, which reaches its own pods whatever the policies say. */
-  readonly fromNode?: boolean | undefined;
 }
 
 export interface Judgement {
@@ -62,16 +57,19 @@ export interface NearMiss extends Fit {
   readonly fits: 'peer' | 'port';
 }
 
-/** @throws {RampartError} for a pod that is unknown or has no address of the family. */
+/**
+ * @param options - `fromNode`: the packet comes from the node that the destination runs on, which reaches its own pods whatever the policies say.
+ * @throws {RampartError} for a pod that is unknown or has no address of the family.
+ */
 export function judge(
   policies: Iterable<PolicyObject>,
   pods: Iterable<PodObject>,
   namespaces: Iterable<NamespaceObject>,
   packet: Packet,
-  { fromNode = false }: JudgeOptions = {},
+  { fromNode = false }: { readonly fromNode?: boolean } = {},
 ): Judgement {
   const { source, destination } = partiesOf([...pods], packet);
-  const sorted = [...policies].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const sorted = [...policies].toSorted((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1));
   const known = [...namespaces];
   const decide = (direction: Direction) =>
     decisionOf(sorted, known, packet, direction, { source, destination });
@@ -93,7 +91,7 @@ function decisionOf(
   const misses: NearMiss[] = [];
   for (const policy of isolating.filter(targetsAreKnown)) {
     for (const [rule, { peers, ports }] of rulesOf(policy, direction).entries()) {
-      const at = { policy: keyOf(policy), rule };
+      const at = { policy: objectKey(policy), rule };
       const namespace = policy.metadata.namespace ?? '';
       const whichPeer = firstThat(peers, (one) => peerFits(one, namespace, peer, namespaces));
       const whichPort = firstThat(ports, (one) => portFits(one, packet, destination.pod));
@@ -107,7 +105,7 @@ function decisionOf(
   }
   // A matching peer is more telling than a matching port.
   const nearest = misses.find(({ fits }) => fits === 'peer') ?? misses[0];
-  return { verdict: 'refused', policies: isolating.map(keyOf), nearest };
+  return { verdict: 'refused', policies: isolating.map(objectKey), nearest };
 }
 
 function isolates(policy: PolicyObject, direction: Direction, target: Party): boolean {
@@ -117,7 +115,7 @@ function isolates(policy: PolicyObject, direction: Direction, target: Party): bo
   return direction === 'ingress' || (policy.spec?.egress ?? []).length > 0;
 }
 
-function rulesOf({ spec }: PolicyObject, direction: Direction) {
+export function rulesOf({ spec }: PolicyObject, direction: Direction) {
   return direction === 'ingress'
     ? (spec?.ingress ?? []).map(({ from, ports }) => ({ peers: from ?? [], ports: ports ?? [] }))
     : (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to ?? [], ports: ports ?? [] }));
@@ -131,8 +129,4 @@ function firstThat<T>(
   if (list.length === 0) return { fits: true, index: undefined };
   const index = list.findIndex(holds);
   return index === -1 ? { fits: false, index: undefined } : { fits: true, index };
-}
-
-function keyOf({ metadata }: PolicyObject): PolicyKey {
-  return `${metadata.namespace ?? ''}/${metadata.name ?? ''}`;
 }

@@ -1,7 +1,7 @@
 /** The sender and the receiver of a packet. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type IpAddress, parseAddress } from '../engine/addresses.ts';
-import type { PodObject } from '../engine/objects.ts';
+import { objectKey, type PodObject } from '../engine/objects.ts';
 import type { Family } from '../engine/rules.ts';
 import type { Packet } from './judge.ts';
 
@@ -34,7 +34,7 @@ export function partiesOf(
 function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
   const address = parseAddress(text);
   if (address !== undefined) return [{ address, pod: holderOf(pods, address) }];
-  const pod = pods.find(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}` === text);
+  const pod = pods.find((one) => objectKey(one) === text);
   if (pod === undefined || isFinished(pod)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot judge packets of ${text}`,
@@ -68,8 +68,7 @@ function gotLater(one: PodObject, other: PodObject): boolean {
   const started = (pod: PodObject) => pod.status?.startTime ?? created(pod);
   if (started(one) !== started(other)) return started(one) > started(other);
   if (created(one) !== created(other)) return created(one) > created(other);
-  const name = ({ metadata }: PodObject) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}`;
-  return name(one) > name(other);
+  return objectKey(one) > objectKey(other);
 }
 
 function isFinished({ status }: PodObject): boolean {

@@ -30,9 +30,8 @@ export async function openBackend(
 ): Promise<OpenedBackend> {
   const namespace = new KeptNamespace();
   try {
-    const { name, variant, dataplane } = await open(choice, options, namespace, logger, signal);
-    const dataplanes = new Replacing(dataplane, namespace, variant, logger);
-    return { name, dataplane: dataplanes };
+    const opened = await open(choice, options, namespace, logger, signal);
+    return { name: opened.name, dataplane: new Replacing(opened, namespace, logger) };
   } catch (error) {
     namespace[Symbol.dispose]();
     throw error;
@@ -106,12 +105,11 @@ class Replacing implements Dataplane {
   #told: string | undefined;
 
   constructor(
-    own: Dataplane,
+    { dataplane, variant }: Opened,
     namespace: KeptNamespace,
-    variant: Variant | undefined,
     logger: Pick<Logger, 'info' | 'warn'>,
   ) {
-    this.#own = own;
+    this.#own = dataplane;
     this.#namespace = namespace;
     this.#variant = variant;
     this.#logger = logger;

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 
 import { bridgesOf } from '../../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';
+import { messageOf } from '../../../shared/observe/errors.ts';
 
 const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'] as const;
 
@@ -42,8 +43,7 @@ export function filterBridges({
     try {
       writeFileSync(path, '1');
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      return `${around}: net.bridge.${name} is 0 and cannot be set (${why}). Set it: sysctl -w net.bridge.${name}=1`;
+      return `${around}: net.bridge.${name} is 0 and cannot be set (${messageOf(error)}). Set it: sysctl -w net.bridge.${name}=1`;
     }
   }
   return undefined;

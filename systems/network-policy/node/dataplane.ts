@@ -30,11 +30,15 @@ export interface Drift {
   readonly how: 'missing' | 'changed' | 'added';
 }
 
-/** Packets refused since the dataplane was first programmed. */
-export interface Refused {
-  /** Undefined: of addresses that belong to no known pod. */
+/** Whose packets a chain refuses. */
+export interface ChainOwner {
+  /** Undefined: those of addresses that belong to no known pod. */
   readonly pod: PodKey | undefined;
   readonly direction: Direction;
+}
+
+/** Packets refused since the dataplane was first programmed. */
+export interface Refused extends ChainOwner {
   readonly packets: number;
   readonly bytes: number;
 }
@@ -62,5 +66,5 @@ export interface Dataplane extends Disposable {
   /** Removes everything of ours; returns a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
   /** Which pod refused a packet, from the prefix it was logged with. Undefined: not one of ours, or its pod is gone. */
-  whoseLog(prefix: string): { readonly pod: PodKey | undefined; readonly direction: Direction } | undefined;
+  whoseLog(prefix: string): ChainOwner | undefined;
 }

@@ -5,7 +5,7 @@ import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import { pods } from '../../../shared/kube/object.ts';
 import { type IpPacket, parseIpPacket } from './ip-packet.ts';
 import { type LoggedPacket, type Nflog, openNflog } from './nflog.ts';
-import { RampartError } from '../../../shared/observe/errors.ts';
+import { messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import { addressText } from '../engine/addresses.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
@@ -16,6 +16,7 @@ import { type Decision, judge, type Packet } from '../judge/judge.ts';
 import type { RefusalEnd, RefusalLine } from '../refusal-line.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { FollowedObjects } from './followed-objects.ts';
+import { protocolNumbers } from './kernel-packet.ts';
 import type { NodeCounts } from './metrics.ts';
 
 export interface RefusalsOptions {
@@ -32,13 +33,9 @@ export interface RefusalsOptions {
   readonly clock?: Clock;
 }
 
-const protocolNames: Readonly<Record<number, string>> = {
-  1: 'ICMP',
-  6: 'TCP',
-  17: 'UDP',
-  58: 'ICMPv6',
-  132: 'SCTP',
-};
+const protocolNames = new Map<number, string>(
+  Object.entries(protocolNumbers).map(([name, number]) => [number, name]),
+);
 /** For one pod. */
 const EVENT_MS = 60_000;
 /** This many pods are remembered for that; beyond it, those of the last minute are forgotten and may get one more. */
@@ -76,7 +73,7 @@ export class Refusals implements Disposable {
       if (this.#problem !== undefined) context.logger.info('reporting refused packets again');
       this.#problem = undefined;
     } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
+      const problem = messageOf(error);
       if (problem !== this.#problem)
         context.logger.warn(`refused packets are counted but not reported: ${problem}; retrying`);
       this.#problem = problem;
@@ -103,7 +100,7 @@ export class Refusals implements Disposable {
     const [from, to] = [packet.source, packet.destination].map((value) =>
       addressText(packet.family, value),
     ) as [Address, Address];
-    const protocol = protocolNames[packet.protocol] ?? String(packet.protocol);
+    const protocol = protocolNames.get(packet.protocol) ?? String(packet.protocol);
     // The pod whose rule it was, even if another has got its address meanwhile.
     const [source, destination] = [
       direction === 'egress' ? (pod ?? engine.podAt(from)) : engine.podAt(from),

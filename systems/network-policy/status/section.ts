@@ -109,7 +109,7 @@ const MANY_NODES = 8;
 function podLines({ podsByNode }: PolicyReport): string[] {
   const nodes = Object.entries(podsByNode ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
   if (nodes.length < 2 || nodes.length > MANY_NODES) return [];
-  return [`    pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
+  return [`pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
 }
 
 export function section(
@@ -142,30 +142,22 @@ export function section(
     },
     table(options) {
       if (policies.length === 0) return '';
-      const rows = policies.flatMap(({ namespace, name, directions, pods: count, problems }): Row[] => [
-        {
+      const rows = policies.map((policy): Row => {
+        const { namespace, name, directions, pods: count, problems } = policy;
+        return {
           cells: [
             `${namespace}/${name}`,
             directions.join(', '),
             String(count ?? '-'),
             String(problems.length),
           ],
-        },
-      ]);
-      const [head = '', ...lines] = renderTable(rows, {
-        head: ['NETWORK POLICY', 'ISOLATES', 'PODS', 'PROBLEMS'],
-        ...options,
-      }).split('\n');
-      return [
-        head,
-        ...lines.flatMap((line, index) => [
-          line,
-          ...(policies[index] === undefined ? [] : podLines(policies[index])),
-          ...(policies[index]?.problems ?? []).map(({ field, message }) =>
-            printable(`    ${field}: ${message}`),
-          ),
-        ]),
-      ].join('\n');
+          note: [
+            ...podLines(policy),
+            ...problems.map(({ field, message }) => printable(`${field}: ${message}`)),
+          ].join('\n'),
+        };
+      });
+      return renderTable(rows, { head: ['NETWORK POLICY', 'ISOLATES', 'PODS', 'PROBLEMS'], ...options });
     },
     foot: [...nodes].flatMap(([name, { problems }]) =>
       problems.map((problem) => printable(`network-policy on ${name}: ${problem}`)),

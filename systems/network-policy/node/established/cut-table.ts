@@ -8,7 +8,7 @@
  * A packet that starts a new connection between the same ends is not one of them.
  */
 import { type Nftables } from '../nftables/nftables.ts';
-import { isRefusal } from '../nftables/table.ts';
+import { isMissing, isRefusal } from '../nftables/table.ts';
 import type { SeenFlow } from './allowed-flow.ts';
 
 export const cutTableName = 'inet rampart-network-policy-cut';
@@ -75,7 +75,7 @@ export function removeCutTable(nft: Nftables): boolean {
     nft.run(`delete table ${cutTableName}`);
     return true;
   } catch (error) {
-    if (isRefusal(error) && error.message.includes('No such file or directory')) return false;
+    if (isMissing(error)) return false;
     throw error;
   }
 }

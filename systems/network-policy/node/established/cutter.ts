@@ -12,6 +12,7 @@ import type { Address, NodeRules } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 import { FlowRules, seenFlow } from './allowed-flow.ts';
 import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
+import { messageOf } from '../../../../shared/observe/errors.ts';
 
 export interface CutterOptions {
   readonly logger: Logger;
@@ -45,8 +46,7 @@ export class Cutter implements Disposable {
     try {
       this.#nft = this.#inNetwork(() => new Nftables());
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      options.logger.warn(`a server may resume a connection that was cut: ${why}`);
+      options.logger.warn(`a server may resume a connection that was cut: ${messageOf(error)}`);
     }
   }
 

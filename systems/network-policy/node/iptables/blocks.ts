@@ -1,5 +1,5 @@
 /** Address ranges as blocks, the only form that a hash:net accepts. */
-import { rangesOf, union } from '../../engine/address-sets.ts';
+import { covers, rangesOf, union } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import type { AddressRange, AddressSet, ByFamily, Family, Peers } from '../../engine/rules.ts';
 
@@ -58,9 +58,6 @@ function trailingZeros(value: bigint, most: number): number {
 
 /** Whether all addresses are within the ranges, which are sorted and disjoint. */
 export function coversAll(ranges: AddressSet, addresses: readonly string[]): boolean {
-  const intervals = ranges.map(({ first, last }) => [addressValue(first), addressValue(last)] as const);
-  return addresses.every((address) => {
-    const value = addressValue(address);
-    return intervals.some(([low, high]) => low <= value && value <= high);
-  });
+  const intervals = ranges.map(({ first, last }) => ({ low: addressValue(first), high: addressValue(last) }));
+  return addresses.every((address) => covers(intervals, addressValue(address)));
 }

@@ -2,7 +2,6 @@
 import { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
-  type Direction,
   directions,
   type NodeRules,
   type PodKey,
@@ -10,6 +9,7 @@ import {
   type RulesChange,
 } from '../../engine/rules.ts';
 import {
+  type ChainOwner,
   type Dataplane,
   type DataplaneOptions,
   defaultDataplaneOptions,
@@ -179,7 +179,7 @@ class IptablesDataplane implements Dataplane {
     ];
   }
 
-  whoseLog(prefix: string): { readonly pod: PodKey | undefined; readonly direction: Direction } | undefined {
+  whoseLog(prefix: string): ChainOwner | undefined {
     const [, chain = ''] = prefix.trim().split(' ');
     const direction = directions.find((each) => logPrefix(chain, each) === prefix.trim());
     if (direction === undefined) return undefined;

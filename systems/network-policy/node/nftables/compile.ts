@@ -5,7 +5,6 @@
  * checked against what its destination may receive, and by the tables of others. No packet is marked.
  */
 import type {
-  AddressSet,
   Clause,
   Direction,
   Endpoint,
@@ -16,7 +15,6 @@ import type {
 } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
-import { rangeText } from './addresses.ts';
 import {
   commentText,
   directions,
@@ -29,11 +27,10 @@ import {
   unknownChain,
 } from './names.ts';
 import type { Chain, ElementSet, TableObject } from './objects.ts';
-import { peerMatches } from './peer-sets.ts';
+import { addressType, peerMatches, rangeSet } from './peer-sets.ts';
 import { portMatches } from './ports.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
-const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
 /** The address that identifies the pod: the source of what it sends, the destination of what it receives. */
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
@@ -99,7 +96,7 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
 
 function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   return [
-    ...families.map((family) => cidrSet(family, rules.podCidrs[family])),
+    ...families.map((family) => rangeSet(`pod-cidrs-${family}`, family, rules.podCidrs[family])),
     ...directions.flatMap((direction): TableObject[] => {
       const name = unknownChain(direction);
       return [
@@ -240,16 +237,6 @@ function peerFields(key: Clause['peers'], family: Family, field: string, all: No
   if (key === 'everyone') return [''];
   const peers = all.get(key);
   return peers === undefined ? [] : peerMatches(key, peers, family).map((match) => `${field} ${match}`);
-}
-
-function cidrSet(family: Family, set: AddressSet): ElementSet {
-  return {
-    kind: 'set',
-    name: `pod-cidrs-${family}`,
-    type: addressType[family],
-    interval: true,
-    elements: new Map(set.map((range) => [rangeText(family, range), ''])),
-  };
 }
 
 function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[]): ElementSet {

@@ -1,11 +1,10 @@
 /** Network policies with nftables: one table of ours, changed by transactions. */
 import { libnftables } from '../../../../shared/ebpf/ffi.ts';
 import { KeptNamespace } from '../namespace.ts';
-import { type ListOptions, Nftables } from './nftables.ts';
+import { Nftables } from './nftables.ts';
 import { NftablesChanges } from './nftables-changes.ts';
 import { sleep, systemClock } from '../../../../shared/time/clock.ts';
 import {
-  type Direction,
   type NodeRules,
   noRules,
   type PeersKey,
@@ -14,6 +13,7 @@ import {
   type RulesChange,
 } from '../../engine/rules.ts';
 import {
+  type ChainOwner,
   type Dataplane,
   type DataplaneOptions,
   defaultDataplaneOptions,
@@ -36,19 +36,13 @@ import {
 import { elementChanges, type ElementChanges, peerSets } from './peer-sets.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
-import { isRefusal, readTable } from './table.ts';
+import { isMissing, isRefusal, readTable } from './table.ts';
 
 /**
  * What the objects belong to: `base`, `pod KEY`, or the key of a policy's rules or of peers, each with a prefix of its own. The maps
  * belong to all pods.
  */
 type Owned = Map<string, TableObjects>;
-
-/** Whose chain it is. */
-interface ChainOwner {
-  readonly pod: PodKey | undefined;
-  readonly direction: Direction;
-}
 
 /**
  * Works in the current network namespace of the calling thread.
@@ -270,8 +264,13 @@ class NftablesDataplane implements Dataplane {
 
   counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     return promised(() => {
-      const listing = this.#list(`list counters table ${tableName}`, { json: true });
-      if (listing === undefined) return [];
+      let listing: string;
+      try {
+        listing = this.#reading((nft) => nft.list(`list counters table ${tableName}`, { json: true }));
+      } catch (error) {
+        if (isMissing(error)) return [];
+        throw error;
+      }
       const { nftables } = JSON.parse(listing) as {
         readonly nftables: readonly {
           readonly counter?: { readonly name: string; readonly packets: number; readonly bytes: number };
@@ -325,16 +324,6 @@ class NftablesDataplane implements Dataplane {
     const pod = this.#chainOwners.get(object.name)?.pod;
     const comment = pod ?? (object.kind === 'chain' ? object.comment : undefined);
     return comment === undefined ? objectKey(object) : `${objectKey(object)} (${comment})`;
-  }
-
-  /** Undefined: there is no table of ours. */
-  #list(command: string, options: ListOptions): string | undefined {
-    try {
-      return this.#reading((nft) => nft.list(command, options));
-    } catch (error) {
-      if (isRefusal(error) && error.message.includes('No such file or directory')) return undefined;
-      throw error;
-    }
   }
 
   #read(): TableObjects | undefined {

@@ -16,7 +16,7 @@ const outputFlags = {
   numericPriority: 256,
 } as const;
 
-export interface ListOptions {
+interface ListOptions {
   /** JSON in place of nft's own language. */
   readonly json?: boolean;
   /** Without what packets change: the values of counters. */
@@ -119,6 +119,7 @@ function nftablesError(message: string): RampartError {
   });
 }
 
-function shorten(text: string): string {
+/** For a message. */
+export function shorten(text: string): string {
   return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text;
 }

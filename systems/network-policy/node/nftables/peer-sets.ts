@@ -2,12 +2,13 @@
  * The sets of peers. Rules with the same peers match the same set: a pod that comes or goes is then one element, however many
  * policies allow it.
  */
-import type { Address, Family, Peers, PeersChange, PeersKey } from '../../engine/rules.ts';
+import type { Address, AddressSet, Family, Peers, PeersChange, PeersKey } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
 import { families, peersName } from './names.ts';
 import type { ElementSet, TableObjects } from './objects.ts';
 
-const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
+/** nft's types of addresses. */
+export const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
 /** More blocks than this become a set. */
 const blocksAsRules = 8;
 
@@ -26,16 +27,9 @@ export function peerMatches(key: PeersKey, { pods, blocks }: Peers, family: Fami
 export function peerSets(key: PeersKey, { pods, blocks }: Peers): ElementSet[] {
   const name = peersName(key);
   return families.flatMap((family) => [
-    ...(pods[family].length > 0 ? [set(podSetName(name, family), family, pods[family], false)] : []),
+    ...(pods[family].length > 0 ? [addressSet(podSetName(name, family), family, pods[family], false)] : []),
     ...(blocks[family].length > blocksAsRules
-      ? [
-          set(
-            `${name}-blocks-${family}`,
-            family,
-            blocks[family].map((range) => rangeText(family, range)),
-            true,
-          ),
-        ]
+      ? [rangeSet(`${name}-blocks-${family}`, family, blocks[family])]
       : []),
   ]);
 }
@@ -86,7 +80,17 @@ function podSetName(name: string, family: Family): string {
   return `${name}-pods-${family}`;
 }
 
-function set(name: string, family: Family, elements: readonly string[], interval: boolean): ElementSet {
+export function rangeSet(name: string, family: Family, ranges: AddressSet): ElementSet {
+  const texts = ranges.map((range) => rangeText(family, range));
+  return addressSet(name, family, texts, true);
+}
+
+function addressSet(
+  name: string,
+  family: Family,
+  elements: readonly string[],
+  interval: boolean,
+): ElementSet {
   return { kind: 'set', name, type: addressType[family], interval, elements: elementsOf(elements) };
 }
 

@@ -1,5 +1,6 @@
 /** Sends commands to the kernel as one transaction. */
 import { errnoText } from '../../../../shared/ebpf/libc.ts';
+import { shorten } from './nftables.ts';
 import { NftablesBatch, RefusedBatch } from './nftables-batch.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
@@ -23,18 +24,13 @@ export class RefusedCommands extends RampartError {
     const [first] = refused;
     super(errorCodes.SYSTEM, {
       what:
-        first === undefined ? 'nftables refused a change' : `nftables refused \`${shown(first.command)}\``,
+        first === undefined
+          ? 'nftables refused a change'
+          : `nftables refused \`${shorten(commandText(first.command))}\``,
       why,
     });
     this.refused = refused;
   }
-}
-
-const shownCharacters = 300;
-
-function shown(command: Command): string {
-  const text = commandText(command);
-  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text;
 }
 
 /** Changes our table in the network namespace that the calling thread had when this was created. Dispose it after use. */

@@ -10,12 +10,17 @@ export function isRefusal(error: unknown): error is RampartError {
   return error instanceof RampartError && error.code === errorCodes.SYSTEM;
 }
 
+/** Of a table that is read or deleted: there is none. */
+export function isMissing(error: unknown): boolean {
+  return isRefusal(error) && error.message.includes('No such file or directory');
+}
+
 /** Undefined: there is none. @throws {RampartError} */
 export function readTable(nft: Nftables): Map<string, TableObject> | undefined {
   try {
     return parseListing(nft.list(`list table ${tableName}`, { stateless: true }));
   } catch (error) {
-    if (isRefusal(error) && error.message.includes('No such file or directory')) return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }
