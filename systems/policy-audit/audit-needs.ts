@@ -3,7 +3,7 @@
  * a single scan.
  */
 import type { GuardContext } from '../../shared/guard/context.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { isNotFound, orUndefined } from '../../shared/kube/client-errors.ts';
 import { namespaces, type ResourceType } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { policyGroup } from './api.ts';
@@ -33,10 +33,7 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
 
 /** @throws {RampartError} `INPUT` if there is no such namespace */
 export async function checkNamespace({ client, signal }: Asked, name: string): Promise<void> {
-  try {
-    await client.get(namespaces, { name }, { signal });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    throw new RampartError(errorCodes.INPUT, { what: `there is no namespace ${name}`, cause: error });
-  }
+  const found = await orUndefined(client.get(namespaces, { name }, { signal }));
+  if (found === undefined)
+    throw new RampartError(errorCodes.INPUT, { what: `there is no namespace ${name}` });
 }

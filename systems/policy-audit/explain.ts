@@ -1,6 +1,6 @@
 /** The result of each policy for one object, or why it does not apply. */
 import type { GuardContext } from '../../shared/guard/context.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../shared/kube/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { kubewardenTypes } from './api.ts';
@@ -72,12 +72,12 @@ export async function explain(
   const kind = findKind(kinds, wanted);
   const namespace = kind.type.namespaced ? within : '';
   const target = { name, ...(namespace !== '' && { namespace }) };
-  const object = await client.get(kind.type, target, { signal }).catch((error: unknown) => {
-    if (!isNotFound(error)) throw error;
+  const object = await orUndefined(client.get(kind.type, target, { signal }));
+  if (object === undefined) {
     throw new RampartError(errorCodes.NOT_FOUND, {
       what: `there is no ${kind.type.kind} ${namespace === '' ? '' : `${namespace}/`}${name}`,
     });
-  });
+  }
   const space =
     namespace === '' ? undefined : await client.get<Namespace>(namespaces, { name: namespace }, { signal });
   const stop = new AbortController();

@@ -15,12 +15,14 @@ export interface ScanReadings {
   readonly missed: number;
 }
 
+type Counts = Map<string, { readonly labels: Record<string, string>; value: number }>;
+
 const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, deletions: 0, missed: 0 };
 
 /** Registered once in a process; each term of the lease sets the source. */
 export class PolicyMetrics {
-  readonly #evaluations = new Map<string, { readonly labels: Record<string, string>; value: number }>();
-  readonly #admissions = new Map<string, { readonly labels: Record<string, string>; value: number }>();
+  readonly #evaluations: Counts = new Map();
+  readonly #admissions: Counts = new Map();
   /** Of the running scanner. */
   scan: () => ScanReadings = () => nothing;
   policies: () => number = () => 0;
@@ -91,10 +93,7 @@ export class PolicyMetrics {
   }
 }
 
-function add(
-  counts: Map<string, { readonly labels: Record<string, string>; value: number }>,
-  labels: Record<string, string>,
-): void {
+function add(counts: Counts, labels: Record<string, string>): void {
   // No label contains a space: they are words and policy IDs.
   const key = Object.values(labels).join(' ');
   const found = counts.get(key);

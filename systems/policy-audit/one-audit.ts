@@ -1,7 +1,7 @@
 /** When a single audit gives up: the operator's scanner retries for ever, but a command must end. */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { isUnreachable, KubeError } from '../../shared/kube/client-errors.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
 import { type Clock, sleep, systemClock } from '../../shared/time/clock.ts';
 import type { ScannerOptions } from './scanner/scanner-options.ts';
 
@@ -24,7 +24,7 @@ export function giveUpIn(
     const firstMs = since.get(namespace) ?? nowMs;
     since.set(namespace, firstMs);
     if (!isRefusal(error) && nowMs - firstMs < PATIENCE_MS) return false;
-    unfinished.set(namespace, error instanceof Error ? error.message : String(error));
+    unfinished.set(namespace, messageOf(error));
     return true;
   };
 }

@@ -3,7 +3,7 @@
  * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
  */
 import type { GuardContext } from '../../../shared/guard/context.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 import { setCondition } from '../../../shared/kube/conditions.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import { addFinalizer, isDeleting, removeFinalizer } from '../../../shared/kube/finalizers.ts';
@@ -16,16 +16,21 @@ import type { Policy } from '../policies/policy.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
 import { problemText } from '../engine/cel/settings.ts';
 import { policyFaults } from '../policies/faults.ts';
-import { policyActive, activeStatus, refusedStatus } from '../policies/policy-status.ts';
+import { activeStatus, policyActive, refusedStatus, type Status } from '../policies/policy-status.ts';
 import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
 import { aborted } from '../../../shared/time/abort.ts';
 import { policiesFileOf } from './policies-entry.ts';
-import { type Authority, currentAuthority, currentCertificate, trusted } from './server-certificates.ts';
+import {
+  type Authority,
+  currentAuthority,
+  currentCertificate,
+  type Kept,
+  trusted,
+} from './server-certificates.ts';
 import {
   budgetType,
   deploymentType,
   isRolledOut,
-  secretType,
   serverHosts,
   serverLabel,
   serverName,
@@ -235,14 +240,9 @@ class PolicyServers {
       }
     } finally {
       if (conditions !== server.status?.conditions && !signal.aborted) {
-        await client
-          .patch(
-            policyServerType,
-            { name, subresource: 'status' },
-            { type: 'merge', body: { status: { conditions } } },
-            { fieldManager, signal },
-          )
-          .catch(unlessGone);
+        const patch = { type: 'merge', body: { status: { conditions } } } as const;
+        const target = { name, subresource: 'status' };
+        await orUndefined(client.patch(policyServerType, target, patch, { fieldManager, signal }));
       }
     }
     if (deployment === undefined) throw new TypeError('a policy server has a Deployment');
@@ -254,7 +254,7 @@ class PolicyServers {
     target: { readonly name: string; readonly namespace?: string },
     signal: AbortSignal,
   ): Promise<void> {
-    await this.#context.client.delete(type, target, { signal }).catch(unlessGone);
+    await orUndefined(this.#context.client.delete(type, target, { signal }));
   }
 
   async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
@@ -326,7 +326,7 @@ class PolicyServers {
     const secret = await this.#secret(authorityName, signal);
     const text = (key: string): string | undefined => textOf(secret, key);
     const kept = { key: text('ca.key'), cert: text('ca.crt'), before: text('before.crt') };
-    const authority = currentAuthority(definedOf(kept), now);
+    const authority = currentAuthority(kept, now);
     if (authority.cert !== kept.cert || authority.before !== kept.before) {
       const data = {
         'ca.key': authority.key,
@@ -345,24 +345,19 @@ class PolicyServers {
           ),
         },
       };
-      await this.#apply(secretType, object, signal);
+      await this.#apply(secrets, object, signal);
     }
     return authority;
   }
 
-  async #certificate(name: string, signal: AbortSignal): Promise<Partial<KeyAndCertificate>> {
+  async #certificate(name: string, signal: AbortSignal): Promise<Kept<KeyAndCertificate>> {
     const secret = await this.#secret(name, signal);
-    return definedOf({ key: textOf(secret, 'tls.key'), cert: textOf(secret, 'tls.crt') });
+    return { key: textOf(secret, 'tls.key'), cert: textOf(secret, 'tls.crt') };
   }
 
-  async #secret(name: string, signal: AbortSignal): Promise<Secret | undefined> {
+  #secret(name: string, signal: AbortSignal): Promise<Secret | undefined> {
     const { namespace } = this.#options;
-    try {
-      return await this.#context.client.get<Secret>(secrets, { name, namespace }, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    return orUndefined(this.#context.client.get(secrets, { name, namespace }, { signal }));
   }
 
   #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
@@ -377,15 +372,10 @@ class PolicyServers {
   ): Promise<void> {
     if (status === object.status || JSON.stringify(status) === JSON.stringify(object.status)) return;
     const { name = '', namespace } = object.metadata;
-    const target = { name, ...(namespace !== undefined && { namespace }), subresource: 'status' };
-    await this.#context.client
-      .patch(type, target, { type: 'merge', body: { status } }, { fieldManager, signal })
-      .catch(unlessGone);
+    const target = { name, namespace, subresource: 'status' };
+    const patch = { type: 'merge', body: { status } } as const;
+    await orUndefined(this.#context.client.patch(type, target, patch, { fieldManager, signal }));
   }
-}
-
-function unlessGone(error: unknown): void {
-  if (!isNotFound(error)) throw error;
 }
 
 interface Scheduled {
@@ -399,8 +389,6 @@ interface Scheduled {
   /** Whether it is known what its module says about its settings. */
   readonly isTried: boolean;
 }
-
-type Status = NonNullable<AnyKubewardenPolicy['status']>;
 
 function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
   return waiting(object, 'scheduled', 'PolicyServerMissing', `there is no PolicyServer ${server}`);
@@ -429,10 +417,4 @@ function waiting(
 function textOf(secret: Secret | undefined, key: string): string | undefined {
   const value = secret?.data?.[key];
   return value === undefined ? undefined : Buffer.from(value, 'base64').toString();
-}
-
-function definedOf<T extends object>(value: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as {
-    [K in keyof T]?: NonNullable<T[K]>;
-  };
 }

@@ -16,14 +16,22 @@ export interface Authority extends KeyAndCertificate {
   readonly before: string | undefined;
 }
 
+/** As the Secret has it, if it has. */
+export type Kept<T> = { readonly [Name in keyof T]: T[Name] | undefined };
+
+interface WantedCertificate {
+  readonly authority: Authority;
+  readonly hosts: readonly string[];
+  readonly now: Date;
+}
+
 const authorityDays = 3650;
 const serverDays = 365;
 /** Replaced when less than this share of the lifetime is left. */
 const shareLeft = 1 / 3;
 
 /** The stored one, unless it must be replaced. An unreadable one is replaced, too. */
-export function currentAuthority(kept: Partial<Authority> | undefined, now: Date): Authority {
-  const { key, cert, before } = kept ?? {};
+export function currentAuthority({ key, cert, before }: Kept<Authority>, now: Date): Authority {
   const stillBefore = before !== undefined && leftOf(before, now) > 0 ? before : undefined;
   if (key !== undefined && cert !== undefined && leftOf(cert, now) > shareLeft)
     return { key, cert, before: stillBefore };
@@ -38,27 +46,15 @@ export function trusted({ cert, before = '' }: Authority): string {
 
 /** The stored one, unless it expires soon, is for other hosts, or is from an untrusted authority. */
 export function currentCertificate(
-  kept: Partial<KeyAndCertificate> | undefined,
-  {
-    authority,
-    hosts,
-    now,
-  }: { readonly authority: Authority; readonly hosts: readonly string[]; readonly now: Date },
+  { key, cert }: Kept<KeyAndCertificate>,
+  wanted: WantedCertificate,
 ): KeyAndCertificate {
-  const { key, cert } = kept ?? {};
-  if (key !== undefined && cert !== undefined && isUsable(cert, { authority, hosts, now }))
-    return { key, cert };
+  if (key !== undefined && cert !== undefined && isUsable(cert, wanted)) return { key, cert };
+  const { authority, hosts, now } = wanted;
   return issueServerCertificate(authority, hosts, { now, days: serverDays });
 }
 
-function isUsable(
-  cert: string,
-  {
-    authority,
-    hosts,
-    now,
-  }: { readonly authority: Authority; readonly hosts: readonly string[]; readonly now: Date },
-): boolean {
+function isUsable(cert: string, { authority, hosts, now }: WantedCertificate): boolean {
   try {
     const certificate = new X509Certificate(cert);
     return (

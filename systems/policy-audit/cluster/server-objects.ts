@@ -4,7 +4,13 @@
  */
 import { hash } from 'node:crypto';
 
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import {
+  apiVersionOf,
+  configMaps,
+  type KubeObject,
+  type ResourceType,
+  secrets,
+} from '../../../shared/kube/object.ts';
 import { sourcesDocument } from '../modules/sources.ts';
 import type { PolicyServer } from '../api.ts';
 import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
@@ -21,16 +27,13 @@ const servicePort = 443;
 const readinessPort = 8081;
 const metricsPort = 8080;
 
-const core = (plural: string, kind: string): ResourceType => ({
+export const serviceType: ResourceType = {
   group: '',
   version: 'v1',
-  plural,
-  kind,
+  plural: 'services',
+  kind: 'Service',
   namespaced: true,
-});
-export const configMapType = core('configmaps', 'ConfigMap');
-export const secretType = core('secrets', 'Secret');
-export const serviceType = core('services', 'Service');
+};
 export const deploymentType: ResourceType = {
   group: 'apps',
   version: 'v1',
@@ -84,8 +87,8 @@ export function serverObjects(parts: ServerParts): Wanted[] {
   const { minAvailable, maxUnavailable } = server.spec;
   return [
     {
-      type: secretType,
-      object: object(secretType, meta, {
+      type: secrets,
+      object: object(secrets, meta, {
         type: 'kubernetes.io/tls',
         data: {
           'tls.crt': Buffer.from(certificate.cert).toString('base64'),
@@ -93,7 +96,7 @@ export function serverObjects(parts: ServerParts): Wanted[] {
         },
       }),
     },
-    { type: configMapType, object: object(configMapType, meta, { data: configuration }) },
+    { type: configMaps, object: object(configMaps, meta, { data: configuration }) },
     {
       type: serviceType,
       object: object(serviceType, meta, {
@@ -238,17 +241,36 @@ function containerOf({ server, image }: ServerParts): object {
       { name: 'policies', mountPath: '/config', readOnly: true },
       { name: 'certificate', mountPath: '/pki', readOnly: true },
       { name: 'modules', mountPath: '/modules' },
-      ...(spec.verificationConfig === undefined
-        ? []
-        : [{ name: 'verification', mountPath: '/verification', readOnly: true }]),
-      ...(spec.sigstoreTrustConfig === undefined
-        ? []
-        : [{ name: 'sigstore-trust-config', mountPath: '/sigstore-trust', readOnly: true }]),
-      ...(spec.imagePullSecret === undefined
-        ? []
-        : [{ name: 'pull-secret', mountPath: '/pull-secret', readOnly: true }]),
+      ...givenFiles(spec).map(({ volume, mountPath }) => ({ name: volume.name, mountPath, readOnly: true })),
     ],
   };
+}
+
+/** What the user may name: files for the server, and the variables that tell it where they are. */
+function givenFiles({ verificationConfig, sigstoreTrustConfig, imagePullSecret }: PolicyServer['spec']) {
+  return [
+    {
+      given: verificationConfig,
+      volume: { name: 'verification', configMap: { name: verificationConfig } },
+      mountPath: '/verification',
+      file: 'verification-config',
+      variable: 'KUBEWARDEN_VERIFICATION_CONFIG_PATH',
+    },
+    {
+      given: sigstoreTrustConfig,
+      volume: { name: 'sigstore-trust-config', configMap: { name: sigstoreTrustConfig } },
+      mountPath: '/sigstore-trust',
+      file: 'sigstore-trust-config',
+      variable: 'KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH',
+    },
+    {
+      given: imagePullSecret,
+      volume: { name: 'pull-secret', secret: { secretName: imagePullSecret } },
+      mountPath: '/pull-secret',
+      file: '.dockerconfigjson',
+      variable: 'KUBEWARDEN_DOCKER_CONFIG_JSON_PATH',
+    },
+  ].filter(({ given }) => given !== undefined);
 }
 
 function environmentOf({ spec }: PolicyServer): object[] {
@@ -263,41 +285,22 @@ function environmentOf({ spec }: PolicyServer): object[] {
     KUBEWARDEN_ENABLE_METRICS: 'true',
     // One that cannot run must not stop the others.
     KUBEWARDEN_CONTINUE_ON_ERRORS: 'true',
-    ...(spec.verificationConfig !== undefined && {
-      KUBEWARDEN_VERIFICATION_CONFIG_PATH: '/verification/verification-config',
-    }),
-    ...(spec.sigstoreTrustConfig !== undefined && {
-      KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH: '/sigstore-trust/sigstore-trust-config',
-    }),
-    ...(spec.imagePullSecret !== undefined && {
-      KUBEWARDEN_DOCKER_CONFIG_JSON_PATH: '/pull-secret/.dockerconfigjson',
-    }),
+    ...Object.fromEntries(
+      givenFiles(spec).map(({ variable, mountPath, file }) => [variable, `${mountPath}/${file}`]),
+    ),
   }).map(([name, value]) => ({ name, value }));
 }
 
 function volumesOf(server: PolicyServer): object[] {
-  const { verificationConfig, sigstoreTrustConfig, imagePullSecret } = server.spec;
   const name = serverName(server);
   return [
     { name: 'policies', configMap: { name } },
     { name: 'certificate', secret: { secretName: name } },
     { name: 'modules', emptyDir: {} },
-    ...(verificationConfig === undefined
-      ? []
-      : [{ name: 'verification', configMap: { name: verificationConfig } }]),
-    ...(sigstoreTrustConfig === undefined
-      ? []
-      : [{ name: 'sigstore-trust-config', configMap: { name: sigstoreTrustConfig } }]),
-    ...(imagePullSecret === undefined
-      ? []
-      : [{ name: 'pull-secret', secret: { secretName: imagePullSecret } }]),
+    ...givenFiles(server.spec).map(({ volume }) => volume),
   ];
 }
 
-function object(
-  { group, version, kind }: ResourceType,
-  metadata: KubeObject['metadata'],
-  more: object,
-): KubeObject {
-  return { apiVersion: group === '' ? version : `${group}/${version}`, kind, metadata, ...more };
+function object(type: ResourceType, metadata: KubeObject['metadata'], more: object): KubeObject {
+  return { apiVersion: apiVersionOf(type), kind: type.kind, metadata, ...more };
 }

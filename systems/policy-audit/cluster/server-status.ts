@@ -3,13 +3,13 @@
  * (api/policies/v1/policyserver_types.go). Pure.
  */
 import { type Condition, setCondition } from '../../../shared/kube/conditions.ts';
-import type { ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps, type ResourceType, secrets } from '../../../shared/kube/object.ts';
 import type { PolicyServer } from '../api.ts';
-import { budgetType, configMapType, deploymentType, secretType, serviceType } from './server-objects.ts';
+import { budgetType, deploymentType, serviceType } from './server-objects.ts';
 
 const conditionTypes: ReadonlyMap<string, string> = new Map([
-  [secretType.plural, 'CertSecretReconciled'],
-  [configMapType.plural, 'ConfigMapReconciled'],
+  [secrets.plural, 'CertSecretReconciled'],
+  [configMaps.plural, 'ConfigMapReconciled'],
   [budgetType.plural, 'PodDisruptionBudgetReconciled'],
   [deploymentType.plural, 'DeploymentReconciled'],
   [serviceType.plural, 'ServiceReconciled'],

@@ -4,7 +4,7 @@
  */
 import { hash, KeyObject } from 'node:crypto';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import type { FetchedModule, FetchOptions, ModuleTerms, Modules } from './modules.ts';
 
 class LazyModules implements Modules {
@@ -37,7 +37,7 @@ class LazyModules implements Modules {
       if (error instanceof RampartError) throw error;
       throw new RampartError(errorCodes.SYSTEM, {
         what: 'cannot store policy modules',
-        why: error instanceof Error ? error.message : String(error),
+        why: messageOf(error),
         next: 'Name a writable directory with --policy-modules',
         cause: error,
       });

@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { BlobCache } from '../../../shared/oci/blob-cache.ts';
 import { digestOf } from '../../../shared/oci/digest.ts';
-import { Exchange, ExchangeError, type Security } from '../../../shared/oci/exchange.ts';
+import { everyWay, Exchange, ExchangeError, type Security } from '../../../shared/oci/exchange.ts';
 import { openRegistry } from '../../../shared/oci/open-registry.ts';
 import { hostName } from '../../../shared/oci/reference.ts';
 import type { Layer, PullOptions, Registry } from '../../../shared/oci/registry.ts';
@@ -16,6 +16,7 @@ import { noSources, type Sources } from './sources.ts';
 import { verifySignatures } from './signatures.ts';
 import type { TrustRoot } from './trust-root.ts';
 import type { Verification } from './verification.ts';
+import { unreadable } from './yaml-file.ts';
 
 export interface ModulesOptions {
   /** Created if it is missing, accessible to its owner only. */
@@ -39,7 +40,6 @@ const layerTypes: ReadonlySet<string> = new Set([
   'application/vnd.wasm.content.layer.v1+wasm',
   'application/wasm',
 ]);
-const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
 
 /**
  * Whoever opens it disposes it.
@@ -140,13 +140,7 @@ class SourcedModules implements Modules {
       if (stats.size > this.#maxBytes) throw tooLarge(text, stats.size, this.#maxBytes);
       return checked(await file.readFile(), text);
     } catch (error) {
-      if (error instanceof RampartError) throw error;
-      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
-        what: `cannot read ${text}`,
-        why: missing ? 'it does not exist' : (error as Error).message,
-        cause: error,
-      });
+      throw error instanceof RampartError ? error : unreadable(text, error);
     }
   }
 

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 
-import { isObject } from '../../../shared/json/json.ts';
+import { isObject, type JsonObject } from '../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';
 
@@ -57,14 +57,7 @@ export function joined(one: Sources, other: Sources): Sources {
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;
   if (!isObject(document)) throw unusable(what, 'it is not a mapping');
-  for (const key of Object.keys(document)) {
-    if (key !== 'insecure_sources' && key !== 'source_authorities') {
-      throw unusable(
-        what,
-        `unknown key ${JSON.stringify(key)} (known: insecure_sources, source_authorities)`,
-      );
-    }
-  }
+  refuseUnknown(document, ['insecure_sources', 'source_authorities'], what);
   const insecure = document['insecure_sources'] ?? [];
   if (!Array.isArray(insecure) || !insecure.every((host) => typeof host === 'string')) {
     throw unusable(what, 'insecure_sources is not a list of hosts');
@@ -108,6 +101,12 @@ function readAuthority(path: string, host: string, what: string): string {
       cause: error,
     });
   }
+}
+
+export function refuseUnknown(record: JsonObject, known: readonly string[], what: string): void {
+  const key = Object.keys(record).find((name) => !known.includes(name));
+  if (key === undefined) return;
+  throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
 }
 
 export function unusable(what: string, why: string): RampartError {

@@ -1,7 +1,7 @@
 /** `verification.yml` of Kubewarden: whose signatures a module must have. */
 import { createPublicKey, type KeyObject } from 'node:crypto';
 
-import { unusable } from './sources.ts';
+import { refuseUnknown, unusable } from './sources.ts';
 import { isObject } from '../../../shared/json/json.ts';
 import { readYaml } from './yaml-file.ts';
 
@@ -146,11 +146,4 @@ function needed(record: Record<string, unknown>, key: string, what: string): str
 
 function optional(record: Record<string, unknown>, key: string, what: string): string | undefined {
   return record[key] === undefined || record[key] === null ? undefined : needed(record, key, what);
-}
-
-function refuseUnknown(record: Record<string, unknown>, known: readonly string[], what: string): void {
-  for (const key of Object.keys(record)) {
-    if (!known.includes(key))
-      throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
-  }
 }

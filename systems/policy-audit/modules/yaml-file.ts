@@ -14,14 +14,19 @@ export function readYaml(path: string): unknown {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
-      what: `cannot read ${path}`,
-      why: missing ? 'it does not exist' : (error as Error).message,
-      cause: error,
-    });
+    throw unreadable(path, error);
   }
   return parseYaml(text, path);
+}
+
+/** `NOT_FOUND` or `SYSTEM`. */
+export function unreadable(what: string, error: unknown): RampartError {
+  const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+  return new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+    what: `cannot read ${what}`,
+    why: missing ? 'it does not exist' : (error as Error).message,
+    cause: error,
+  });
 }
 
 /** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` with the line */

@@ -1,10 +1,10 @@
 /** What CEL policies read from the cluster, through the API. */
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { apiResources } from '../../../shared/kube/discovery.ts';
 import type { Namespace, ResourceType } from '../../../shared/kube/object.ts';
 import type { ClusterReader } from '../engine/cel/cluster.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
+import { servedType } from '../engine/host-calls/kube-reader.ts';
 
 /** By `apiVersion kind`. */
 const MAX_KINDS = 1024;
@@ -19,12 +19,8 @@ export function clusterReader(
     const key = `${apiVersion} ${kind}`;
     const known = kinds.get(key);
     if (known !== undefined) return known;
-    const [first = '', second] = apiVersion.split('/');
-    const [group, version] = second === undefined ? ['', first] : [first, second];
-    const resources = await apiResources(client, { group, version }, { signal });
-    const found = resources.find((one) => one.kind === kind && !one.name.includes('/'));
-    if (found === undefined) throw new Error(`the API does not serve ${kind} of ${apiVersion}`);
-    const type = { group, version, plural: found.name, kind, namespaced: found.namespaced };
+    const type = await servedType(client, { apiVersion, kind }, signal);
+    if (type === undefined) throw new Error(`the API does not serve ${kind} of ${apiVersion}`);
     if (kinds.size >= MAX_KINDS) kinds.clear();
     kinds.set(key, type);
     return type;
@@ -38,12 +34,7 @@ export function clusterReader(
   ): Promise<JsonObject | undefined> => {
     const type = await typeOf(apiVersion, kind, signal);
     const where = type.namespaced && within !== undefined ? { namespace: within } : {};
-    try {
-      return (await client.get(type, { ...where, name }, { signal })) as unknown as JsonObject;
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    return (await orUndefined(client.get(type, { ...where, name }, { signal }))) as JsonObject | undefined;
   };
   return {
     get({ apiVersion, kind, namespace: within, name }, signal) {

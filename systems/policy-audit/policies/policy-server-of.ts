@@ -1,6 +1,6 @@
 /** What a PolicyServer specifies for its policies, read when a policy is opened. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import {
   type ConfigMap,
@@ -14,22 +14,18 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { credentialsOfSecrets } from '../../../shared/oci/pull-secrets.ts';
 import type { CredentialsSource } from '../../../shared/oci/registry.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
-import { parseSources, type Sources, sourcesDocument } from '../modules/sources.ts';
+import type { ModuleTerms } from '../modules/modules.ts';
+import { parseSources, sourcesDocument } from '../modules/sources.ts';
 import { parseTrustRoot, type TrustRoot } from '../modules/trust-root.ts';
 import { parseVerification, type Verification } from '../modules/verification.ts';
 import { parseYaml } from '../modules/yaml-file.ts';
 
-export interface ServerTerms {
+/** Its `insecureSources` and `sourceAuthorities`, and the contents of its ConfigMaps. */
+export interface ServerTerms extends ModuleTerms {
   /** `namespacedPoliciesCapabilities`. Undefined: all. */
   readonly capabilities?: readonly string[] | undefined;
   /** Of `imagePullSecret`, a Secret in the servers' namespace. */
   readonly pullSecret?: CredentialsSource;
-  /** `insecureSources` and `sourceAuthorities`. */
-  readonly sources?: Sources;
-  /** What the ConfigMap of `verificationConfig` requires. */
-  readonly verification?: Verification;
-  /** The contents of the ConfigMap of `sigstoreTrustConfig`. */
-  readonly trustRoot?: TrustRoot;
 }
 
 /**
@@ -43,7 +39,7 @@ export async function termsOfServer(
   name: string,
   signal: AbortSignal,
 ): Promise<ServerTerms> {
-  const server = await found(client.get<PolicyServer>(policyServerType, { name }, { signal }));
+  const server = await orUndefined(client.get<PolicyServer>(policyServerType, { name }, { signal }));
   if (server === undefined) return {};
   const {
     namespacedPoliciesCapabilities: capabilities,
@@ -59,7 +55,7 @@ export async function termsOfServer(
     what: string,
   ): Promise<T> => {
     const target = { name: what, namespace: systemNamespace };
-    const object = await found(client.get<T>(type, target, { signal }));
+    const object = await orUndefined(client.get<T>(type, target, { signal }));
     if (object !== undefined) return object;
     throw new RampartError(errorCodes.NOT_FOUND, {
       what: `the PolicyServer ${name} cannot be used`,
@@ -95,13 +91,4 @@ function verificationOf({ metadata, data = {} }: ConfigMap): Verification {
 function trustRootOf({ metadata, data = {} }: ConfigMap): TrustRoot {
   const what = `sigstore-trust-config of the ConfigMap ${metadata.name}`;
   return parseTrustRoot(parseYaml(data['sigstore-trust-config'] ?? '', what), what);
-}
-
-async function found<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }

@@ -7,7 +7,7 @@ import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../shared/observe/errors.ts';
 import { isDeleting, removeFinalizer } from '../../../shared/kube/finalizers.ts';
 import {
   type AnyKubewardenPolicy,
@@ -17,6 +17,7 @@ import {
   type ValidatingAdmissionPolicyBinding,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
+import { aborted } from '../../../shared/time/abort.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
 import type { Policy } from './policy.ts';
 import { activeStatus, refusedStatus } from './policy-status.ts';
@@ -147,10 +148,7 @@ export class PolicySet {
     const { signal, logger, metrics } = this.#options.context;
     using queue = keyQueue();
     using subscriptions = new DisposableStack();
-    const stopped = Promise.withResolvers<void>();
-    signal.addEventListener('abort', () => stopped.resolve(), { once: true });
-    if (signal.aborted) return;
-    await Promise.race([stopped.promise, Promise.all(this.#caches.map(({ synced }) => synced))]);
+    await Promise.race([aborted(signal), Promise.all(this.#caches.map(({ synced }) => synced))]);
     if (signal.aborted) return;
     const initial = new Set<string>();
     const add = (key: string): void => queue.add(key);
@@ -367,7 +365,7 @@ function sourceOf(key: string): Source {
 
 function problemOf(error: unknown): Problem {
   return {
-    why: error instanceof Error ? error.message : String(error),
+    why: messageOf(error),
     isItsOwn: error instanceof RampartError && error.code === errorCodes.INPUT,
   };
 }

@@ -8,7 +8,7 @@ export const policyActive = 'PolicyActive';
 /** Upstream waits until every server has the policy under its path; there is one engine here. */
 const policyReachable = 'PolicyUniquelyReachable';
 
-type Status = NonNullable<AnyKubewardenPolicy['status']>;
+export type Status = NonNullable<AnyKubewardenPolicy['status']>;
 
 /** The status of an active policy; the same object if nothing changes. */
 export function activeStatus(object: AnyKubewardenPolicy): Status {

@@ -2,7 +2,13 @@
  * Reads and writes reports in the API. Every write and every deletion names the version that it is based on, so that nothing of
  * others is overwritten unnoticed.
  */
-import { isAlreadyExists, isConflict, isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
+import {
+  isAlreadyExists,
+  isConflict,
+  isForbidden,
+  isNotFound,
+  orUndefined,
+} from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { namespaces, objectKey, type ResourceType } from '../../../shared/kube/object.ts';
 import { isPartName } from './part-name.ts';
@@ -26,13 +32,8 @@ export class ReportApi {
   }
 
   /** Undefined if there is none. @throws {KubeError} */
-  async read(namespace: string, name: string, signal: AbortSignal): Promise<AuditReport | undefined> {
-    try {
-      return await this.#client.get(this.#type(namespace), target(namespace, name), { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  read(namespace: string, name: string, signal: AbortSignal): Promise<AuditReport | undefined> {
+    return orUndefined(this.#client.get(this.#type(namespace), target(namespace, name), { signal }));
   }
 
   /**
@@ -125,13 +126,8 @@ export class ReportApi {
     signal: AbortSignal,
   ): Promise<boolean> {
     if (namespace === '' || !isCreated || !(isForbidden(error) || isNotFound(error))) return false;
-    try {
-      const { metadata } = await this.#client.get(namespaces, { name: namespace }, { signal });
-      return metadata.deletionTimestamp !== undefined;
-    } catch (missing) {
-      if (isNotFound(missing)) return true;
-      throw missing;
-    }
+    const found = await orUndefined(this.#client.get(namespaces, { name: namespace }, { signal }));
+    return found === undefined || found.metadata.deletionTimestamp !== undefined;
   }
 
   #type(namespace: string): ReportTypes['cluster'] {

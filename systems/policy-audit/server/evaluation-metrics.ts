@@ -85,7 +85,7 @@ export class EvaluationMetrics {
   }
 
   #seriesOf(evaluated: Evaluated): Series {
-    const key = keyOf(evaluated);
+    const key = Object.values(evaluated).join('\n');
     const known = this.#series.get(key);
     if (known !== undefined) return known;
     if (this.#series.size >= MAX_SERIES && (evaluated.namespace ?? evaluated.kind) !== undefined) {
@@ -95,14 +95,6 @@ export class EvaluationMetrics {
     this.#series.set(key, series);
     return series;
   }
-}
-
-function keyOf(evaluated: Evaluated): string {
-  const { policyName, policyMode, origin, namespace, kind, operation, accepted, mutated, errorCode } =
-    evaluated;
-  return [policyName, policyMode, origin, namespace, kind, operation, accepted, mutated, errorCode].join(
-    '\n',
-  );
 }
 
 function labelsOf(evaluated: Evaluated): Record<string, string> {

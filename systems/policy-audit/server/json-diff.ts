@@ -1,7 +1,7 @@
 /**
  * The patch (RFC 6902) that turns one JSON value into another: the answer of a webhook if a policy mutates.
  */
-import { isObject } from '../../../shared/json/json.ts';
+import { deepEqual, isObject } from '../../../shared/json/json.ts';
 
 export type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
@@ -21,7 +21,7 @@ function diff(from: unknown, to: unknown, path: string, depth: number, out: Patc
   if (from === to) return;
   if (depth < MAX_DEPTH && Array.isArray(from) && Array.isArray(to)) diffLists(from, to, path, depth, out);
   else if (depth < MAX_DEPTH && isObject(from) && isObject(to)) diffRecords(from, to, path, depth, out);
-  else if (!isEqual(from, to)) out.push({ op: 'replace', path, value: to });
+  else if (!deepEqual(from, to)) out.push({ op: 'replace', path, value: to });
 }
 
 function diffRecords(
@@ -50,28 +50,15 @@ function diffLists(
 ): void {
   const shorter = Math.min(from.length, to.length);
   let start = 0;
-  while (start < shorter && isEqual(from[start], to[start])) start++;
+  while (start < shorter && deepEqual(from[start], to[start])) start++;
   let end = 0;
-  while (end < shorter - start && isEqual(from[from.length - 1 - end], to[to.length - 1 - end])) end++;
+  while (end < shorter - start && deepEqual(from[from.length - 1 - end], to[to.length - 1 - end])) end++;
   const [fromEnd, toEnd] = [from.length - end, to.length - end];
   let at = start;
   for (; at < fromEnd && at < toEnd; at++) diff(from[at], to[at], `${path}/${at}`, depth + 1, out);
   // From the end, so that the other indexes stay valid.
   for (let last = fromEnd - 1; last >= at; last--) out.push({ op: 'remove', path: `${path}/${last}` });
   for (; at < toEnd; at++) out.push({ op: 'add', path: `${path}/${at}`, value: to[at] });
-}
-
-function isEqual(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (Array.isArray(a)) {
-    return Array.isArray(b) && a.length === b.length && a.every((each, index) => isEqual(each, b[index]));
-  }
-  if (!isObject(a) || !isObject(b)) return false;
-  const keys = Object.keys(a);
-  return (
-    keys.length === Object.keys(b).length &&
-    keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]))
-  );
 }
 
 /** RFC 6901. */

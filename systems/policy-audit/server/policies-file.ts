@@ -12,18 +12,6 @@ export interface PoliciesFile {
   readonly unknown: readonly string[];
 }
 
-const knownOfPolicy = [
-  'module',
-  'url',
-  'policyMode',
-  'allowedToMutate',
-  'settings',
-  'contextAwareResources',
-  'message',
-  'timeoutEvalSeconds',
-  'hostCapabilities',
-  'host_capabilities',
-];
 const knownOfGroup = ['policyMode', 'policies', 'expression', 'message', 'timeoutEvalSeconds'];
 const knownOfMember = [
   'module',
@@ -34,6 +22,7 @@ const knownOfMember = [
   'hostCapabilities',
   'host_capabilities',
 ];
+const knownOfPolicy = [...knownOfMember, 'policyMode', 'allowedToMutate', 'message'];
 
 /** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` */
 export function parsePoliciesFile(text: string, what: string): PoliciesFile {

@@ -5,6 +5,7 @@
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { Evaluator } from '../engine/evaluator.ts';
 import type { ServedPolicy } from './served-policy.ts';
+import { messageOf } from '../../../shared/observe/errors.ts';
 
 /** Opens the runtime of a policy. @throws {Error} why it cannot. */
 export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<Evaluator>;
@@ -126,7 +127,7 @@ export class PolicyTable implements AsyncDisposable {
       return { policy, identity, problem: undefined, evaluator };
     } catch (error) {
       signal.throwIfAborted();
-      const problem = error instanceof Error ? error.message : String(error);
+      const problem = messageOf(error);
       if (!this.#options.continueOnErrors)
         throw new Error(`policy ${policy.id}: ${problem}`, { cause: error });
       this.#options.logger.error(

@@ -15,6 +15,7 @@ import { openEvaluator } from '../engine/open-evaluator.ts';
 import type { ModuleProgram } from '../engine/program.ts';
 import { PolicyPool } from '../engine/wasm/pool.ts';
 import type { Modules } from '../modules/modules.ts';
+import { unreadable } from '../modules/yaml-file.ts';
 import {
   type CertificatePaths,
   type CertificateTexts,
@@ -184,12 +185,7 @@ class PolicySource {
     try {
       return await readFile(this.#path, 'utf8');
     } catch (error) {
-      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
-        what: `cannot read the policies in ${this.#path}`,
-        why: missing ? 'it does not exist' : (error as Error).message,
-        cause: error,
-      });
+      throw unreadable(`the policies in ${this.#path}`, error);
     }
   }
 

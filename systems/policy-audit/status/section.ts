@@ -108,18 +108,9 @@ function section(
 }
 
 function table(policies: readonly PolicyStatusReport[], options: RenderOptions): string {
-  const rows = policies.map(({ kind, namespace, name, mode, status }): Row => ({
+  const rows = policies.map(({ kind, namespace, name, mode, status, why }): Row => ({
     cells: [`${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`, mode, status],
+    note: printable(why),
   }));
-  const [head = '', ...lines] = renderTable(rows, {
-    head: ['ADMISSION POLICY', 'MODE', 'STATUS'],
-    ...options,
-  }).split('\n');
-  return [
-    head,
-    ...lines.flatMap((line, index) => {
-      const why = policies[index]?.why ?? '';
-      return why === '' ? [line] : [line, printable(`    ${why}`)];
-    }),
-  ].join('\n');
+  return renderTable(rows, { head: ['ADMISSION POLICY', 'MODE', 'STATUS'], ...options });
 }

@@ -17,22 +17,19 @@ export interface CompiledPolicy {
   readonly scope: Scope;
   readonly matchConditions: readonly CompiledCondition[];
   readonly validations: readonly CompiledValidation[];
-  readonly auditAnnotations: readonly CompiledAnnotation[];
-  readonly mutations: readonly { readonly source: string; readonly expression: Expression }[];
+  readonly auditAnnotations: readonly (CompiledSource & { readonly key: string })[];
+  readonly mutations: readonly CompiledSource[];
   /** The variables of the scope that expressions use. */
   readonly used: ReadonlySet<string>;
 }
 
-export interface CompiledAnnotation {
-  readonly key: string;
+interface CompiledSource {
   readonly source: string;
   readonly expression: Expression;
 }
 
-export interface CompiledCondition {
+export interface CompiledCondition extends CompiledSource {
   readonly name: string;
-  readonly source: string;
-  readonly expression: Expression;
 }
 
 /** Compiles what it can; the rest is reported in the problems. */

@@ -103,10 +103,10 @@ export class Problems {
 export function readSettings(settings: JsonObject, problems: Problems): CelSettings {
   const at = new Reader(settings, '', problems);
   const read: CelSettings = {
-    variables: at.objects('variables').map((one) => named(one, problems)),
+    variables: at.objects('variables').map(named),
     validations: at.objects('validations').map((one) => validation(one, problems)),
     auditAnnotations: at.objects('auditAnnotations').map((one) => annotation(one, problems)),
-    matchConditions: at.objects('matchConditions').map((one) => named(one, problems)),
+    matchConditions: at.objects('matchConditions').map(named),
     mutations: at.objects('mutations').map((one) => mutation(one, problems)),
     failurePolicy: at.oneOf('failurePolicy', ['Fail', 'Ignore']) ?? 'Fail',
     paramKind: paramKind(at, problems),
@@ -119,20 +119,16 @@ export function readSettings(settings: JsonObject, problems: Problems): CelSetti
 
 /** A list of names with their expressions. */
 export function readNamed(holder: JsonObject, field: string, problems: Problems): NamedExpression[] {
-  return new Reader(holder, '', problems).objects(field).map((one) => named(one, problems));
+  return new Reader(holder, '', problems).objects(field).map(named);
 }
 
-function named(at: Reader, problems: Problems): NamedExpression {
-  const [name, expression] = [at.text('name'), at.text('expression')];
-  if (name.trim() === '') problems.required(`${at.path}.name`, 'name is not specified');
-  if (expression.trim() === '') problems.required(`${at.path}.expression`, 'expression is not specified');
-  return { name, expression };
+function named(at: Reader): NamedExpression {
+  return { name: at.required('name'), expression: at.required('expression') };
 }
 
 function validation(at: Reader, problems: Problems): Validation {
-  const expression = at.text('expression');
+  const expression = at.required('expression');
   const [message, messageExpression] = [at.text('message'), at.text('messageExpression')];
-  if (expression.trim() === '') problems.required(`${at.path}.expression`, 'expression is not specified');
   if (message !== '' && message.trim() === '')
     problems.invalid(`${at.path}.message`, message, 'message must be non-empty if specified');
   else if (message.trim().includes('\n'))
@@ -157,11 +153,9 @@ function mutation(at: Reader, problems: Problems): string {
 }
 
 function annotation(at: Reader, problems: Problems): AuditAnnotation {
-  const [key, valueExpression] = [at.text('key'), at.text('valueExpression')];
+  const key = at.text('key');
   if (key === '') problems.required(`${at.path}.key`, 'key is not specified');
-  if (valueExpression.trim() === '')
-    problems.required(`${at.path}.valueExpression`, 'valueExpression is not specified');
-  return { key, valueExpression };
+  return { key, valueExpression: at.required('valueExpression') };
 }
 
 function paramKind(at: Reader, problems: Problems): CelSettings['paramKind'] {
@@ -215,6 +209,13 @@ class Reader {
     if (typeof value === 'string') return value;
     this.#problems.wrongShape(this.#at(name), 'a string');
     return '';
+  }
+
+  /** As `text`, and a problem if it is blank. */
+  required(name: string): string {
+    const text = this.text(name);
+    if (text.trim() === '') this.#problems.required(this.#at(name), `${name} is not specified`);
+    return text;
   }
 
   oneOf<T extends string>(name: string, known: readonly T[]): T | undefined {

@@ -31,23 +31,25 @@ export function verdictOf(
 ): Verdict {
   const params = paramsOf(policy, request, asks);
   if ('verdict' in params) return params.verdict;
-  return policy.dialect === 'cel-policy'
-    ? firstFailure(policy, frames, request, asks, params.found)
-    : allFailures(policy, frames, request, asks, params.found);
+  const evaluations = evaluationsOf(frames, request, asks, params.found);
+  if (policy.dialect === 'cel-policy') return firstFailure(policy, evaluations);
+  return allFailures(policy, evaluations, () => mutatedObject(policy, frames, request, asks, params.found));
 }
 
-function firstFailure(
-  policy: CompiledPolicy,
+/** One for each parameter, created when the one before has run. */
+function* evaluationsOf(
   frames: Frames,
   request: PolicyRequest,
   asks: Asks,
   params: ParamsFound,
-): Verdict {
+): Iterable<Evaluation> {
   for (const [place, one] of params.entries()) {
-    const evaluation = asks.evaluation(
-      String(place),
-      () => new Evaluation(frames.of(request, asks, one), asks),
-    );
+    yield asks.evaluation(String(place), () => new Evaluation(frames.of(request, asks, one), asks));
+  }
+}
+
+function firstFailure(policy: CompiledPolicy, evaluations: Iterable<Evaluation>): Verdict {
+  for (const evaluation of evaluations) {
     for (const compiled of policy.validations) {
       const { validation, expression } = compiled;
       const result = evaluation.run(expression, validation.expression.trim());
@@ -93,20 +95,14 @@ function kubernetesMessage(evaluation: Evaluation, compiled: CompiledValidation)
 /** All validations run; the first that refuses determines the message and code, all become causes. */
 function allFailures(
   policy: CompiledPolicy,
-  frames: Frames,
-  request: PolicyRequest,
-  asks: Asks,
-  params: ParamsFound,
+  evaluations: Iterable<Evaluation>,
+  mutate: () => Verdict['mutated'],
 ): Verdict {
   const refusals: Verdict[] = [];
   const errors: { readonly why: EvaluationError['why']; readonly message: string }[] = [];
   const causes: { field: string; message: string }[] = [];
   const auditAnnotations: Record<string, string> = {};
-  for (const [place, one] of params.entries()) {
-    const evaluation = asks.evaluation(
-      String(place),
-      () => new Evaluation(frames.of(request, asks, one), asks),
-    );
+  for (const evaluation of evaluations) {
     const matched = matchAll(policy.matchConditions, evaluation);
     if (matched.error !== undefined) {
       errors.push({ why: 'expression', message: matched.error });
@@ -132,7 +128,7 @@ function allFailures(
   if (first !== undefined) return { ...first, causes, ...annotations };
   const [error] = errors;
   if (error === undefined) {
-    const mutated = mutatedObject(policy, frames, request, asks, params);
+    const mutated = mutate();
     return { allowed: true, ...annotations, ...(mutated && { mutated }) };
   }
   if (policy.settings.failurePolicy === 'Fail') throw new EvaluationError(error.why, error.message);

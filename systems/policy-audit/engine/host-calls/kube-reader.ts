@@ -4,7 +4,7 @@
  */
 import { apiResources } from '../../../../shared/kube/discovery.ts';
 import type { KubeClient } from '../../../../shared/kube/client.ts';
-import { isNotFound } from '../../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../../shared/kube/client-errors.ts';
 import type { KubeObject, ResourceType } from '../../../../shared/kube/object.ts';
 import type { JsonObject } from '../evaluator.ts';
 import type { ClusterReader, KindName, ListSelection, ReadOptions } from './cluster-reader.ts';
@@ -55,13 +55,8 @@ export class KubeClusterReader implements ClusterReader {
     }
     const target = { name, namespace: type.namespaced ? namespace : undefined };
     return this.#once(['get', kind.apiVersion, kind.kind, target.namespace, name], options, async () => {
-      try {
-        const object = await this.#client.get(type, target);
-        return withType(object, kind);
-      } catch (error) {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      }
+      const object = await orUndefined(this.#client.get(type, target));
+      return object && withType(object, kind);
     });
   }
 
@@ -128,21 +123,24 @@ export class KubeClusterReader implements ClusterReader {
   async #typeOf(kind: KindName): Promise<ResourceType> {
     const known = this.#types.get(named(kind));
     if (known !== undefined) return known;
-    const [first = '', second] = kind.apiVersion.split('/', 2);
-    const [group, version] = second === undefined ? ['', first] : [first, second];
-    const served = await apiResources(this.#client as KubeClient, { group, version }).catch(
-      (error: unknown) => {
-        if (isNotFound(error)) return [];
-        throw error;
-      },
-    );
-    const found = served.find((resource) => resource.kind === kind.kind && !resource.name.includes('/'));
-    if (found === undefined) throw new Error(`Cannot find resource ${named(kind)}`);
-    const { name: plural, namespaced } = found;
-    const type = { group, version, plural, kind: kind.kind, namespaced };
+    const type = await orUndefined(servedType(this.#client as KubeClient, kind));
+    if (type === undefined) throw new Error(`Cannot find resource ${named(kind)}`);
     this.#types.set(named(kind), type);
     return type;
   }
+}
+
+/** As the API serves it; undefined if its group does not have it. @throws {KubeError} a 404 without the group */
+export async function servedType(
+  client: KubeClient,
+  { apiVersion, kind }: KindName,
+  signal?: AbortSignal,
+): Promise<ResourceType | undefined> {
+  const [first = '', second] = apiVersion.split('/', 2);
+  const [group, version] = second === undefined ? ['', first] : [first, second];
+  const served = await apiResources(client, { group, version }, { signal });
+  const found = served.find((resource) => resource.kind === kind && !resource.name.includes('/'));
+  return found && { group, version, plural: found.name, kind, namespaced: found.namespaced };
 }
 
 function named({ apiVersion, kind }: KindName): string {

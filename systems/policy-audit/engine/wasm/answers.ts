@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 
+import { isObject } from '../../../../shared/json/json.ts';
 import { parseJsonKeys } from '../../../../shared/json/escaped-keys.ts';
 import { applyJsonPatch } from '../../../../shared/apiserver/patch/json-patch.ts';
 import {
@@ -67,8 +68,7 @@ function ofReview(result: unknown, request: PolicyRequest): Verdict {
   const response = recordOf(recordOf(result)['response']);
   const allowed = response['allowed'];
   if (typeof allowed !== 'boolean') throw garbage('`response.allowed` is not a boolean', result);
-  const status =
-    response['status'] === undefined || response['status'] === null ? {} : recordOf(response['status']);
+  const status = recordOf(response['status'] ?? {});
   return {
     allowed,
     ...field('message', optionalText(status, 'message')),
@@ -117,8 +117,7 @@ function parsed(text: string): unknown {
 }
 
 function recordOf(value: unknown): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as Record<string, unknown>;
+  if (isObject(value)) return value;
   throw garbage('an object is required', value);
 }
 

@@ -22,7 +22,7 @@ import { pageBytes, prepareModule } from './prepare.ts';
 import { RegoData, type RegoDocument } from './rego-data.ts';
 import { requestText, settingsText } from './request-text.ts';
 import { sharedPool } from './shared-pool.ts';
-import { answerOf, errorOf } from './thread.ts';
+import { answerOf } from './thread.ts';
 
 export interface WasmLimits {
   /** Of an evaluation that sets no other, including its host calls. By default 2,000. */
@@ -77,15 +77,14 @@ export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<
     restoring,
     importedMemory,
   };
-  const shared = options.pool === undefined ? sharedPool() : undefined;
-  const pool = options.pool ?? shared?.pool;
-  if (pool === undefined) throw new TypeError('there is no pool');
+  const { pool, release } =
+    options.pool === undefined ? sharedPool() : { pool: options.pool, release: undefined };
   pool.add(policy);
   const { hostCalls, settings, resources = [] } = options;
   const isRego = runtime === 'opa' || runtime === 'gatekeeper';
   const data =
     isRego && resources.length > 0 ? new RegoData({ runtime, settings, resources, hostCalls }) : undefined;
-  return new WasmEvaluator(policy, { pool, limits, hostCalls, resources, data, release: shared?.release });
+  return new WasmEvaluator(policy, { pool, limits, hostCalls, resources, data, release });
 }
 
 async function compiled(
@@ -193,8 +192,8 @@ class WasmEvaluator implements Evaluator {
     try {
       const ask = this.#asker(asked, () => (over ??= new AbortController()).signal);
       const outcome: Outcome = await pool.run(this.#policy.id, job, ask, { deadlineMs, signal });
-      if ('why' in outcome) throw isAborted(signal) ? aborted(signal) : errorOf(outcome);
-      return outcome.answer;
+      if (!('why' in outcome)) return outcome.answer;
+      throw isAborted(signal) ? aborted(signal) : new EvaluationError(outcome.why, outcome.message);
     } finally {
       over?.abort();
     }

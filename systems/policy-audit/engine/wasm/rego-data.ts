@@ -2,6 +2,7 @@
  * What policies in Rego see of the cluster: documents that are loaded before they run, because they cannot query. Of the kinds that they
  * were granted, they see all objects.
  */
+import { messageOf } from '../../../../shared/observe/errors.ts';
 import { EvaluationError, type HostCalls, type JsonObject } from '../evaluator.ts';
 import type { KindName } from '../host-calls/cluster-reader.ts';
 import { ownBinding } from '../host-calls/host-calls.ts';
@@ -85,10 +86,8 @@ export class RegoData {
         signal,
       );
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      throw new EvaluationError('answer', `the policy needs all objects ${apiVersion}/${kind}: ${why}`, {
-        cause: error,
-      });
+      const what = `the policy needs all objects ${apiVersion}/${kind}`;
+      throw new EvaluationError('answer', `${what}: ${messageOf(error)}`, { cause: error });
     }
   }
 }

@@ -2,7 +2,7 @@
 import { extname } from 'node:path';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 
-import { EvaluationError, type HostCalls } from '../evaluator.ts';
+import type { HostCalls } from '../evaluator.ts';
 import type {
   AnswerOfHost,
   AskedOfHost,
@@ -13,6 +13,7 @@ import type {
   ThreadData,
   ToThread,
 } from './messages.ts';
+import { messageOf } from '../../../../shared/observe/errors.ts';
 
 /** The host calls of a job. */
 export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
@@ -151,11 +152,6 @@ function failureOf(error: unknown): Outcome {
     : { why: 'trap', message: `the thread that ran the policy failed: ${message}` };
 }
 
-/** For the caller. */
-export function errorOf({ why, message }: Extract<Outcome, { why: unknown }>): EvaluationError {
-  return new EvaluationError(why, message);
-}
-
 /** Answers a guest from `hostCalls`; passes on the message of an error. */
 export async function answerOf(
   hostCalls: HostCalls,
@@ -165,6 +161,6 @@ export async function answerOf(
   try {
     return { answer: await hostCalls.call(operation, payload, signal) };
   } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) };
+    return { error: messageOf(error) };
   }
 }
