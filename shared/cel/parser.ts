@@ -173,11 +173,8 @@ class Parser {
 
   #identifier(): string {
     const { kind, text, pos } = this.#next;
-    if (kind !== 'identifier') {
-      const words =
-        kind === 'end' ? "no viable alternative at input '.'" : `no viable alternative at input '.${text}'`;
-      throw new CelSyntaxError(pos, words);
-    }
+    // The text of the end is empty.
+    if (kind !== 'identifier') throw new CelSyntaxError(pos, `no viable alternative at input '.${text}'`);
     this.#at++;
     return text;
   }
@@ -204,7 +201,10 @@ class Parser {
       this.#expect(')');
       return inner;
     }
-    if (this.#take('[') !== undefined) return this.#list(pos);
+    if (this.#take('[') !== undefined) {
+      const { entries, optional } = this.#entries(']', () => this.#expression());
+      return { op: 'list', args: entries, pos, optional };
+    }
     if (this.#take('{') !== undefined) return this.#map(pos);
     // A name from the root; there are no containers here.
     if (this.#take('.') !== undefined && this.#next.kind === 'identifier') return this.#named();
@@ -248,11 +248,6 @@ class Parser {
       throw new CelSyntaxError(pos, `mismatched input ${this.#found} expecting IDENTIFIER`);
     this.#at++;
     return text;
-  }
-
-  #list(pos: number): ASTNode {
-    const { entries, optional } = this.#entries(']', () => this.#expression());
-    return { op: 'list', args: entries, pos, optional };
   }
 
   #map(pos: number): ASTNode {
