@@ -241,13 +241,11 @@ function pinOver(object: Descriptor, path: string): void {
   renameSync(`${path}-new`, path);
 }
 
-/** False if there is nothing to move. */
-function moveOver(from: string, to: string): boolean {
+/** If there is something to move. */
+function moveOver(from: string, to: string): void {
   try {
     renameSync(from, to);
-    return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
 }

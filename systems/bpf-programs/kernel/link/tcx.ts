@@ -25,9 +25,7 @@ interface TcxState {
 
 /** Where a link is to be put. */
 export type TcxPlace =
-  | { readonly at: 'end' }
-  | { readonly at: 'start' }
-  | { readonly at: 'after' | 'before'; readonly link: Descriptor };
+  { readonly at: 'end' } | { readonly at: 'after' | 'before'; readonly link: Descriptor };
 
 /**
  * @throws {KernelRefusal} EINVAL before 6.6; ENODEV: no such interface in this thread's network namespace.
@@ -70,8 +68,7 @@ export function attachTcx(
     .u32(4, interfaceIndex)
     .u32(8, attachTypes[direction])
     .u64(24, revision);
-  if (place.at === 'start') attr.u32(12, BPF_F_BEFORE);
-  if (place.at === 'after' || place.at === 'before')
+  if (place.at !== 'end')
     attr.u32(12, BPF_F_LINK | (place.at === 'after' ? BPF_F_AFTER : BPF_F_BEFORE)).u32(16, place.link.fd);
   return granted(`cannot attach TCX to interface ${interfaceIndex}`, bpf(command.LINK_CREATE, attr));
 }

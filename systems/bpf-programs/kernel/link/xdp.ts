@@ -7,7 +7,6 @@ import { done, KernelRefusal } from '../../../../shared/ebpf/refusal.ts';
 const BPF_XDP = 37;
 /** XDP_FLAGS_* of include/uapi/linux/if_link.h. */
 const flags = { generic: 2, native: 4 } as const;
-type XdpMode = keyof typeof flags;
 
 const BPF_F_REPLACE = 4;
 
@@ -15,15 +14,15 @@ const BPF_F_REPLACE = 4;
  * Attaches in the interface's driver, or, where that cannot, in the network stack (generic). The interface is looked up in the
  * network namespace of the thread; the link is independent of it from then on.
  *
- * @returns the link, which the caller pins and disposes, the mode, and why it is not native.
+ * @returns the link, which the caller pins and disposes, and why it is not native.
  * @throws {KernelRefusal} EBUSY, EEXIST: something is attached there already.
  */
 export function attachXdp(
   program: Pick<Descriptor, 'fd'>,
   interfaceIndex: number,
-): { readonly link: Descriptor; readonly mode: XdpMode; readonly why: string | undefined } {
+): { readonly link: Descriptor; readonly why: string | undefined } {
   const native = createLink(program, interfaceIndex, BPF_XDP, flags.native);
-  if (native instanceof Descriptor) return { link: native, mode: 'native', why: undefined };
+  if (native instanceof Descriptor) return { link: native, why: undefined };
   const { EOPNOTSUPP, ERANGE, EINVAL } = constants.errno;
   const reasons = new Map([
     [EOPNOTSUPP, 'its driver does not support XDP'],
@@ -38,7 +37,7 @@ export function attachXdp(
   const what = `cannot attach XDP to interface ${interfaceIndex}`;
   if (why === undefined) throw new KernelRefusal(what, native);
   const generic = createLink(program, interfaceIndex, BPF_XDP, flags.generic);
-  if (generic instanceof Descriptor) return { link: generic, mode: 'generic', why };
+  if (generic instanceof Descriptor) return { link: generic, why };
   throw new KernelRefusal(what, generic);
 }
 
