@@ -1,14 +1,12 @@
 /** Waiting in a scan. */
+import { orAborted } from '../../../shared/time/abort.ts';
 import { type Clock, sleep } from '../../../shared/time/clock.ts';
 
 /** Waits for it, or for the signal. @returns whether the signal has not aborted. */
 export async function until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
-  const stopped = Promise.withResolvers<void>();
-  const stop = (): void => stopped.resolve();
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
-  await Promise.race([promise, stopped.promise]);
-  signal.removeEventListener('abort', stop);
+  await orAborted(promise, signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
   return !signal.aborted;
 }
 

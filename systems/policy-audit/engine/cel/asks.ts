@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { CelError, failure } from '../../../../shared/cel/failure.ts';
 import { messageOf } from '../../../../shared/observe/errors.ts';
+import { orAborted } from '../../../../shared/time/abort.ts';
 import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonObject } from '../evaluator.ts';
 import { askedAccess } from '../host-calls/cluster-reader.ts';
 import type { Evaluation } from './decide.ts';
@@ -205,17 +206,12 @@ export class Asks {
 
   async #untilEnd(answered: Promise<void>): Promise<void> {
     const signal = this.#untilSignal();
-    const ended = Promise.withResolvers<void>();
-    const end = (): void => ended.resolve();
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
     try {
-      await Promise.race([answered, ended.promise]);
-    } finally {
-      signal.removeEventListener('abort', end);
+      await orAborted(answered, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      this.check();
+      throw new EvaluationError('deadline', `${this.#tooLate}: it waited for the cluster`);
     }
-    if (!signal.aborted) return;
-    this.check();
-    throw new EvaluationError('deadline', `${this.#tooLate}: it waited for the cluster`);
   }
 }

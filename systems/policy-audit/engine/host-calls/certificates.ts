@@ -18,10 +18,11 @@ export function certificateTrust(payload: unknown, nowMs: number = Date.now()): 
   const certificate = certificateOf(fields['cert']);
   const notAfter = optionalTextIn(fields, 'not_after');
   const atMs = notAfter === undefined ? nowMs : timeOf(notAfter);
-  if (notAfter !== undefined && validTo(certificate) < atMs) {
+  if (notAfter !== undefined && certificate.validToDate.getTime() < atMs) {
     return distrust('Certificate is being used after its expiration date');
   }
-  if (validFrom(certificate) > nowMs) return distrust('Certificate is being used before its validity date');
+  if (certificate.validFromDate.getTime() > nowMs)
+    return distrust('Certificate is being used before its validity date');
   const chain = fields['cert_chain'] ?? undefined;
   if (chain === undefined) return { trusted: true, reason: '' };
   if (!Array.isArray(chain)) throw new Error('the payload is malformed: cert_chain must be a list');
@@ -37,8 +38,8 @@ function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[]
   let below = certificate;
   // Each certificate of the chain can be used once, so that a cycle ends.
   for (let left = between.length; left >= 0; left--) {
-    if (validFrom(below) > atMs) return distrust('Certificate not trusted: CertNotValidYet');
-    if (validTo(below) < atMs) return distrust('Certificate not trusted: CertExpired');
+    if (below.validFromDate.getTime() > atMs) return distrust('Certificate not trusted: CertNotValidYet');
+    if (below.validToDate.getTime() < atMs) return distrust('Certificate not trusted: CertExpired');
     if (root !== undefined && isIssuer(root, below)) {
       return below.verify(root.publicKey)
         ? { trusted: true, reason: '' }
@@ -75,14 +76,6 @@ function certificateOf(value: unknown): X509Certificate {
   } catch (error) {
     throw new Error('Certificate is not a valid DER or PEM encoded certificate', { cause: error });
   }
-}
-
-function validFrom(certificate: X509Certificate): number {
-  return Date.parse(certificate.validFrom);
-}
-
-function validTo(certificate: X509Certificate): number {
-  return Date.parse(certificate.validTo);
 }
 
 function timeOf(text: string): number {

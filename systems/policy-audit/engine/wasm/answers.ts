@@ -137,8 +137,8 @@ function optionalCode(fields: Record<string, unknown>): number | undefined {
 
 function optionalTexts(fields: Record<string, unknown>, name: string): string[] | undefined {
   const value = fields[name] ?? undefined;
-  if (value === undefined) return undefined;
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
+  if (value === undefined || (Array.isArray(value) && value.every((item) => typeof item === 'string')))
+    return value;
   throw garbage(`\`${name}\` is not a list of strings`, value);
 }
 

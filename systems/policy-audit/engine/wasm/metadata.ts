@@ -54,7 +54,17 @@ export function inspectPolicy(module: Uint8Array): InspectedModule {
   return inspected(() => {
     const sections = sectionsOf(module);
     const metadata = metadataOf(sections);
-    const [imports, exports] = [importsOf(sections), exportsOf(sections)];
+    const imports = namesOf(sections, sectionIds.import, (reader) => {
+      const name = `${reader.name()}.${reader.name()}`;
+      skipImportType(reader);
+      return name;
+    });
+    const exports = namesOf(sections, sectionIds.export, (reader) => {
+      const name = reader.name();
+      reader.byte();
+      reader.skipLeb();
+      return name;
+    });
     const runtime =
       metadata === undefined ? runtimeByNames(imports, exports) : runtimes[metadata.executionMode];
     return { runtime, metadata, imports, exports };
@@ -134,15 +144,15 @@ function malformed(why: string, cause?: unknown): RampartError {
   });
 }
 
-function importsOf(sections: readonly Section[]): string[] {
-  const content = sections.find(({ id }) => id === sectionIds.import)?.content;
+/** @param read - Reads an entry of the section. */
+function namesOf(
+  sections: readonly Section[],
+  wanted: number,
+  read: (reader: BinaryReader) => string,
+): string[] {
+  const reader = new BinaryReader(sections.find(({ id }) => id === wanted)?.content ?? Uint8Array.of(0));
   const found: string[] = [];
-  if (content === undefined) return found;
-  const reader = new BinaryReader(content);
-  for (let left = reader.u32(); left > 0; left--) {
-    found.push(`${reader.name()}.${reader.name()}`);
-    skipImportType(reader);
-  }
+  for (let left = reader.u32(); left > 0; left--) found.push(read(reader));
   return found;
 }
 
@@ -177,19 +187,6 @@ function skipLimits(reader: BinaryReader): void {
   const flags = reader.byte();
   reader.skipLeb();
   if ((flags & 1) !== 0) reader.skipLeb();
-}
-
-function exportsOf(sections: readonly Section[]): string[] {
-  const content = sections.find(({ id }) => id === sectionIds.export)?.content;
-  const found: string[] = [];
-  if (content === undefined) return found;
-  const reader = new BinaryReader(content);
-  for (let left = reader.u32(); left > 0; left--) {
-    found.push(reader.name());
-    reader.byte();
-    reader.skipLeb();
-  }
-  return found;
 }
 
 function runtimeByNames(imports: readonly string[], exports: readonly string[]): WasmRuntime {

@@ -1,4 +1,5 @@
 /** Access to a guest's memory at addresses that the guest passes. They are unsigned, and may be anything. */
+import type { AskedOfHost } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 
 const decoder = new TextDecoder();
@@ -40,6 +41,14 @@ export class GuestMemory {
     if (end >= 0) return decoder.decode(there.subarray(0, end));
     if (there.length > most) throw new GuestFailure('answer', `the policy returns more than ${most} bytes`);
     throw new GuestFailure('trap', 'the policy passed an unterminated string');
+  }
+
+  /** @param at - The addresses and sizes of the binding, the namespace, the operation and the payload. */
+  hostCall(at: readonly number[]): AskedOfHost {
+    const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
+      this.text(at[index] ?? 0, at[index + 1] ?? 0),
+    );
+    return { binding, namespace, operation, payload: this.copy(at[6] ?? 0, at[7] ?? 0) };
   }
 
   write(address: number, bytes: Uint8Array): void {

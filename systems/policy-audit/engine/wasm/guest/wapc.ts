@@ -71,13 +71,9 @@ function started({ module, answerBytes }: GuestPolicy, imports: Imports): Starte
       running.error = given(memoryNow().view(address, size)).slice();
     },
     __host_call(...at: number[]) {
-      const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
-        memoryNow().text(at[index] ?? 0, at[index + 1] ?? 0),
-      );
-      const payload = memoryNow().copy(at[6] ?? 0, at[7] ?? 0);
-      [running.hostAnswer, running.hostError] = [none, none];
+      const asked = memoryNow().hostCall(at);
       try {
-        running.hostAnswer = running.host.ask({ binding, namespace, operation, payload });
+        running.hostAnswer = running.host.ask(asked);
         return 1;
       } catch (error) {
         if (!(error instanceof HostRefusal)) throw error;

@@ -60,13 +60,10 @@ function started({ module, answerBytes }: GuestPolicy, imports: Imports): Starte
   });
   /** 0: done. 1: failed. The answer is appended to stdin. */
   const call = (...at: number[]): number => {
-    const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
-      memory.text(at[index] ?? 0, at[index + 1] ?? 0),
-    );
-    const payload = memory.copy(at[6] ?? 0, at[7] ?? 0);
+    const asked = memory.hostCall(at);
     try {
       if (running.host === undefined) throw new HostRefusal('there is no request yet');
-      running.stdin.push(running.host.ask({ binding, namespace, operation, payload }));
+      running.stdin.push(running.host.ask(asked));
       return 0;
     } catch (error) {
       if (!(error instanceof HostRefusal)) throw error;
