@@ -5,8 +5,8 @@ import type { Admission, AdmissionRequest, Changed } from '../../../shared/apise
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { mirrorUser } from '../../../shared/mirror/mirrored.ts';
-import type { PolicyRequest } from '../engine/evaluator.ts';
-import { type KindVersion, matchPolicy, type MatchTarget } from '../policies/match.ts';
+import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import { matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { Judgement, OpenPolicy } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 import { refuseFaultyPolicy } from './faulty-policy.ts';
@@ -68,11 +68,11 @@ export class PolicyAdmission implements Admission {
     request: AdmissionRequest,
     objects: Objects,
     isMutating: boolean,
-  ): (readonly [OpenPolicy, KindVersion])[] {
+  ): (readonly [OpenPolicy, GroupVersionResource])[] {
     const { resource, namespace, name, user } = request;
     if (user.name === mirrorUser || namespace === systemNamespace) return [];
     if (resource.plural === 'namespaces' && resource.group === '' && name === systemNamespace) return [];
-    const found: (readonly [OpenPolicy, KindVersion])[] = [];
+    const found: (readonly [OpenPolicy, GroupVersionResource])[] = [];
     let target: MatchTarget | undefined;
     for (const open of this.#options.policies()) {
       // Deletions and refusals: a mutating policy can refuse, too.
@@ -112,7 +112,7 @@ export class PolicyAdmission implements Admission {
 
   async #mutate(
     request: AdmissionRequest,
-    asked: readonly (readonly [OpenPolicy, KindVersion])[],
+    asked: readonly (readonly [OpenPolicy, GroupVersionResource])[],
     [object, old]: Objects,
   ): Promise<JsonObject | undefined> {
     let changed: JsonObject | undefined;
@@ -131,7 +131,7 @@ export class PolicyAdmission implements Admission {
 
   async #validate(
     request: AdmissionRequest,
-    asked: readonly (readonly [OpenPolicy, KindVersion])[],
+    asked: readonly (readonly [OpenPolicy, GroupVersionResource])[],
     objects: Objects,
   ): Promise<void> {
     const judgements = await Promise.all(
@@ -183,7 +183,7 @@ export class PolicyAdmission implements Admission {
   async #ask(
     open: OpenPolicy,
     request: AdmissionRequest,
-    kind: KindVersion,
+    kind: GroupVersionResource,
     objects: Objects,
   ): Promise<Judgement | undefined> {
     const { policy } = open;
@@ -205,7 +205,7 @@ export class PolicyAdmission implements Admission {
 /** What Kubernetes sends to a webhook as `request` of an AdmissionReview. */
 function policyRequest(
   { operation, resource, subresource, namespace, name, user, dryRun }: AdmissionRequest,
-  shown: KindVersion,
+  shown: GroupVersionResource,
   [object, old]: Objects,
 ): PolicyRequest {
   const { group, version, plural, kind } = resource;

@@ -31,6 +31,7 @@ export interface GroupVersionKind {
 export interface GroupVersionResource {
   readonly group: string;
   readonly version: string;
+  /** `deployments` */
   readonly resource: string;
 }
 

@@ -8,13 +8,14 @@ import { digestOf } from '../../../shared/oci/digest.ts';
 import type { FetchedModule } from '../modules/modules.ts';
 import type { HostCalls } from './evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from './open-evaluator.ts';
-import { type ContextAwareResource, isCelModule, type ModuleProgram } from './program.ts';
+import type { KindName } from './host-calls/cluster-reader.ts';
+import { isCelModule, type ModuleProgram } from './program.ts';
 import { podNamed, requestFor } from './requests.fixture.ts';
 
 const policies = join(import.meta.dirname, '../../../test/policies');
 const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('not granted')) };
 
-function optionsWith(asked: (readonly ContextAwareResource[])[] = []): OpenEvaluatorOptions {
+function optionsWith(asked: (readonly KindName[])[] = []): OpenEvaluatorOptions {
   return {
     modules: {
       fetch: async (url): Promise<FetchedModule> => {
@@ -86,7 +87,7 @@ suite('opening of policies', () => {
   });
 
   test('a group of both kinds, each member with what it may read', async () => {
-    const asked: (readonly ContextAwareResource[])[] = [];
+    const asked: (readonly KindName[])[] = [];
     const pods = [{ apiVersion: 'v1', kind: 'Pod' }];
     await using policy = await openEvaluator(
       {

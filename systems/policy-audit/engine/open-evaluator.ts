@@ -15,7 +15,8 @@ import type {
   Verdict,
 } from './evaluator.ts';
 import { openGroupEvaluator } from './group/open.ts';
-import { type ContextAwareResource, isCelModule, type ModuleProgram, type PolicyProgram } from './program.ts';
+import type { KindName } from './host-calls/cluster-reader.ts';
+import { isCelModule, type ModuleProgram, type PolicyProgram } from './program.ts';
 import { readPolicyMetadata } from './wasm/metadata.ts';
 import { openWasmEvaluator, type WasmLimits } from './wasm/open.ts';
 import type { PolicyPool } from './wasm/pool.ts';
@@ -23,7 +24,7 @@ import type { PolicyPool } from './wasm/pool.ts';
 export interface OpenEvaluatorOptions {
   readonly modules: Pick<Modules, 'fetch'>;
   /** The host calls of a policy that may read these kinds; in a group, of each member. */
-  readonly hostCalls: (allowed: readonly ContextAwareResource[], program?: ModuleProgram) => HostCalls;
+  readonly hostCalls: (allowed: readonly KindName[], program?: ModuleProgram) => HostCalls;
   /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
   readonly cluster?: ClusterReader;
   readonly pullSecret?: CredentialsSource | undefined;

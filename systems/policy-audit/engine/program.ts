@@ -1,8 +1,5 @@
 /** The program of a policy, whatever resource or file it comes from. */
-import type { AskedOfCluster } from './evaluator.ts';
-
-/** A kind that a policy may query. */
-export type ContextAwareResource = Pick<AskedOfCluster, 'apiVersion' | 'kind'>;
+import type { KindName } from './host-calls/cluster-reader.ts';
 
 /** A module with its settings. */
 export interface ModuleProgram {
@@ -10,7 +7,7 @@ export interface ModuleProgram {
   /** `registry://...`, `https://...`, `file://...` */
   readonly module: string;
   readonly settings: Readonly<Record<string, unknown>>;
-  readonly contextAware: readonly ContextAwareResource[];
+  readonly contextAware: readonly KindName[];
   /** The host capabilities that it may use: `oci/*`. Undefined: everything. */
   readonly hostCapabilities?: readonly string[] | undefined;
   /** Undefined: the default of the runtime. */

@@ -3,17 +3,10 @@
  * (apiserver pkg/admission/plugin/webhook/predicates, plugin/policy/matching). Pure.
  */
 import { type Labels, labelsMatch } from '../../../shared/kube/selectors.ts';
+import type { GroupVersionResource } from '../engine/evaluator.ts';
 import type { Constraint, Policy, PolicyRule } from './policy.ts';
 
-/** A version of a kind. */
-export interface KindVersion {
-  readonly group: string;
-  readonly version: string;
-  /** `deployments` */
-  readonly resource: string;
-}
-
-export interface MatchTarget extends KindVersion {
+export interface MatchTarget extends GroupVersionResource {
   readonly operation: 'CONNECT' | 'CREATE' | 'DELETE' | 'UPDATE';
   /** '' for the object itself. */
   readonly subresource: string;
@@ -22,7 +15,7 @@ export interface MatchTarget extends KindVersion {
   readonly namespace: string;
   readonly name: string;
   /** Other versions in which the same objects are served. */
-  readonly equivalents: readonly KindVersion[];
+  readonly equivalents: readonly GroupVersionResource[];
   /** Not requested in a particular version, as in an audit: `Exact` matches any of them. */
   readonly anyVersion?: boolean;
   /** Of the object, and of its previous state; undefined if there is none. */
@@ -56,10 +49,10 @@ const exempt = 'admissionregistration.k8s.io';
 export function matchPolicy(
   { origin, constraints }: Pick<Policy, 'constraints' | 'origin'>,
   target: MatchTarget,
-): KindVersion | Irrelevance {
+): GroupVersionResource | Irrelevance {
   if (target.group === exempt) return 'resource';
   if (origin.namespace !== undefined && origin.namespace !== target.namespace) return 'namespace';
-  let shown: KindVersion | undefined;
+  let shown: GroupVersionResource | undefined;
   for (const constraint of constraints) {
     const found = matchConstraint(constraint, target);
     if (typeof found === 'string') return found;
@@ -68,7 +61,7 @@ export function matchPolicy(
   return shown ?? target;
 }
 
-function matchConstraint(constraint: Constraint, target: MatchTarget): KindVersion | Irrelevance {
+function matchConstraint(constraint: Constraint, target: MatchTarget): GroupVersionResource | Irrelevance {
   const { rules, excluded, isExact, namespaceSelector, objectSelector } = constraint;
   if (
     namespaceSelector !== undefined &&
@@ -100,7 +93,11 @@ function matchConstraint(constraint: Constraint, target: MatchTarget): KindVersi
   return nearest;
 }
 
-function ruleProblem(rule: PolicyRule, kind: KindVersion, target: MatchTarget): Irrelevance | undefined {
+function ruleProblem(
+  rule: PolicyRule,
+  kind: GroupVersionResource,
+  target: MatchTarget,
+): Irrelevance | undefined {
   if (!coversKind(rule, kind, target.subresource)) return 'resource';
   if (rule.names.length > 0 && !rule.names.includes(target.name)) return 'resource';
   if (!has(rule.operations, target.operation)) return 'operation';
@@ -115,7 +112,7 @@ function ruleProblem(rule: PolicyRule, kind: KindVersion, target: MatchTarget): 
 /** Whether a rule matches a version of a kind, or of its subresource. */
 export function coversKind(
   { groups, versions, resources }: PolicyRule,
-  kind: KindVersion,
+  kind: GroupVersionResource,
   subresource = '',
 ): boolean {
   const isGroup = groups.includes(kind.group) || (groups.includes('*') && !named.has(kind.group));

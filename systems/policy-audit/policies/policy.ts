@@ -2,6 +2,7 @@
  * A policy as the rest of the guard sees it, whatever its kind: what it applies to, and what it evaluates.
  */
 import type { LabelSelector } from '../../../shared/kube/selectors.ts';
+import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 
 export type PolicyMode = 'monitor' | 'protect';
@@ -28,11 +29,6 @@ export interface Constraint {
   /** Undefined: all. */
   readonly namespaceSelector: LabelSelector | undefined;
   readonly objectSelector: LabelSelector | undefined;
-}
-
-export interface MatchCondition {
-  readonly name: string;
-  readonly expression: string;
 }
 
 /** Where a policy comes from. */
@@ -62,7 +58,7 @@ export interface Policy {
   readonly ignoresFailures: boolean;
   readonly backgroundAudit: boolean;
   readonly constraints: readonly Constraint[];
-  readonly matchConditions: readonly MatchCondition[];
+  readonly matchConditions: readonly NamedExpression[];
   /** Whether it may be evaluated in a dry run. */
   readonly hasSideEffects: boolean;
   readonly timeoutMs: number;

@@ -4,8 +4,8 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
-import type { AskedOfCluster, JsonObject, PolicyRequest } from '../engine/evaluator.ts';
-import { type KindVersion, matchPolicy } from '../policies/match.ts';
+import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import { matchPolicy } from '../policies/match.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
 import {
   type AuditReport,
@@ -55,7 +55,7 @@ export interface ObjectAuditOptions {
 }
 
 /** A policy that applies to an object, and the version of the object to show it. */
-type Relevant = readonly [OpenPolicy, KindVersion];
+type Relevant = readonly [OpenPolicy, GroupVersionResource];
 
 /** The previous result of a policy. */
 interface Before {
@@ -296,7 +296,7 @@ export class ObjectAudit {
 
   async #request(
     { type, versions }: ServedKind,
-    shown: KindVersion,
+    shown: GroupVersionResource,
     object: KubeObject,
     signal: AbortSignal,
   ): Promise<PolicyRequest> {

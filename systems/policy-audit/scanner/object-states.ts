@@ -59,12 +59,7 @@ export interface ObjectState {
 }
 
 /** Of an object, or, without a name, of any of its kind. */
-export interface Change {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly namespace?: string;
-  readonly name?: string;
-}
+export type Change = AskedOfCluster;
 
 /** By the uid of the object. */
 export class ObjectStates {

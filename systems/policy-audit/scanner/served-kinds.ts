@@ -2,7 +2,7 @@
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { apiGroups, type ApiResource, apiResources } from '../../../shared/kube/discovery.ts';
 import type { ResourceType } from '../../../shared/kube/object.ts';
-import type { KindVersion } from '../policies/match.ts';
+import type { GroupVersionResource } from '../engine/evaluator.ts';
 import { coversCreation, coversKind } from '../policies/match.ts';
 import type { Policy } from '../policies/policy.ts';
 
@@ -13,7 +13,7 @@ export interface ServedKind {
   /** In the API's preferred version. */
   readonly type: ResourceType;
   /** All served versions, the preferred one first. */
-  readonly versions: readonly KindVersion[];
+  readonly versions: readonly GroupVersionResource[];
   readonly shortNames: readonly string[];
 }
 

@@ -2,7 +2,8 @@
 import { isObject } from '../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { HostCapabilities } from '../engine/host-calls/capabilities.ts';
-import type { ContextAwareResource, ModuleProgram } from '../engine/program.ts';
+import type { KindName } from '../engine/host-calls/cluster-reader.ts';
+import type { ModuleProgram } from '../engine/program.ts';
 import { parseYaml } from '../modules/yaml-file.ts';
 import type { ServedPolicy } from './served-policy.ts';
 
@@ -94,7 +95,7 @@ function programOf(value: Record<string, unknown>, what: string, otherwiseMs?: n
   };
 }
 
-function contextAwareOf(value: unknown, what: string): ContextAwareResource[] {
+function contextAwareOf(value: unknown, what: string): KindName[] {
   if (!Array.isArray(value)) throw unusable(what, 'contextAwareResources is not a list');
   return value.map((each: unknown) => {
     const { apiVersion, kind } = isObject(each) ? each : {};

@@ -30,14 +30,7 @@ export function renderRun(run: Run, format: RunFormat, options: RenderOptions): 
   }
 }
 
-export interface Counts {
-  readonly pass: number;
-  readonly fail: number;
-  readonly error: number;
-  readonly skip: number;
-}
-
-function countsOf({ results }: Run): Counts {
+function countsOf({ results }: Run): Record<RunResult['result'], number> {
   const counts = { pass: 0, fail: 0, error: 0, skip: 0 };
   for (const { result } of results) counts[result]++;
   return counts;

@@ -1,6 +1,7 @@
 /** What policies may read from a cluster, whatever the source: the API, or caches of it. */
 import type { AskedOfCluster, JsonObject } from '../evaluator.ts';
 
+/** A kind that a policy may query. */
 export interface KindName {
   readonly apiVersion: string;
   readonly kind: string;

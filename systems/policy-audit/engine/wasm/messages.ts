@@ -1,7 +1,7 @@
 /** The messages between a thread that runs policies and its owner. */
 import type { MessagePort } from 'node:worker_threads';
 
-import type { EvaluationError } from '../evaluator.ts';
+import type { EvaluationError, HostOperation } from '../evaluator.ts';
 import type { WasmRuntime } from './metadata.ts';
 import type { MemoryLimits } from './module-imports.ts';
 import type { Restoring } from './put-back.ts';
@@ -49,10 +49,7 @@ export type Outcome =
   | { readonly answer: string; readonly stderr?: string }
   | { readonly why: EvaluationError['why']; readonly message: string };
 
-export interface AskedOfHost {
-  readonly binding: string;
-  readonly namespace: string;
-  readonly operation: string;
+export interface AskedOfHost extends HostOperation {
   readonly payload: Uint8Array;
 }
 

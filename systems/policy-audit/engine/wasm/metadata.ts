@@ -1,6 +1,7 @@
 /** The metadata of a policy: the custom section `io.kubewarden.metadata`, and the runtime that it needs. */
 import { isObject } from '../../../../shared/json/json.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import type { KindName } from '../host-calls/cluster-reader.ts';
 import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sectionsOf } from './binary.ts';
 
 export type WasmRuntime = 'gatekeeper' | 'opa' | 'wapc' | 'wasi';
@@ -13,15 +14,9 @@ export interface PolicyMetadata {
   readonly mutating: boolean;
   readonly backgroundAudit: boolean;
   readonly rules: readonly Readonly<Record<string, unknown>>[];
-  readonly contextAwareResources: readonly ContextAwareResource[];
+  readonly contextAwareResources: readonly KindName[];
   readonly annotations: Readonly<Record<string, string>>;
   readonly minimumKubewardenVersion?: string;
-}
-
-/** A kind of object that a policy may read. */
-export interface ContextAwareResource {
-  readonly apiVersion: string;
-  readonly kind: string;
 }
 
 export interface InspectedModule {
@@ -125,7 +120,7 @@ function listOf(value: unknown, field: string): Record<string, unknown>[] {
   return value;
 }
 
-function kindOf({ apiVersion, kind }: Record<string, unknown>): ContextAwareResource {
+function kindOf({ apiVersion, kind }: Record<string, unknown>): KindName {
   if (typeof apiVersion === 'string' && typeof kind === 'string') return { apiVersion, kind };
   throw malformed('an entry of contextAwareResources has no apiVersion or kind');
 }
