@@ -10,7 +10,7 @@ export type JsonObject = Record<string, unknown>;
 export interface PolicyRequest extends JsonObject {
   readonly uid: string;
   readonly operation: 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
-  readonly kind: GroupVersionKind;
+  readonly kind: { readonly group: string; readonly version: string; readonly kind: string };
   readonly resource: GroupVersionResource;
   readonly subResource?: string;
   readonly name?: string;
@@ -20,12 +20,6 @@ export interface PolicyRequest extends JsonObject {
   readonly userInfo: JsonObject;
   readonly dryRun?: boolean;
   readonly options?: JsonObject | null;
-}
-
-export interface GroupVersionKind {
-  readonly group: string;
-  readonly version: string;
-  readonly kind: string;
 }
 
 export interface GroupVersionResource {

@@ -5,8 +5,7 @@ import { printable } from '../../../shared/observe/printable.ts';
 import { renderTable, type Row } from '../../../shared/observe/table.ts';
 import type { Run, RunResult } from './run-policies.ts';
 
-const runFormats = ['table', 'json', 'junit', 'sarif'] as const;
-export type RunFormat = (typeof runFormats)[number];
+export type RunFormat = 'table' | 'json' | 'junit' | 'sarif';
 
 export interface RenderOptions {
   readonly widthColumns: number;

@@ -79,48 +79,47 @@ export class Evaluation {
   }
 }
 
+function placesOf({ variables }: Scope, used: ReadonlySet<string>) {
+  const place = (name: string): number | undefined => variables.get(name)?.place;
+  const ifUsed = (name: string): number | undefined => (used.has(name) ? place(name) : undefined);
+  return {
+    object: place('object') ?? -1,
+    oldObject: place('oldObject') ?? -1,
+    params: place('params'),
+    request: ifUsed('request'),
+    namespaceObject: ifUsed('namespaceObject'),
+    authorizer: ifUsed('authorizer'),
+    requestResource: ifUsed('authorizer.requestResource'),
+  };
+}
+
 /** Creates frames of a scope for requests; created once all expressions of the scope are compiled. */
 export class Frames {
   readonly #dialect: Dialect;
   readonly #empty: readonly unknown[];
-  readonly #namespaceObject: boolean;
-  readonly #request: boolean;
-  readonly #authorizer: number | undefined;
-  readonly #requestResource: number | undefined;
-  readonly #places: Readonly<Record<'object' | 'oldObject' | 'request' | 'namespaceObject', number>>;
-  readonly #params: number | undefined;
+  /** What is costly is undefined unless an expression uses it. */
+  readonly #places: ReturnType<typeof placesOf>;
 
   constructor(dialect: Dialect, scope: Scope, used: ReadonlySet<string>) {
-    const place = (name: string): number => scope.variables.get(name)?.place ?? -1;
     this.#dialect = dialect;
     this.#empty = Array.from({ length: scope.size }, () => undefined);
-    this.#namespaceObject = used.has('namespaceObject');
-    this.#request = used.has('request');
-    this.#authorizer = used.has('authorizer') ? place('authorizer') : undefined;
-    const requestResource = 'authorizer.requestResource';
-    this.#requestResource = used.has(requestResource) ? place(requestResource) : undefined;
-    this.#places = {
-      object: place('object'),
-      oldObject: place('oldObject'),
-      request: place('request'),
-      namespaceObject: place('namespaceObject'),
-    };
-    this.#params = scope.variables.get('params')?.place;
+    this.#places = placesOf(scope, used);
   }
 
   of(request: PolicyRequest, asks: Asks, params?: JsonObject): Frame {
     const frame = this.#empty.slice();
-    const { object, oldObject, request: place, namespaceObject } = this.#places;
+    const places = this.#places;
     // The module decodes a missing value into an empty object; Kubernetes gives null.
     const absent = this.#dialect === 'cel-policy' ? {} : null;
-    frame[object] = request.object ?? absent;
-    frame[oldObject] = request.oldObject ?? absent;
-    if (this.#request) frame[place] = this.#requestValue(request);
-    if (this.#namespaceObject) frame[namespaceObject] = this.#namespaceValue(request, asks);
-    if (this.#params !== undefined) frame[this.#params] = params ?? null;
-    if (this.#authorizer !== undefined) frame[this.#authorizer] = authorizerOf(request, asks);
-    if (this.#requestResource !== undefined)
-      frame[this.#requestResource] = requestResourceOf(request, authorizerOf(request, asks));
+    frame[places.object] = request.object ?? absent;
+    frame[places.oldObject] = request.oldObject ?? absent;
+    if (places.request !== undefined) frame[places.request] = this.#requestValue(request);
+    if (places.namespaceObject !== undefined)
+      frame[places.namespaceObject] = this.#namespaceValue(request, asks);
+    if (places.params !== undefined) frame[places.params] = params ?? null;
+    if (places.authorizer !== undefined) frame[places.authorizer] = authorizerOf(request, asks);
+    if (places.requestResource !== undefined)
+      frame[places.requestResource] = requestResourceOf(request, authorizerOf(request, asks));
     return frame;
   }
 
