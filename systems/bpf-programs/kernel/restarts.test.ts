@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { probeFeatures } from '../../../shared/ebpf/features/features.ts';
 import { Random, scaled, seed } from '../../../shared/observe/depth.fixture.ts';
 import { createLogger } from '../../../shared/observe/log.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { changing, staying } from './churn.fixture.ts';
 import { openProgramHost } from './host.ts';
 import {
@@ -70,6 +71,12 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
     const chains = join(lab.bpffs, NAME, 'chains');
     for (const key of readdirSync(chains)) rmSync(join(chains, key, 'link'), { force: true });
     rmSync(join(lab.programPins('p'), '1', 'program'));
+    // The kernel detaches in a work queue when a pin was the last that held a link (bpf_link_put in kernel/bpf/syscall.c).
+    for (const name of ['in0', 'out0'])
+      await until(
+        `${name} without a program`,
+        () => !execFileSync('ip', ['link', 'show', name], { encoding: 'utf8' }).includes('xdp'),
+      );
     const host = await lab.restarted();
     assert.equal((await host.verify()).length, 3);
     const outcomes = await host.apply(wanted);
