@@ -1,10 +1,15 @@
 /**
  * What the long-running commands have in common: how they stop, report and expose metrics.
  */
+import { flushCompileCache } from 'node:module';
+
 import type { Health } from '../shared/observe/health.ts';
 import type { Logger } from '../shared/observe/log.ts';
 import { createMetrics, type Metrics, serveMetrics } from '../shared/observe/metrics.ts';
 import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+
+/** By then a process has loaded what it needs at rest. */
+const LOADED_MS = 2_000;
 
 let log: Logger | undefined;
 
@@ -61,6 +66,8 @@ export async function runParts(
   parts: Readonly<Record<string, Promise<unknown>>>,
 ): Promise<void> {
   let failure: { readonly error: unknown } | undefined;
+  // Node.js writes the cache at a clean exit only: after a kill the next start from sources would strip and compile all again.
+  setTimeout(flushCompileCache, LOADED_MS).unref();
   await Promise.all(
     Object.entries(parts).map(async ([name, part]) => {
       try {
