@@ -1,7 +1,7 @@
 /**
  * The process of {@link Commands}: it runs the command lines that it is sent, one after another, as `apps/rampart.ts` runs its own.
  */
-import { describeFailure } from './failure.ts';
+import { describeFailure, failWith } from './failure.ts';
 import { guards } from './guards.ts';
 import { programOf } from './program.ts';
 
@@ -34,6 +34,8 @@ async function run({ args, environment }: Asked): Promise<Answered> {
   }
   Object.assign(said, { stdout: '', stderr: '' });
   process.exitCode = 0;
+  // What the command before has made of it.
+  failWith(1);
   try {
     await programOf(guards).parseAsync(args, { from: 'user' });
   } catch (error) {

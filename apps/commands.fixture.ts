@@ -17,8 +17,14 @@ export interface CommandEnded extends Answered {
 
 /** Disposing it ends the process. */
 export class Commands implements AsyncDisposable {
+  readonly #directory: string;
   #child: ChildProcess | undefined;
   #last: Promise<unknown> = Promise.resolve();
+
+  /** @param directory - The current one of the commands. Default: this process's. */
+  constructor(directory = process.cwd()) {
+    this.#directory = directory;
+  }
 
   /**
    * Runs `rampart ARGS`, after those before it.
@@ -37,6 +43,7 @@ export class Commands implements AsyncDisposable {
     const child = (this.#child ??= fork(join(import.meta.dirname, 'commands-host.fixture.ts'), {
       // Not the flags of the test runner.
       execArgv: [],
+      cwd: this.#directory,
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     }));
     const line = `rampart ${asked.args.join(' ')}`;

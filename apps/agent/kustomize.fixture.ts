@@ -82,7 +82,16 @@ function built(directory: string, before: readonly Manifest[]): Manifest[] {
 
 function resourcesOf(path: string): Manifest[] {
   if (statSync(path).isDirectory()) return built(path, []);
-  return parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as Manifest);
+  return structuredClone(objectsOf(readFileSync(path, 'utf8')));
+}
+
+/** By text: parsing it takes longer than all the rest, and a test builds deploy/ several times. */
+const parsed = new Map<string, readonly Manifest[]>();
+
+function objectsOf(text: string): Manifest[] {
+  const objects = parsed.get(text) ?? parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+  parsed.set(text, objects);
+  return [...objects];
 }
 
 function patched(object: Manifest, patch: unknown): Manifest {

@@ -179,7 +179,10 @@ suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip 
     one.write('shadow.json', policy('shadow', '/etc/shadow'));
     one.write('passwd.json', policy('passwd', '/etc/passwd'));
     const start = (): Promise<void> =>
-      one.start('--cri-socket', lab.socketPath, '-f', one.at('shadow.json'), '-f', one.at('passwd.json'));
+      one.start(
+        ...['--guards', 'file-access', '--cri-socket', lab.socketPath],
+        ...['-f', one.at('shadow.json'), '-f', one.at('passwd.json')],
+      );
     await start();
     const pod = await lab.runPod({
       name: 'nginx-pod',

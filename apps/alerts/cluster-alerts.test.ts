@@ -173,7 +173,8 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
   test('of all agents, in the order of time; of those that come; over restarts of an agent and of the API', async () => {
     await using lab = await startLab();
     await using one = new Standalone();
-    await one.start('--cri-socket', lab.socketPath);
+    const args = ['--guards', 'file-access', '--cri-socket', lab.socketPath];
+    await one.start(...args);
     const agent = async (name: string) => {
       const pod = await lab.runPod({
         name,
@@ -235,7 +236,7 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     await alerts.untilSaid(/the log of c on \S+ ended/);
     // On another port it would be another cluster.
     const port = new URL(/in (https:\S+),/.exec(alerts.stderr)?.[1] ?? '').port;
-    await one.start('--cri-socket', lab.socketPath, '--listen', `127.0.0.1:${port}`);
+    await one.start(...args, '--listen', `127.0.0.1:${port}`);
     expected.push(line('c', 11));
     await alerts.until(() => alerts.lines.length >= expected.length);
     await added(restarted, line('b', 12));

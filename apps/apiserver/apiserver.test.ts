@@ -13,8 +13,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 
+import { type CommandEnded, Commands } from '../commands.fixture.ts';
 import { Http, RampartProcess, runRampart } from './rampart-process.fixture.ts';
 import { sampled } from '../../shared/observe/depth.fixture.ts';
 import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
@@ -22,6 +23,11 @@ import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fix
 const anyPort = ['--listen', '127.0.0.1:0'];
 const needsRoot = process.geteuid?.() === 0 ? false : 'needs root';
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+const commands = new Commands();
+after(() => commands[Symbol.asyncDispose]());
+/** For what is refused before it serves. */
+const refused = (...args: string[]): Promise<CommandEnded> => commands.run(['apiserver', ...args]);
 
 interface Listed {
   readonly metadata: { readonly resourceVersion: string };
@@ -168,7 +174,7 @@ describe('rampart apiserver', () => {
       [['--data', '/proc/rampart', ...anyPort], /cannot make the directory \/proc\/rampart: ENOENT.*another/],
     ];
     for (const [args, words] of sampled(cases, 6)) {
-      const { code, stdout, stderr } = await runRampart('apiserver', ...args);
+      const { code, stdout, stderr } = await refused(...args);
       const said = `${args.join(' ')}: ${stderr}`;
       assert.deepEqual([code, stdout], [2, ''], said);
       assert.match(stderr, /^rampart: [^\n]+\n$/, said);
@@ -190,7 +196,7 @@ describe('rampart apiserver', () => {
         [data, 'write to'],
         [join(data, 'below'), 'make'],
       ] as const) {
-        const { code, stderr } = await runRampart('apiserver', '--data', path, ...anyPort);
+        const { code, stderr } = await refused('--data', path, ...anyPort);
         assert.equal(code, 2, stderr);
         assert.match(stderr, new RegExp(`^rampart: cannot ${what} the directory ${path}: EROFS[^\\n]+\\n$`));
       }
@@ -206,7 +212,7 @@ describe('rampart apiserver', () => {
     await first.stop();
     for (const name of ['token', 'ca.key', 'server.key']) {
       chmodSync(`${data}/${name}`, 0o644);
-      const { code, stderr } = await runRampart('apiserver', '--data', data, ...anyPort);
+      const { code, stderr } = await refused('--data', data, ...anyPort);
       assert.equal(code, 2, stderr);
       assert.match(stderr, new RegExp(`^rampart: .*${name}.*others can read.*chmod 600.*\\n$`));
       chmodSync(`${data}/${name}`, 0o600);
@@ -234,17 +240,17 @@ describe('rampart apiserver', () => {
     assert.equal((await first.stop()).code, 0);
 
     await using second = await RampartProcess.apiServer('--data', data, ...anyPort);
-    using after = Http.of(await second.ready);
-    assert.deepEqual([after.token, after.ca], [before.token, before.ca]);
+    using later = Http.of(await second.ready);
+    assert.deepEqual([later.token, later.ca], [before.token, before.ca]);
     // It is ready when it says so: the kinds are there at once.
-    assert.deepEqual(await after.json(`${widgets}/w`), made);
-    const relisted = await after.json<Listed>(configMaps);
+    assert.deepEqual(await later.json(`${widgets}/w`), made);
+    const relisted = await later.json<Listed>(configMaps);
     assert.deepEqual(relisted.items, listed.items);
     assert.ok(BigInt(relisted.metadata.resourceVersion) >= BigInt(listed.metadata.resourceVersion));
-    const next = await after.json<Listed>(configMaps, { method: 'POST', body: configMap('b') });
+    const next = await later.json<Listed>(configMaps, { method: 'POST', body: configMap('b') });
     assert.ok(BigInt(next.metadata.resourceVersion) > BigInt(relisted.metadata.resourceVersion));
     // A watch from a version before the restart goes on from there.
-    const watch = await after.open(
+    const watch = await later.open(
       `${configMaps}?watch=1&resourceVersion=${listed.metadata.resourceVersion}`,
     );
     const [line] = (await once(createInterface({ input: watch }), 'line')) as [string];
@@ -279,9 +285,9 @@ describe('rampart apiserver', () => {
       [],
     );
     await using second = await RampartProcess.apiServer('--memory', '--data', data, ...anyPort);
-    using after = Http.of(await second.ready);
-    assert.deepEqual([after.token, after.ca], [before.token, before.ca]);
-    assert.deepEqual((await after.json<Listed>(configMaps)).items, []);
+    using later = Http.of(await second.ready);
+    assert.deepEqual([later.token, later.ca], [before.token, before.ca]);
+    assert.deepEqual((await later.json<Listed>(configMaps)).items, []);
   });
 
   test('every address serves TLS and asks for the token, those for all interfaces too', async () => {

@@ -29,7 +29,7 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
   before(async () => {
     lab = await startLab();
     one = new Standalone();
-    await one.start('--cri-socket', lab.socketPath);
+    await one.start('--guards', 'file-access', '--cri-socket', lab.socketPath);
     await lab.runPod({
       name: 'many',
       labels: { app: 'x' },

@@ -8,7 +8,7 @@ import { Http, RampartProcess } from '../../apps/apiserver/rampart-process.fixtu
 import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
 import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 
-const KILLS = scaled(45);
+const KILLS = scaled(45, 5);
 const WRITERS = 20;
 
 const configMaps = '/api/v1/namespaces/default/configmaps';

@@ -1,5 +1,5 @@
 /**
- * A schema made ready for use: every keyword read once, patterns and formats compiled, fields by name in maps.
+ * A schema made ready for use: every keyword read once, formats compiled, fields by name in maps.
  * The walks over objects (pruning, defaulting, validation, rules) all run on this tree.
  */
 import { formatCheck } from '../../cel/formats.ts';
@@ -9,12 +9,35 @@ import { Regex, RegexBudgetError, RegexSyntaxError } from '../../regex/regex.ts'
 /** How two revisions of a list are compared: by position never, `map` by its keys. */
 export type ListType = 'atomic' | 'set' | 'map';
 
-export interface Pattern {
+/** Compiled when first needed: most patterns of a CustomResourceDefinition never meet a string, and compiling takes long. */
+export class Pattern {
   readonly source: string;
+  #compiled: Regex | RegexSyntaxError | undefined;
+
+  constructor(source: string) {
+    this.source = source;
+  }
+
   /** Go's complaint about the pattern; every string fails then, as in the API server. */
-  readonly error: string | undefined;
+  get error(): string | undefined {
+    const compiled = this.#compile();
+    return compiled instanceof RegexSyntaxError ? compiled.message : undefined;
+  }
+
   /** @throws {RegexBudgetError} */
-  test(text: string): boolean;
+  test(text: string): boolean {
+    const compiled = this.#compile();
+    return compiled instanceof Regex && compiled.test(text);
+  }
+
+  #compile(): Regex | RegexSyntaxError {
+    try {
+      return (this.#compiled ??= new Regex(this.source));
+    } catch (error) {
+      if (!(error instanceof RegexSyntaxError)) throw error;
+      return (this.#compiled = error);
+    }
+  }
 }
 
 export interface NodeOptions {
@@ -88,7 +111,7 @@ export class SchemaNode {
     this.not = schema.not && child(schema.not);
     this.required = schema.required ?? [];
     this.enumeration = schema.enum !== undefined && schema.enum.length > 0 ? schema.enum : undefined;
-    this.pattern = schema.pattern ? compilePattern(schema.pattern) : undefined;
+    this.pattern = schema.pattern ? new Pattern(schema.pattern) : undefined;
     const check = schema.format ? formatCheck(schema.format) : undefined;
     this.format = check && { name: schema.format ?? '', check };
     this.numericFormat = options.numericFormats === true && check === undefined ? schema.format : undefined;
@@ -115,16 +138,6 @@ export class SchemaNode {
   /** The schema of a field, by its name or as one of the additional ones. */
   field(name: string): SchemaNode | undefined {
     return this.properties.get(name) ?? this.additional;
-  }
-}
-
-function compilePattern(source: string): Pattern {
-  try {
-    const regex = new Regex(source);
-    return { source, error: undefined, test: (text) => regex.test(text) };
-  } catch (error) {
-    if (!(error instanceof RegexSyntaxError)) throw error;
-    return { source, error: error.message, test: () => false };
   }
 }
 

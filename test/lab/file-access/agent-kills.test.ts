@@ -23,7 +23,7 @@ import {
   readNumbered,
 } from './lab-cluster.fixture.ts';
 
-const KILLS = scaled(50);
+const KILLS = scaled(50, 5);
 const LASTING_PODS = 3;
 const MOST_PASSING_PODS = 5;
 const paths = ['/fixed', '/edited'] as const;

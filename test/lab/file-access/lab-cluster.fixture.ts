@@ -8,7 +8,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { RampartProcess } from '../../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
-import { guards } from '../../../apps/guards.ts';
 import { installResources } from '../../../apps/resources.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../../shared/kube/client.ts';
@@ -24,6 +23,7 @@ import {
   type KiveTrap,
 } from '../../../systems/file-access/api.ts';
 import { pods as podType } from '../../../shared/kube/object.ts';
+import { fileAccess } from '../../../systems/file-access/guard.ts';
 import { kiveDataNamespace } from '../../../systems/file-access/kive-data.ts';
 import { readKernelId } from '../../../systems/file-access/node/kernel-id.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
@@ -167,7 +167,7 @@ export class LabCluster implements AsyncDisposable {
     const cluster = new LabCluster();
     try {
       await cluster.startApi();
-      await installResources(cluster.client, guards, AbortSignal.timeout(60_000));
+      await installResources(cluster.client, [fileAccess], AbortSignal.timeout(60_000));
       cluster.#operator = new RampartProcess([
         ...['operator', '--guards', 'file-access', '--kubeconfig', cluster.kubeconfig, '--metrics', '0'],
       ]);

@@ -43,8 +43,8 @@ export function iptablesSuite(variant: Variant): void {
       name: `iptables-${variant}`,
       open: (options) => openIptablesDataplane({ ...options, variant }),
       listing,
-      // Each starts programs.
-      restarts: scaled(60, 12),
+      // Each starts programs; every sixth takes over what an older version had.
+      restarts: scaled(60, 7),
       addForeign: (node) => {
         run(
           node,
