@@ -53,7 +53,7 @@ export function guestSees(line: string, wantedRelease: RegExp): void {
     written: true,
     modprobe: 'ext4',
     loopback: '0x9',
-    clock: 'tsc',
+    clock: 'hpet',
     interfaces: 'lo',
   });
   const wanted = [
