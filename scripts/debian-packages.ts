@@ -252,7 +252,8 @@ async function writeAptConfiguration(work: string, suite: string): Promise<strin
     `Dir::State::status "${join(work, 'status')}";`,
     `Dir::Cache "${work}";`,
     `Dir::Cache::archives "${join(work, 'archives')}";`,
-    'Dir::Cache::pkgcache "";',
+    // Read by each command after the update; images of Debian for containers have it turned off.
+    'Dir::Cache::pkgcache "pkgcache.bin";',
     'Dir::Cache::srcpkgcache "";',
     'APT::Architecture "amd64";',
     'APT::Get::AllowUnauthenticated "false";',

@@ -223,7 +223,7 @@ describe('npm run demo', () => {
     'stopped by Ctrl-C it leaves nothing behind',
     { skip: needsRoot || noPods, concurrency: 2 },
     () => {
-      for (const [only, said, forMs] of sampled(moments, 3)) {
+      for (const [only, said, forMs] of sampled(moments, 2)) {
         test(`${forMs} ms after ${said}`, async () => {
           const { stderr, exitCode, left, stdout } = await demo(only, { stopAfter: { said, forMs } });
           // It says that it cleans up where that takes long, which may be before or after the reason.

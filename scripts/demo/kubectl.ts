@@ -7,7 +7,8 @@ import { type Answer, answerOf, inNetworkOf } from './commands.ts';
 import type { Screen } from './screen.ts';
 
 const WAIT_MS = 30_000;
-const PACE_MS = 100;
+/** Each asks with a process, which takes a tenth of a second of CPU time. */
+const PACE_MS = 250;
 
 /** Why it cannot be run on this machine; undefined when it can. */
 export function kubectlObstacle(): string | undefined {

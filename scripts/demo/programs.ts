@@ -3,7 +3,6 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
@@ -17,7 +16,6 @@ import { TemporaryDirectory } from './temporary-directory.ts';
 /** A cable on this machine: what is sent into one end comes out of the other. */
 const [near, far] = ['rmp-demo0', 'rmp-demo1'];
 const probesObject = countObject.replace('count.bpf.o', 'probes.bpf.o');
-const sender = fileURLToPath(new URL('send-frames.ts', import.meta.url));
 
 const xdpProgram = (name: string, priority: number, image: string): string => `apiVersion: bpfman.io/v1alpha1
 kind: XdpProgram
@@ -126,10 +124,11 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
       const path = 'jsonpath={.status.conditions[0].type}: {.status.conditions[0].message}';
       return await screen.during(name, kubectl.until(['get', kind, name, '-o', path], holds));
     };
-    const send = async (frames: number): Promise<void> => {
-      screen.answer(
-        (await answerOf([process.execPath, sender, far, String(frames)], { cwd: directory, signal })).said,
-      );
+    // Only here: it loads what eBPF programs need, which the other parts leave to rampart.
+    const { send } = await import('../../systems/bpf-programs/kernel/lab.fixture.ts');
+    const sendFrames = (): void => {
+      send(far, 100);
+      screen.answer(`100 frames sent out of ${far}`);
     };
     const rampart = async (...rest: string[]): Promise<string> => {
       screen.command(`rampart ${rest.join(' ')}`);
@@ -147,7 +146,7 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
     await apply('count.yaml', xdpProgram('count', 50, count));
     const ran = await until('xdpprogram', 'count', (text) => text.startsWith('ReconcileSuccess'));
     checks.add('count.yaml', 'ReconcileSuccess', ran.split(':')[0] ?? '');
-    await send(100);
+    sendFrames();
     checks.add('frames counted', '100', await counted());
 
     screen.step(
@@ -155,7 +154,7 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
     );
     await apply('first.yaml', xdpProgram('first', 10, count));
     await until('xdpprogram', 'first', (text) => text.startsWith('ReconcileSuccess'));
-    await send(100);
+    sendFrames();
     const chain = await rampart('bpf', 'chain', near, ...place);
     const order = [...chain.matchAll(/^\d+ +XdpProgram\/(\w+)/gm)].map(([, name]) => name).join(', ');
     checks.add('order of the chain', 'first, count', order);
@@ -176,10 +175,10 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
     process.kill(first.pid, 'SIGKILL');
     screen.command(`kill -9 ${first.pid}`);
     await first.stop();
-    await send(100);
+    sendFrames();
     const second = await start();
     await until('xdpprogram', 'count', (text) => text.startsWith('ReconcileSuccess'));
-    await send(100);
+    sendFrames();
     traces.addProcess(second.pid, 'rampart');
     checks.add('frames counted', '400', await counted());
 

@@ -1,8 +1,15 @@
-/** What a guest is like. Run inside one it says what it sees, in one line of JSON. */
+/**
+ * What a guest is like. Run inside one it says what it sees, in one line of JSON, and what the sensor does there with the
+ * capabilities that this process has.
+ */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { release } from 'node:os';
 import { join, resolve } from 'node:path';
+
+import { ChangeSensor } from '../../shared/sensor/changes/change-sensor.ts';
+import { openTestSensor } from '../../shared/sensor/sensor.fixture.ts';
 
 export const checkout = resolve(import.meta.dirname, '../..');
 
@@ -13,17 +20,40 @@ export const written = [
   '/tmp/rampart-guest-wrote',
 ];
 
+/** Both of the sensor's objects, opened. */
+interface SensorSeen {
+  /** What the programs know a file of an overlay by. */
+  readonly identity: string;
+  readonly modes: readonly string[];
+}
+
 interface Seen {
   readonly release: string;
   readonly mounts: readonly string[];
+  readonly sensor: SensorSeen;
   readonly [name: string]: unknown;
 }
 
-function look(): Seen {
-  const run = (command: string): string => execFileSync('sh', ['-c', command], { encoding: 'utf8' }).trim();
+function openSensor(path: string): SensorSeen {
+  const nothing = (): void => undefined;
+  using sensor = openTestSensor();
+  const { inode, device, generation } = sensor.identify(path);
+  using changes = ChangeSensor.open({
+    mode: 'auto',
+    onSeen: nothing,
+    onBatchEnd: nothing,
+    onProblem: (problem) => {
+      throw problem;
+    },
+  });
+  return { identity: [inode, device, generation].join(' '), modes: [sensor.sensor.mode, changes.mode] };
+}
+
+function look(overlayFile: string): Seen {
+  const contentOf = (path: string): string => readFileSync(path, 'utf8').trim();
   for (const path of written) writeFileSync(path, 'guest');
   return {
-    release: run('uname -r'),
+    release: release(),
     node: process.version,
     cwd: process.cwd(),
     uid: process.getuid?.(),
@@ -33,17 +63,18 @@ function look(): Seen {
     mounts: readFileSync('/proc/self/mounts', 'utf8')
       .split('\n')
       .map((line) => line.split(' ').slice(1, 3).join(' ')),
-    modprobe: run('modprobe -n btrfs && findmnt -no FSTYPE /tmp/disk'),
-    loopback: run('cat /sys/class/net/lo/flags'),
-    clock: run('cat /sys/devices/system/clocksource/clocksource0/current_clocksource'),
-    interfaces: run('ls /sys/class/net'),
+    modprobe: spawnSync('modprobe', ['-n', 'btrfs']).status,
+    loopback: contentOf('/sys/class/net/lo/flags'),
+    clock: contentOf('/sys/devices/system/clocksource/clocksource0/current_clocksource'),
+    interfaces: readdirSync('/sys/class/net'),
+    sensor: openSensor(overlayFile),
   };
 }
 
-/** Fails unless this line is what a guest has to see. */
-export function guestSees(line: string, wantedRelease: RegExp): void {
-  const { release, mounts, ...seen } = JSON.parse(line) as Seen;
-  assert.match(release, wantedRelease);
+/** Fails unless this line is what a guest has to see. @returns what it says of the sensor. */
+export function guestSees(line: string, wantedRelease: RegExp): SensorSeen {
+  const { release: kernelRelease, mounts, sensor, ...seen } = JSON.parse(line) as Seen;
+  assert.match(kernelRelease, wantedRelease);
   assert.deepEqual(seen, {
     node: process.version,
     cwd: checkout,
@@ -51,10 +82,10 @@ export function guestSees(line: string, wantedRelease: RegExp): void {
     variable: `it's "quoted" $HOME\n`,
     btf: true,
     written: true,
-    modprobe: 'ext4',
+    modprobe: 0,
     loopback: '0x9',
-    clock: 'tsc',
-    interfaces: 'lo',
+    clock: 'hpet',
+    interfaces: ['lo'],
   });
   const wanted = [
     '/sys/fs/bpf bpf',
@@ -62,7 +93,9 @@ export function guestSees(line: string, wantedRelease: RegExp): void {
     '/sys/kernel/tracing tracefs',
     '/dev/pts devpts',
   ];
-  for (const mount of [...wanted, '/tmp tmpfs', '/run tmpfs']) assert.ok(mounts.includes(mount), mount);
+  for (const mount of [...wanted, '/tmp tmpfs', '/tmp/disk ext4', '/run tmpfs'])
+    assert.ok(mounts.includes(mount), mount);
+  return sensor;
 }
 
-if (import.meta.main) process.stdout.write(`${JSON.stringify(look())}\n`);
+if (import.meta.main) process.stdout.write(`${JSON.stringify(look(process.argv[2] ?? ''))}\n`);

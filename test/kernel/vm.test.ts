@@ -3,10 +3,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { sampled, seed } from '../../shared/observe/depth.fixture.ts';
 import { withLibbpf15 } from './libbpf.ts';
 import { kernelRunObstacle, runInKernel } from './vm.ts';
 
@@ -28,7 +29,7 @@ function isRunning(pid: string, program: string): boolean {
 }
 
 describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false }, () => {
-  test('a panic is an error with the last lines of the console', async (t) => {
+  const panics = async (t: TestContext) => {
     let pid = 0;
     await assert.rejects(
       runInKernel({
@@ -41,7 +42,7 @@ describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false },
       { code: 'RAMPART_SYSTEM', message: /sysrq triggered crash[^]*last lines of the command:\nbefore/ },
     );
     assert.ok(pid > 0 && !isAlive(pid));
-  });
+  };
 
   test('a run that takes too long is ended', async (t) => {
     let pid = 0;
@@ -81,18 +82,26 @@ describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false },
     assert.equal(existsSync(`/proc/${pid}`), false);
   });
 
-  test('the command line: output to stdout, boot to stderr, the exit code of the command', async () => {
+  const answers = async () => {
     using cli = new Cli('--kernel', '6.12', '--', 'sh', '-c', 'echo out; echo err >&2; kill -9 $$');
     const { stdout, stderr } = cli.process;
     const [out, err] = await Promise.all([text(stdout), text(stderr), once(cli.process, 'close')]);
     assert.equal(out, 'out\nerr\n', err);
     assert.match(err, /guest: .* root mounted/);
     assert.equal(cli.process.exitCode, 128 + 9);
-  });
+  };
+
+  // Those that boot to the end, which is what takes long.
+  const whole = [
+    ['a panic is an error with the last lines of the console', panics],
+    ['the command line: output to stdout, boot to stderr, the exit code of the command', answers],
+  ] as const;
+  for (const [title, run] of sampled(whole, 1)) test(`${title} (RAMPART_TEST_SEED=${seed})`, run);
 });
 
 test('a wrong command line prints the usage and ends with 2', async () => {
-  for (const args of [[], ['--kernel', '5.4', '--', 'true'], ['--memory', 'x', '--', 'true'], ['--nope']]) {
+  const wrong = [[], ['--kernel', '5.4', '--', 'true'], ['--memory', 'x', '--', 'true'], ['--nope']];
+  for (const args of sampled(wrong, 1)) {
     using cli = new Cli(...args);
     const [err] = await Promise.all([text(cli.process.stderr), once(cli.process, 'close')]);
     assert.match(err, /^usage: /);

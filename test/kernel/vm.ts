@@ -154,8 +154,11 @@ function qemuArguments(kernel: KernelFiles, memoryMiB: number): string[] {
     'console=ttyS0',
     'loglevel=7',
     'panic=-1',
-    // Emulation gives all processors the one counter of the host. Without the word the kernel doubts it
-    // when the host is busy, and time in the guest becomes coarse.
+    // The kernel only estimates the rate of the processors' counter. On a busy host that has been wrong by far, so that
+    // hours passed in a minute and every timeout was over at once. The rate of the HPET is given
+    // (arch/x86/kernel/hpet.c).
+    'clocksource=hpet',
+    // Emulation gives all processors the one counter of the host: no need to watch it.
     'tsc=reliable',
   ];
   return [

@@ -10,12 +10,13 @@ import { after, before, suite, test } from 'node:test';
 import { debianPackage } from '../../scripts/debian-packages.ts';
 import { isInContainer, isSameProcess } from '../../shared/cri/process.ts';
 import { type ContainerWatch, watchContainers } from '../../shared/cri/watch.ts';
-import { sampled, seed } from '../../shared/observe/depth.fixture.ts';
+import { sampled, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { type Lab, startLab } from './lab.ts';
 import { labObstacle } from './obstacle.ts';
 
 const obstacle = labObstacle();
 const TIMEOUT_MS = 300_000;
+const podCount = scaled(20, 6);
 
 /** Resolves when the watch shows it; a lab's test ends by its own timeout otherwise. */
 async function until(watch: ContainerWatch, isSo: () => boolean): Promise<void> {
@@ -167,9 +168,9 @@ for (const runtime of sampled(['as installed', '1.7'], 1)) {
         assert.deepEqual(watch.stats().errors, {});
       });
 
-      test('twenty pods', async () => {
+      test(`${podCount} pods, four at a time`, async () => {
         await using watch = watchContainers(lab.cri);
-        const names = Array.from({ length: 20 }, (_, index) => `pod-${index}`).values();
+        const names = Array.from({ length: podCount }, (_, index) => `pod-${index}`).values();
         const pods = await Promise.all(
           Array.from({ length: 4 }, async () => {
             const mine = [];
@@ -179,10 +180,10 @@ for (const runtime of sampled(['as installed', '1.7'], 1)) {
             return mine;
           }),
         ).then((lists) => lists.flat());
-        assert.equal(new Set(pods.map(({ ip }) => ip)).size, 20);
+        assert.equal(new Set(pods.map(({ ip }) => ip)).size, podCount);
         await until(
           watch,
-          () => [...watch.containers.values()].filter(({ root }) => root !== undefined).length === 20,
+          () => [...watch.containers.values()].filter(({ root }) => root !== undefined).length === podCount,
         );
         for (const pod of pods) {
           const container = runningOf(watch, pod.name).get(`c-${pod.name}`) ?? assert.fail(pod.name);

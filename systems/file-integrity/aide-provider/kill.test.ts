@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { withoutAide } from '../aide.fixture.ts';
 import { patience, TestHost } from './job.fixture.ts';
 import { AideProvider } from './provider.ts';
@@ -20,7 +21,7 @@ test(
     const job = host.job('/hostroot/etc ftype+p+u+g+n+s+sha256\n');
     const provider = new AideProvider();
     await provider.init(job, patience());
-    for (let round = 0; round < 8; round++) {
+    for (let round = 0; round < scaled(8, 3); round++) {
       const child = spawn(process.execPath, [loop, host.root, host.directory], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
