@@ -47,7 +47,7 @@ export class TestCluster extends TestApi {
   readonly host = join(this.directory, 'host');
 
   static async start(options: { readonly key?: boolean } = {}): Promise<TestCluster> {
-    const cluster = new TestCluster(await startTestApi({ name: 'integrity-node' }));
+    const cluster = new TestCluster(await startTestApi({ name: 'integrity-node', memory: true }));
     for (const name of ['hosts', 'passwd', 'shadow', 'deep/er/file']) cluster.write(name, name);
     await cluster.createNamespace(namespace);
     await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
