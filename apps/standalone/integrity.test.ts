@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
 import type { FindingLine } from '../../systems/file-integrity/finding-line-kind.ts';
@@ -42,29 +42,41 @@ function reported(one: Standalone): IntegrityReport | undefined {
 }
 
 suite('file integrity on one machine', () => {
-  test('a change is on stdout, in rampart alerts and status, in a report; a restart keeps the baseline', async () => {
-    await using one = new Standalone();
+  let one: Standalone;
+  const start = (): Promise<void> =>
+    one.start(
+      ...['-f', one.at('integrity.yaml'), '--host-root', one.at('host')],
+      ...['--cri-socket', one.at('none')],
+    );
+  before(() => {
+    one = new Standalone();
+  });
+  after(async () => {
+    await one[Symbol.asyncDispose]();
+  });
+
+  test('a configuration with a mistake is told with its line; mended, it works', async () => {
     mkdirSync(one.at('host/etc'), { recursive: true });
     one.write('host/etc/passwd', 'root\n');
     one.write('host/etc/group', 'root\n');
-    one.write('integrity.yaml', manifest);
-    const start = (): Promise<void> =>
-      one.start(
-        '-f',
-        one.at('integrity.yaml'),
-        '--host-root',
-        one.at('host'),
-        '--cri-socket',
-        one.at('none'),
-      );
+    one.write('integrity.yaml', manifest.replace('p+s+sha256', 'p+nonsense'));
     await start();
+    const wrong = await until('the error', () => {
+      const now = reported(one);
+      return now?.phase === 'Error' && now;
+    });
+    assert.equal(wrong.guarded, false);
+    assert.match(wrong.problems.map(({ message }) => message).join('\n'), /aide\.conf:1.*nonsense/s);
+    one.write('integrity.yaml', manifest);
     const first = await until('the first result', () => {
       const now = reported(one);
       return now?.intact === true && now.phase === 'Active' && now;
     });
     assert.deepEqual([first.guarded, first.nodes.length, first.nodes[0]?.condition], [true, 1, 'Succeeded']);
     assert.equal(readdirSync(one.at('data/integrity')).length, 1);
+  });
 
+  test('a change is on stdout, in rampart alerts and status, in a report; a restart keeps the baseline', async () => {
     appendFileSync(one.at('host/etc/passwd'), 'eve\n');
     rmSync(one.at('host/etc/group'));
     const changed = await until('the change', () => {
@@ -108,28 +120,6 @@ suite('file integrity on one machine', () => {
     // What the baseline says is what it said.
     await until('one finding to be gone', () => reported(one)?.nodes[0]?.findingCount === 1);
     assert.equal(reported(one)?.nodes[0]?.findings[0]?.path, '/etc/passwd');
-  });
-
-  test('a configuration with a mistake is told with its line; mended, it works', async () => {
-    await using one = new Standalone();
-    mkdirSync(one.at('host/etc'), { recursive: true });
-    one.write('integrity.yaml', manifest.replace('p+s+sha256', 'p+nonsense'));
-    await one.start(
-      '-f',
-      one.at('integrity.yaml'),
-      '--host-root',
-      one.at('host'),
-      '--cri-socket',
-      one.at('none'),
-    );
-    const wrong = await until('the error', () => {
-      const now = reported(one);
-      return now?.phase === 'Error' && now;
-    });
-    assert.equal(wrong.guarded, false);
-    assert.match(wrong.problems.map(({ message }) => message).join('\n'), /aide\.conf:1.*nonsense/s);
-    one.write('integrity.yaml', manifest);
-    await until('a result', () => reported(one)?.intact === true);
   });
 
   for (const [what, args, pattern] of [

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { until } from '../../shared/observe/until.fixture.ts';
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 
@@ -109,13 +110,15 @@ export class Standalone implements AsyncDisposable {
 
   /** Asks kubectl until it answers so. */
   async kubectlUntil(args: readonly string[], holds: (ran: Ran) => boolean): Promise<Ran> {
-    const patience = AbortSignal.timeout(PATIENCE_MS);
-    for (;;) {
-      const ran = this.kubectl(...args);
-      if (holds(ran)) return ran;
-      if (patience.aborted)
-        throw new Error(`kubectl ${args.join(' ')}: ${ran.stdout}${ran.stderr}\n${this.stderr}`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    let last: Ran | undefined;
+    try {
+      return await until(() => {
+        last = this.kubectl(...args);
+        return holds(last) && last;
+      });
+    } catch (error) {
+      const told = `kubectl ${args.join(' ')}: ${last?.stdout}${last?.stderr}\n${this.stderr}`;
+      throw new Error(told, { cause: error });
     }
   }
 

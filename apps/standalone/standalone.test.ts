@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
@@ -26,37 +26,35 @@ spec:
 const noRuntime = ['--cri-socket', '/nonexistent/rampart-test.sock'];
 
 suite('rampart standalone', { skip: sensorSkip }, () => {
-  test('serves its API without a container runtime, keeps what it has, and leaves stdout to alerts', async () => {
-    await using one = new Standalone();
-    await one.start(...noRuntime, '--node-name', 'here');
+  let one: Standalone;
+  const policies = (): string[] => [...noRuntime, '-f', one.at('policies')];
+  const get = [
+    'get',
+    'kivepolicies',
+    '-o',
+    'jsonpath={range .items[*]}{.metadata.name}={.spec.traps[0].path} {end}',
+  ];
+  before(() => {
+    one = new Standalone();
+  });
+  after(async () => {
+    await one[Symbol.asyncDispose]();
+  });
+
+  test('serves its API without a container runtime, and applies manifests', async () => {
+    mkdirSync(one.at('policies'));
+    one.write('policies/a.yaml', `${policy('first', '/secret')}---\n${policy('second', '/other')}`);
+    await one.start(...policies(), '--node-name', 'here');
     assert.match(one.stderr, /^rampart: kubeconfig \S+\/data\/kubeconfig$/m);
     await one.untilSaid(/no pods of this machine are known yet/);
     const crds = one.kubectl('get', 'crd', '-o', 'name').stdout;
     assert.match(crds, /kivedata\.kivebpf\.san7o\.github\.io[^]*kivepolicies\.kivebpf\.san7o\.github\.io/);
     await one.kubectlUntil(['get', 'node', 'here'], ({ stdout }) => /here\s+NotReady/.test(stdout));
+    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/secret second=/other');
     assert.equal(one.kubectl('create', 'configmap', 'kept').code, 0);
-    assert.equal(await one.stop(), 0);
-    assert.equal(one.stdout, '');
-    assert.match(one.stderr, /rampart: stopped\n$/);
-    await one.start(...noRuntime, '--node-name', 'elsewhere');
-    assert.equal(one.kubectl('get', 'configmap', 'kept').code, 0);
-    // The machine has one name.
-    await one.kubectlUntil(['get', 'nodes', '-o', 'name'], ({ stdout }) => stdout === 'node/elsewhere');
-    assert.equal(await one.stop('SIGINT'), 0);
   });
 
-  test('applies manifests, follows their edits, and tells what is wrong with them', async () => {
-    await using one = new Standalone();
-    mkdirSync(one.at('policies'));
-    one.write('policies/a.yaml', `${policy('first', '/secret')}---\n${policy('second', '/other')}`);
-    await one.start(...noRuntime, '-f', one.at('policies'));
-    const get = [
-      'get',
-      'kivepolicies',
-      '-o',
-      'jsonpath={range .items[*]}{.metadata.name}={.spec.traps[0].path} {end}',
-    ];
-    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/secret second=/other');
+  test('follows the edits of manifests, and tells what is wrong with them', async () => {
     one.write('policies/a.yaml', policy('first', '/edited'));
     await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/edited');
     one.write('policies/bad.yaml', `${policy('third', 'relative')}---\nspec: [\n`);
@@ -69,11 +67,19 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     rmSync(one.at('policies/a.yaml'));
     await one.kubectlUntil(get, ({ stdout }) => stdout === 'third=/absolute');
     assert.equal(one.stderr.match(/invalid YAML/g)?.length, 1);
+  });
+
+  test('leaves stdout to alerts; the next start keeps what it has, but not what was deleted meanwhile', async () => {
     assert.equal(await one.stop(), 0);
-    // What was deleted while nobody looked is gone with the next start.
+    assert.equal(one.stdout, '');
+    assert.match(one.stderr, /rampart: stopped\n$/);
     rmSync(one.at('policies/bad.yaml'));
-    await one.start(...noRuntime, '-f', one.at('policies'));
+    await one.start(...policies(), '--node-name', 'elsewhere');
+    assert.equal(one.kubectl('get', 'configmap', 'kept').code, 0);
     await one.kubectlUntil(get, ({ stdout }) => stdout === '');
+    // The machine has one name.
+    await one.kubectlUntil(['get', 'nodes', '-o', 'name'], ({ stdout }) => stdout === 'node/elsewhere');
+    assert.equal(await one.stop('SIGINT'), 0);
   });
 
   for (const [what, args, pattern] of [

@@ -5,10 +5,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 const PATIENCE_MS = 90_000;
 /**
  * At first often, for what takes a moment; then the more seldom the longer it takes. Each question costs the machine some
- * milliseconds, mostly of the process that is waited for.
+ * milliseconds, mostly of the process that is waited for; one that starts a process costs more, and is asked half of the time
+ * at most.
  */
 const SHORTEST_PAUSE_MS = 2;
-const LONGEST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 300;
 const PAUSE_OF_WAITED = 0.1;
 
 type Ask<T> = () => T | Promise<T>;
@@ -31,6 +32,7 @@ export async function until<T>(
   if (ask === undefined) throw new TypeError(`nothing is asked for ${String(first)}`);
   const beginMs = performance.now();
   for (let last: unknown; ;) {
+    const askedMs = performance.now();
     try {
       const answer = await ask();
       if (answer !== false && answer !== '' && answer !== undefined && answer !== null)
@@ -39,8 +41,10 @@ export async function until<T>(
     } catch (error) {
       last = error;
     }
-    const waitedMs = performance.now() - beginMs;
+    const nowMs = performance.now();
+    const waitedMs = nowMs - beginMs;
     if (waitedMs > patienceMs) throw new Error(`waited in vain for ${String(first)}`, { cause: last });
-    await delay(Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, waitedMs * PAUSE_OF_WAITED)));
+    const pauseMs = Math.max(SHORTEST_PAUSE_MS, waitedMs * PAUSE_OF_WAITED, nowMs - askedMs);
+    await delay(Math.min(LONGEST_PAUSE_MS, pauseMs));
   }
 }

@@ -25,7 +25,7 @@ const names = ['kivedata.kivebpf.san7o.github.io', 'kivepolicies.kivebpf.san7o.g
 class KiveCluster extends TestCluster {
   /** A cluster of Kive's, with its namespace and nothing else of it yet. */
   static async startEmpty(): Promise<KiveCluster> {
-    const cluster = new KiveCluster(await startTestApi({ name: 'moving' }));
+    const cluster = new KiveCluster(await startTestApi({ name: 'moving', memory: true }));
     for (const name of ['default', 'kivebpf-system']) await cluster.createNamespace(name);
     return cluster;
   }

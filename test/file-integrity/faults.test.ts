@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { scaled } from '../../shared/observe/depth.fixture.ts';
@@ -18,21 +18,33 @@ import {
   IntegrityCluster,
   type IntegrityNode,
   namespace,
+  type NodeOptions,
 } from './integrity-cluster.fixture.ts';
 
 const kills = scaled(10, 4);
 const files = Array.from({ length: 40 }, (_, at) => `file${String(at).padStart(2, '0')}`);
 
-async function createIntegrity(
-  cluster: IntegrityCluster,
-  name: string,
-  conf: string,
-  spec: object = {},
-): Promise<FileIntegrity> {
+let cluster: IntegrityCluster;
+before(async () => {
+  cluster = await IntegrityCluster.start();
+});
+after(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+const hostname = 'kubernetes.io/hostname';
+
+/** A node of a test's own. */
+async function addNode(name: string, options: NodeOptions = {}): Promise<IntegrityNode> {
+  return await cluster.addNode(name, { labels: { [hostname]: name }, ...options });
+}
+
+/** For the node of the same name. */
+async function createIntegrity(name: string, conf: string): Promise<FileIntegrity> {
   const metadata = { name: `${name}-conf`, namespace };
   await cluster.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'aide.conf': conf } });
   const config = { name: `${name}-conf`, namespace, gracePeriod: 10 };
-  await cluster.apply(fileIntegrity(name, { config, ...spec }));
+  await cluster.apply(fileIntegrity(name, { config, nodeSelector: { [hostname]: name } }));
   return await cluster.integrity(name);
 }
 
@@ -42,11 +54,7 @@ function writeRound(node: IntegrityNode, round: number): void {
 }
 
 /** From the round that the baseline is of; undefined where there is none yet. @throws for one of several rounds, or that is damaged */
-async function baselineRound(
-  cluster: IntegrityCluster,
-  node: IntegrityNode,
-  integrity: FileIntegrity,
-): Promise<number | undefined> {
+async function baselineRound(node: IntegrityNode, integrity: FileIntegrity): Promise<number | undefined> {
   const path = join(node.directoryOf(integrity), 'baseline');
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
   const key = await readSigningKey(cluster.client, namespace, AbortSignal.timeout(10_000));
@@ -61,23 +69,22 @@ async function baselineRound(
 }
 
 /** As `rampart integrity accept` asks, also where no finding is known yet. */
-async function askToAccept(cluster: IntegrityCluster, fi: string, round: number): Promise<void> {
+async function askToAccept(fi: string, round: number): Promise<void> {
   const id = `acce9${round.toString(16)}`;
   const request = { kind: 'accept', id, path: '', author: 'test', reason: `round ${round}` } as const;
   const body = { metadata: { annotations: requestAnnotation(request) } };
-  const target = { namespace, name: nodeStatusName(fi, 'n1') };
+  const target = { namespace, name: nodeStatusName(fi, fi) };
   await cluster.client.patch(released.nodeStatuses, target, { type: 'merge', body });
 }
 
 suite('killed and full', { concurrency: true }, () => {
   test('an operator that is killed and started again, an agent that is killed in the middle of scans', async () => {
-    await using cluster = await IntegrityCluster.start();
     // 3 MB at 1 MB/s: a scan takes its time.
-    const node = await cluster.addNode('n1', { args: ['--integrity-read-rate', '1M'] });
+    const node = await addNode('slow', { args: ['--integrity-read-rate', '1M'] });
     for (const name of ['a', 'b', 'c']) node.write(`/srv/${name}`, Buffer.alloc(1_000_000, name));
     const conf = 'All = p+s+sha256\n/srv f All\n';
     node.agent.start();
-    const integrity = await createIntegrity(cluster, 'slow', conf);
+    const integrity = await createIntegrity('slow', conf);
     const readBytes = async (): Promise<number> =>
       await node.agent.metric('file_integrity_read_bytes_total').catch(() => 0);
     await until('the first baseline is under way', async () => (await readBytes()) > 0);
@@ -86,25 +93,25 @@ suite('killed and full', { concurrency: true }, () => {
       statSync(join(node.directoryOf(integrity), 'baseline'), { throwIfNoEntry: false }),
       undefined,
     );
-    assert.equal(await cluster.status('slow', 'n1'), undefined);
+    assert.equal(await cluster.status('slow', 'slow'), undefined);
     await cluster.killOperator();
     node.agent.start();
     // Its result waits for somebody to take it.
-    await until('a result', async () => (await cluster.temporary()).length > 0);
+    await until('a result', async () => (await cluster.temporary('slow')).length > 0);
     cluster.startOperator();
-    const { sequence: first = 0 } = await cluster.condition('slow', 'n1', 'Succeeded');
+    const { sequence: first = 0 } = await cluster.condition('slow', 'slow', 'Succeeded');
     await cluster.phase('slow', 'Active');
 
     // In the middle of a scan: nothing is lost of what it would have found.
     node.write('/srv/b', Buffer.alloc(1_000_000, 'x'));
-    const before = await readBytes();
-    await until('a scan is under way', async () => (await readBytes()) > before);
+    const readBefore = await readBytes();
+    await until('a scan is under way', async () => (await readBytes()) > readBefore);
     await node.agent.kill();
     await cluster.stopOperator();
     node.agent.start();
     cluster.startOperator();
-    const scanned = (await cluster.status('slow', 'n1'))?.sequence ?? first;
-    await cluster.condition('slow', 'n1', 'Failed', undefined, ({ sequence = 0, lastResult }) => {
+    const scanned = (await cluster.status('slow', 'slow'))?.sequence ?? first;
+    await cluster.condition('slow', 'slow', 'Failed', undefined, ({ sequence = 0, lastResult }) => {
       return sequence > scanned && lastResult?.filesChanged === 1;
     });
 
@@ -114,33 +121,32 @@ suite('killed and full', { concurrency: true }, () => {
     await cluster.annotate('slow', `${names.reinit}=`);
     node.agent.start();
     cluster.startOperator();
-    await cluster.condition('slow', 'n1', 'Succeeded');
+    await cluster.condition('slow', 'slow', 'Succeeded');
     await cluster.phase('slow', 'Active');
     // The result of the next scan may be on its way.
-    await until('no result is left', async () => (await cluster.temporary()).length === 0);
+    await until('no result is left', async () => (await cluster.temporary('slow')).length === 0);
   });
 
   test(`an agent killed at ${kills} random moments of baselines, scans and acceptances`, async () => {
-    await using cluster = await IntegrityCluster.start();
-    const node = await cluster.addNode('n1');
+    const node = await addNode('killed');
     let round = 1;
     writeRound(node, round);
     node.agent.start();
-    const integrity = await createIntegrity(cluster, 'killed', '/etc f s+sha256\n');
-    await cluster.condition('killed', 'n1', 'Succeeded');
+    const integrity = await createIntegrity('killed', '/etc f s+sha256\n');
+    await cluster.condition('killed', 'killed', 'Succeeded');
     const seen: number[] = [];
     let last = round;
     for (let kill = 0; kill < kills; kill++) {
       await node.agent.kill();
       writeRound(node, ++round);
       if (kill % 2 === 0) await cluster.annotate('killed', `${names.reinit}=`);
-      else await askToAccept(cluster, 'killed', round);
+      else await askToAccept('killed', round);
       node.agent.start();
       // It knows what is to be done, and begins.
       await until('its job', async () => (await node.agent.metric('file_integrity_errored')) === 0);
       await delay(Math.random() ** 2 * 1000);
       await node.agent.kill();
-      const now = await baselineRound(cluster, node, integrity);
+      const now = await baselineRound(node, integrity);
       assert.ok(now === last || now === round, `${now} after ${last} in round ${round}`);
       last = now;
       seen.push(now);
@@ -151,14 +157,14 @@ suite('killed and full', { concurrency: true }, () => {
       const { annotations = {} } = (await cluster.integrity('killed')).metadata;
       return annotations[names.reinit] === undefined;
     });
-    await cluster.condition('killed', 'n1', 'Succeeded', undefined, ({ metadata }) =>
+    await cluster.condition('killed', 'killed', 'Succeeded', undefined, ({ metadata }) =>
       Object.keys(metadata.annotations ?? {}).every((name) => !name.includes('request')),
     );
     await cluster.phase('killed', 'Active');
-    assert.equal(await baselineRound(cluster, node, integrity), round);
+    assert.equal(await baselineRound(node, integrity), round);
     process.stdout.write(`# baselines after ${kills} kills: of the rounds ${seen.join(' ')}\n`);
     node.write(`/etc/${files[0]}`, 'something else');
-    await cluster.failed('killed', 'n1', [0, 1, 0]);
+    await cluster.failed('killed', 'killed', [0, 1, 0]);
   });
 
   test(
@@ -166,8 +172,7 @@ suite('killed and full', { concurrency: true }, () => {
     { skip: fileSystemSkip('tmpfs') },
     async () => {
       using disk = new Mounted('-t', 'tmpfs', '-o', 'size=768k', 'rampart-test');
-      await using cluster = await IntegrityCluster.start();
-      const node = await cluster.addNode('n1', { integrityDirectory: join(disk.path, 'integrity') });
+      const node = await addNode('full', { integrityDirectory: join(disk.path, 'integrity') });
       for (let at = 0; at < 2000; at++) node.write(`/srv/${at}`, `${at}\n`);
       const fill = (): void => {
         try {
@@ -178,9 +183,9 @@ suite('killed and full', { concurrency: true }, () => {
       };
       fill();
       node.agent.start();
-      const integrity = await createIntegrity(cluster, 'full', '/srv f p+sha512\n');
+      const integrity = await createIntegrity('full', '/srv f p+sha512\n');
       const isFull = /ENOSPC|no space/i;
-      const { lastResult } = await cluster.condition('full', 'n1', 'Errored');
+      const { lastResult } = await cluster.condition('full', 'full', 'Errored');
       assert.match(lastResult.errorMessage ?? '', isFull);
       await cluster.phase('full', 'Error');
       await until('the event', async () =>
@@ -188,22 +193,22 @@ suite('killed and full', { concurrency: true }, () => {
       );
       assert.match((await cluster.rampart('status')).stdout, isFull);
       rmSync(join(disk.path, 'filler'));
-      await cluster.condition('full', 'n1', 'Succeeded');
+      await cluster.condition('full', 'full', 'Succeeded');
       await cluster.phase('full', 'Active');
 
       // Of a baseline that is to take the place of another, nothing is left but the other.
       fill();
       node.write('/srv/1', 'changed\n');
       await cluster.annotate('full', `${names.reinit}=`);
-      const second = await cluster.condition('full', 'n1', 'Errored');
+      const second = await cluster.condition('full', 'full', 'Errored');
       assert.match(second.lastResult.errorMessage ?? '', isFull);
       const left = readdirSync(node.directoryOf(integrity)).filter((name) => name.startsWith('baseline'));
       assert.deepEqual(left, ['baseline']);
       rmSync(join(disk.path, 'filler'));
-      await cluster.condition('full', 'n1', 'Succeeded');
+      await cluster.condition('full', 'full', 'Succeeded');
       await cluster.phase('full', 'Active');
       node.write('/srv/2', 'changed\n');
-      await cluster.failed('full', 'n1', [0, 1, 0]);
+      await cluster.failed('full', 'full', [0, 1, 0]);
     },
   );
 });

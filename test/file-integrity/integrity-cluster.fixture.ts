@@ -271,8 +271,9 @@ export class IntegrityCluster implements AsyncDisposable {
   }
 
   /** Results that the operator has not taken yet. */
-  async temporary(): Promise<readonly ConfigMap[]> {
-    return (await this.client.list(configMaps, { namespace }, { labelSelector: names.logLabel })).items;
+  async temporary(fi?: string): Promise<readonly ConfigMap[]> {
+    const labelSelector = fi === undefined ? names.logLabel : `${names.logLabel},${names.ownerLabel}=${fi}`;
+    return (await this.client.list(configMaps, { namespace }, { labelSelector })).items;
   }
 
   report(fi: string, node: string): Promise<PolicyReport | undefined> {

@@ -51,14 +51,14 @@ class Scene implements AsyncDisposable {
     this.#logger = pino({ level: 'debug' }, { write });
   }
 
-  static async start(tls: { readonly requestCert?: boolean } = {}): Promise<Scene> {
+  static async start({ requestCert = false, memory = true } = {}): Promise<Scene> {
     const stack = new AsyncDisposableStack();
-    const cluster = stack.use(await TestCluster.start());
+    const cluster = stack.use(await TestCluster.start({ memory }));
     const directory = join(cluster.directory, 'certificates');
     mkdirSync(directory);
     const certificates = makeCertificates(directory);
     const { ca, serverCert: cert, serverKey: key } = certificates;
-    const receiver = stack.use(await Receiver.start({ tls: { ca, cert, key, ...tls } }));
+    const receiver = stack.use(await Receiver.start({ tls: { ca, cert, key, requestCert } }));
     return new Scene(cluster, receiver, certificates, stack);
   }
 
@@ -311,7 +311,7 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
   });
 
   test('without the API the last that was known is used; after a restart without it, alerts wait', async () => {
-    await using scene = await Scene.start();
+    await using scene = await Scene.start({ memory: false });
     const { ca } = scene.certificates;
     const origin = new URL(scene.url).origin;
     const defaults = parseCallbackDefaults([`${origin}=kivebpf-system/receiver`]);

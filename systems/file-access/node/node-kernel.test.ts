@@ -130,7 +130,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
   });
 
   test('without the API alerts go on, also of files that are replaced; afterwards all is in order', async () => {
-    await using cluster = await TestCluster.start();
+    await using cluster = await TestCluster.start({ memory: false });
     const stopOperator = cluster.startOperator();
     const node = await cluster.startNode('n1');
     const [a, b] = await cluster.createPod(node, { name: 'a', containers: ['one', 'two'], files });

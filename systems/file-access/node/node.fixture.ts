@@ -51,10 +51,11 @@ export interface TestContainer {
 export class TestCluster extends TestApi {
   readonly kernelId = readKernelId();
 
-  static async start(options: { readonly namespace?: boolean } = {}): Promise<TestCluster> {
-    const cluster = new TestCluster(await startTestApi({ name: 'file-access' }));
+  /** @param options - `memory: false` for a test that stops the API and starts it again. */
+  static async start({ namespace = true, memory = true } = {}): Promise<TestCluster> {
+    const cluster = new TestCluster(await startTestApi({ name: 'file-access', memory }));
     await cluster.createNamespace('default');
-    if (options.namespace !== false) await cluster.createNamespace(kiveDataNamespace);
+    if (namespace) await cluster.createNamespace(kiveDataNamespace);
     await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
     return cluster;
   }

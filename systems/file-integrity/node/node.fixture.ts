@@ -46,12 +46,13 @@ export interface TestAgent {
 export class TestCluster extends TestApi {
   readonly host = join(this.directory, 'host');
 
-  static async start(options: { readonly key?: boolean } = {}): Promise<TestCluster> {
-    const cluster = new TestCluster(await startTestApi({ name: 'integrity-node' }));
+  /** @param options - `memory: false` for a test that stops the API and starts it again. */
+  static async start({ key = true, memory = true } = {}): Promise<TestCluster> {
+    const cluster = new TestCluster(await startTestApi({ name: 'integrity-node', memory }));
     for (const name of ['hosts', 'passwd', 'shadow', 'deep/er/file']) cluster.write(name, name);
     await cluster.createNamespace(namespace);
     await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
-    if (options.key !== false) await cluster.createKey();
+    if (key) await cluster.createKey();
     return cluster;
   }
 

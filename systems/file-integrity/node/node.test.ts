@@ -396,7 +396,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
   });
 
   test('the API is away: results wait, the newest wins, also over a restart', async () => {
-    await using cluster = await TestCluster.start();
+    await using cluster = await TestCluster.start({ memory: false });
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
     const first = await cluster.resultWhen('fi', isSuccess);
