@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { scaled } from '../observe/depth.fixture.ts';
 import { RampartError } from '../observe/errors.ts';
 import { accessFilter, everyAccess, may } from './access.ts';
 import { run } from './file-systems.fixture.ts';
@@ -125,13 +126,14 @@ suite('a full ring', { skip }, () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 0, ringSizeBytes: 4096 });
     using _watched = sensor.watchFile(directory.file);
+    const count = scaled(50_000, 5_000);
     // spawnSync: the event loop stands still until all is over.
-    run(python, ['-c', opens(50_000), directory.file]);
+    run(python, ['-c', opens(count), directory.file]);
     const received = sensor.accesses().length;
     const stats = sensor.sensor.stats();
-    addsUp(stats, 50_000);
+    addsUp(stats, count);
     assert.equal(stats.received, received);
-    assert.ok(received > 0 && stats.lost.ringFull > 49_000, JSON.stringify(stats));
+    assert.ok(received > 0 && stats.lost.ringFull > count - 1_000, JSON.stringify(stats));
     assert.equal(stats.lost.noReturn, 0);
     assert.equal(
       sensor.losses.reduce((sum, { lost }) => sum + lost, 0),
@@ -141,16 +143,17 @@ suite('a full ring', { skip }, () => {
     // And it goes on.
     run('cat', [directory.file]);
     assert.equal(sensor.accesses().at(-1)?.comm, 'cat');
-    addsUp(sensor.close(), 50_001);
+    addsUp(sensor.close(), count + 1);
   });
 
   test('with the rate limit: received + folded + lost = produced', () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 1000, ringSizeBytes: 4096 });
     using _watched = sensor.watchFile(directory.file);
-    run(python, ['-c', opens(20_000), directory.file]);
+    const count = scaled(20_000, 5_000);
+    run(python, ['-c', opens(count), directory.file]);
     const final = sensor.close();
-    addsUp(final, 20_000);
+    addsUp(final, count);
     assert.ok(final.folded > 0 && final.lost.ringFull > 0, JSON.stringify(final));
     assert.equal(told(sensor), final.folded);
   });
@@ -159,14 +162,15 @@ suite('a full ring', { skip }, () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 0, ringSizeBytes: 65_536 });
     using _watched = sensor.watchFile(directory.file);
-    const children = Array.from({ length: 4 }, () => spawn(python, ['-c', opens(10_000), directory.file]));
+    const each = scaled(10_000, 2_000);
+    const children = Array.from({ length: 4 }, () => spawn(python, ['-c', opens(each), directory.file]));
     const signal = AbortSignal.timeout(120_000);
     const codes = await Promise.all(children.map((child) => once(child, 'exit', { signal })));
     assert.deepEqual(
       codes.map(([code]) => code as number),
       [0, 0, 0, 0],
     );
-    addsUp(sensor.close(), 40_000);
+    addsUp(sensor.close(), 4 * each);
   });
 
   test('a callback that throws: its batch is lost, told, and the next one comes', () => {

@@ -17,7 +17,7 @@ let cluster: IntegrityCluster;
 let node: IntegrityNode;
 
 before(async () => {
-  cluster = await IntegrityCluster.start();
+  cluster = await IntegrityCluster.start({ isAlone: false });
   node = await cluster.addNode('n1', { labels: { 'kubernetes.io/hostname': 'n1' } });
   for (const [path, content] of Object.entries(host)) node.write(path, content);
   node.agent.start();

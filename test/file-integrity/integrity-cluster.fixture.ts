@@ -100,14 +100,27 @@ export class IntegrityCluster implements AsyncDisposable {
   #kubeconfig = '';
   #client: KubeClient | undefined;
   #operator: RampartProcess | undefined;
+  /** Of operator and agents. */
+  readonly #guards: readonly string[];
+
+  private constructor(isAlone: boolean) {
+    this.#guards = isAlone ? ['--guards', 'file-integrity'] : [];
+  }
 
   /**
    * With an operator, without a node.
    *
-   * @param before what is in the cluster already when ours is installed; who gives it starts the operator
+   * @param options.before what is in the cluster already when ours is installed; who gives it starts the operator
+   * @param options.isAlone whether operator and agents run no other guard; starting all takes twice the CPU time
    */
-  static async start(before?: (cluster: IntegrityCluster) => Promise<void>): Promise<IntegrityCluster> {
-    const cluster = new IntegrityCluster();
+  static async start({
+    before,
+    isAlone = true,
+  }: {
+    readonly before?: (cluster: IntegrityCluster) => Promise<void>;
+    readonly isAlone?: boolean;
+  } = {}): Promise<IntegrityCluster> {
+    const cluster = new IntegrityCluster(isAlone);
     try {
       const args = ['--data', cluster.directory.at('data'), '--listen', '127.0.0.1:0'];
       const server = cluster.#stack.use(await RampartProcess.apiServer(...args));
@@ -136,7 +149,8 @@ export class IntegrityCluster implements AsyncDisposable {
   }
 
   startOperator(): void {
-    this.#operator = new RampartProcess(['operator', '--kubeconfig', this.kubeconfig, '--metrics', '0']);
+    const args = ['--kubeconfig', this.kubeconfig, '--metrics', '0', ...this.#guards];
+    this.#operator = new RampartProcess(['operator', ...args]);
   }
 
   async killOperator(): Promise<void> {
@@ -170,7 +184,7 @@ export class IntegrityCluster implements AsyncDisposable {
       criSocket,
       spool: this.directory.at(`spool-${name}`),
       alertsSocket: this.directory.at(`${name}.sock`),
-      args: ['--host-root', root, '--integrity-directory', integrityDirectory, ...args],
+      args: [...this.#guards, '--host-root', root, '--integrity-directory', integrityDirectory, ...args],
     });
     return new IntegrityNode(name, this.#stack.use(agent), root, integrityDirectory);
   }

@@ -56,7 +56,7 @@ suite('a cluster with the File Integrity Operator', () => {
   test('goes over by applying ours: its objects stay, its nodes are guarded, and nothing of it is lost', async () => {
     const before = new Map<string, FileIntegrity>();
     let users: object | undefined;
-    await using cluster = await IntegrityCluster.start(async (old) => {
+    const install = async (old: IntegrityCluster): Promise<void> => {
       await old.apply(items(releasedDefinitions));
       await until('its definitions are served', async () => {
         const { code } = await old.tryKubectl(['get', 'fileintegrities,fileintegritynodestatuses', '-A']);
@@ -88,7 +88,8 @@ suite('a cluster with the File Integrity Operator', () => {
       // Step 2.
       await old.kubectl(['delete', '-n', namespace, 'deployment/file-integrity-operator']);
       await old.kubectl(['delete', '-n', namespace, 'daemonset', '-l', names.ownerLabel]);
-    });
+    };
+    await using cluster = await IntegrityCluster.start({ before: install });
 
     assert.equal(before.size, all.length);
     for (const [name, object] of before) {
