@@ -24,8 +24,8 @@ const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */
 const timeoutMs = 40 * 60_000;
-/** One more than the cores that are taken into account: in most of the long ones something is waited for. */
-const concurrency = Math.min(2, availableParallelism()) + 1;
+/** Two more than the cores that are taken into account: in most of the long ones something is waited for. */
+const concurrency = Math.min(2, availableParallelism()) + 2;
 /** How long each file took, in seconds, when somebody recorded it: those that take long are begun first. */
 const durationsFile = join(top, 'scripts/test-durations.json');
 /** Not worth a line there. */
