@@ -264,6 +264,8 @@ suite('changes while a policy server runs', () => {
       }),
     );
     const versions = scaled(20, 3);
+    // The next must not come before the first request was answered.
+    await until('version 0', () => seen.has('version 0'));
     for (let number = 1; number <= versions; number++) {
       server.writePolicies(version(number));
       await until(`version ${number}`, () => seen.has(`version ${number}`));
