@@ -128,11 +128,10 @@ function findings(agent: DeployedPod, path: string): Finding[] {
  * is read: then it is told again, with who it was.
  */
 async function authorOf(agent: DeployedPod, path: string): Promise<ChangeAuthor> {
-  const [author] = await agent.until(`who changed ${path}`, () => {
-    const found = findings(agent, path).find((one) => one.author !== undefined);
-    return found?.author && ([found.author] as const);
-  });
-  return author;
+  return await agent.until(
+    `who changed ${path}`,
+    () => findings(agent, path).find((one) => one.author !== undefined)?.author,
+  );
 }
 
 /** A guard on the stage. */
