@@ -1,7 +1,7 @@
 /**
  * The process of {@link Commands}: it runs the command lines that it is sent, one after another, as `apps/rampart.ts` runs its own.
  */
-import { describeFailure, failWith } from './failure.ts';
+import { describeFailure, failWith } from '../lib/cli/failure.ts';
 import { guards } from './guards.ts';
 import { programOf } from './program.ts';
 

@@ -5,19 +5,19 @@
 import { Command, Help, type Option } from 'commander';
 
 import manifest from '../package.json' with { type: 'json' };
-import type { Guard } from '../shared/guard/guard.ts';
+import type { Guard } from '../guard/guard.ts';
 import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
-import { auditCommand } from './audit/command.ts';
-import { bpfCommand } from './bpf/command.ts';
+import { auditCommand } from '../guards/policy-audit/commands/audit/command.ts';
+import { bpfCommand } from '../guards/bpf-programs/commands/command.ts';
 import { doctorCommand } from './doctor/command.ts';
-import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
-import { integrityCommand } from './integrity/command.ts';
-import { networkCommand } from './network/command.ts';
+import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from '../lib/cli/failure.ts';
+import { integrityCommand } from '../guards/file-integrity/commands/command.ts';
+import { networkCommand } from '../guards/network-policy/commands/command.ts';
 import { operatorCommand } from './operator/command.ts';
-import { policyCommand } from './policy/command.ts';
-import { policyServerCommand } from './policy-server/command.ts';
+import { policyCommand } from '../guards/policy-audit/commands/policy/command.ts';
+import { policyServerCommand } from '../guards/policy-audit/commands/policy-server/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';

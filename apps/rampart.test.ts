@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
-import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import manifest from '../package.json' with { type: 'json' };
-import { describeFailure } from './failure.ts';
+import { describeFailure } from '../lib/cli/failure.ts';
 
 const top = dirname(import.meta.dirname);
 const launcher = join(top, 'bin/rampart');

@@ -1,12 +1,12 @@
 /** The custom resources of guards, and their installation where the product brings its own API. */
-import type { Guard } from '../shared/guard/guard.ts';
-import type { KubeClient } from '../shared/kube/client.ts';
-import { customResourceDefinitions, established } from '../shared/kube/crd/established.ts';
-import { crdManifest } from '../shared/kube/crd/manifest.ts';
-import type { Resource } from '../shared/kube/crd/resource.ts';
-import type { ResourceType } from '../shared/kube/object.ts';
-import { clusterOpenReports, openReports } from '../shared/reports/open-reports.ts';
-import { clusterPolicyReports, policyReports } from '../shared/reports/policy-reports.ts';
+import type { Guard } from '../guard/guard.ts';
+import type { KubeClient } from '../lib/kube/client/client.ts';
+import { customResourceDefinitions, established } from '../lib/kube/crd/established.ts';
+import { crdManifest } from '../lib/kube/crd/manifest.ts';
+import type { Resource } from '../lib/kube/crd/resource.ts';
+import type { ResourceType } from '../lib/kube/object/object.ts';
+import { clusterOpenReports, openReports } from '../guard/reports/open-reports.ts';
+import { clusterPolicyReports, policyReports } from '../guard/reports/policy-reports.ts';
 
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;

@@ -1,5 +1,5 @@
 /** What a benchmark part hands back, and how it is shown. */
-import { renderTable } from '../shared/observe/table.ts';
+import { renderTable } from '../lib/output/table.ts';
 
 /** One line of a table: a label and its values, each under the name of its column. */
 export interface ReportRow {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { sampled, seed } from '../shared/observe/depth.fixture.ts';
+import { sampled, seed } from '../lib/testing/depth.fixture.ts';
 
 const RUN = join(import.meta.dirname, 'run.ts');
 

@@ -5,7 +5,7 @@
 import { cpus, loadavg, release } from 'node:os';
 import { parseArgs } from 'node:util';
 
-import { wantsColour } from '../shared/observe/table.ts';
+import { wantsColour } from '../lib/output/table.ts';
 import { MissingPrograms } from './programs.ts';
 import { type Part, type PartOptions, printReport, type Report } from './report.ts';
 

@@ -20,7 +20,7 @@ function checkout(t: TestContext, name: string) {
   const parent = mkdtempSync(join(tmpdir(), 'rampart-bpf-'));
   t.after(() => rmSync(parent, { recursive: true }));
   const top = join(parent, name);
-  const room = join(top, 'shared/room/bpf');
+  const room = join(top, 'lib/room/bpf');
   mkdirSync(room, { recursive: true });
   for (const script of ['build-bpf', 'check-bpf']) {
     cpSync(join(import.meta.dirname, script), join(top, 'scripts', script));
@@ -46,7 +46,7 @@ suite('scripts/build-bpf and scripts/check-bpf', { skip }, () => {
 
   test('what was built passes the check; a changed source, object or header does not', (t) => {
     const { room, object, run } = checkout(t, 'a');
-    assert.match(run('check-bpf').stdout, /^shared\/room\/bpf\/one\.bpf\.o: missing$/m);
+    assert.match(run('check-bpf').stdout, /^lib\/room\/bpf\/one\.bpf\.o: missing$/m);
     run('build-bpf');
     assert.deepEqual([run('check-bpf').status, run('check-bpf').stdout], [0, '']);
 
@@ -59,7 +59,7 @@ suite('scripts/build-bpf and scripts/check-bpf', { skip }, () => {
       appendFileSync(file, text);
       const { status, stdout } = run('check-bpf');
       assert.equal(status, 1, file);
-      assert.match(stdout, /^shared\/room\/bpf\/one\.bpf\.o: differs/m);
+      assert.match(stdout, /^lib\/room\/bpf\/one\.bpf\.o: differs/m);
     }
   });
 
@@ -69,7 +69,7 @@ suite('scripts/build-bpf and scripts/check-bpf', { skip }, () => {
     writeFileSync(join(room, 'old.bpf.o'), '');
     const { status, stdout } = run('check-bpf');
     assert.equal(status, 1);
-    assert.match(stdout, /^shared\/room\/bpf\/old\.bpf\.o: has no source$/m);
+    assert.match(stdout, /^lib\/room\/bpf\/old\.bpf\.o: has no source$/m);
   });
 
   test('a warning of the compiler is an error, and the object before it stays', (t) => {

@@ -1,5 +1,5 @@
 /**
- * Writes `shared/apiserver/builtin/kinds.json`: the schemas of the built-in kinds, in the form of OpenAPI v3, made of
+ * Writes `lib/apiserver/builtin/kinds.json`: the schemas of the built-in kinds, in the form of OpenAPI v3, made of
  * the models of @kubernetes/client-node. The file holds that package's descriptions, so it is made on each machine
  * and not committed; the product reads it and never the package. `npm ci` does it (`prepare`), or scripts/setup.
  *
@@ -7,7 +7,7 @@
  *     node scripts/build-kinds.ts --force   writes it
  *
  * A model tells names, types, formats and descriptions, and which fields are required. What it does not tell (list
- * types, defaults, enumerations, which texts are quantities) stands in `shared/apiserver/builtin/facts/`.
+ * types, defaults, enumerations, which texts are quantities) stands in `lib/apiserver/builtin/facts/`.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ interface Attribute {
 const top = dirname(import.meta.dirname);
 const packageFolder = join(top, 'node_modules/@kubernetes/client-node');
 const models = join(packageFolder, 'dist/gen/models');
-const target = join(top, 'shared/apiserver/builtin/kinds.json');
+const target = join(top, 'lib/apiserver/builtin/kinds.json');
 
 const meta = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 const names = {

@@ -23,11 +23,11 @@ const tsc = spawnSync(join(top, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build
   stdio: 'inherit',
 });
 if (tsc.status !== 0) process.exit(1);
-// Those below systems/ are of tests.
-for (const object of globSync('{apps,shared}/**/*.bpf.o', { cwd: top })) {
+// Those below guards/ are of tests.
+for (const object of globSync('lib/**/*.bpf.o', { cwd: top })) {
   cpSync(join(top, object), join(dist, object));
 }
-for (const table of ['shared/apiserver/builtin/kinds.json', 'shared/apiserver/protobuf/fields.json']) {
+for (const table of ['lib/apiserver/builtin/kinds.json', 'lib/apiserver/protobuf/fields.json']) {
   cpSync(join(top, table), join(dist, table));
 }
 process.stdout.write('dist/ is built; run it with: node dist/apps/rampart.js\n');

@@ -6,7 +6,7 @@
  * takes nothing away that is not in what it applies. What two guards bring comes out once, but for rules and capabilities, where
  * twice means the same as once.
  */
-import type { Guard, PodNeeds, Right } from '../shared/guard/guard.ts';
+import type { Guard, PodNeeds, Right } from '../guard/guard.ts';
 
 const made = (from: string): string =>
   `# Made from ${from} by \`node scripts/manifests.ts --write\`. Change it there.\n`;
@@ -30,7 +30,7 @@ export function componentYaml(guard: Guard, resources: readonly string[]): strin
       rules('Role', who, rights[who]?.filter(({ inSystem }) => inSystem === true) ?? []),
     ]),
   ];
-  return `${made(`systems/${name}/`)}# ${name}: ${summary}.
+  return `${made(`guards/${name}/`)}# ${name}: ${summary}.
 apiVersion: kustomize.config.k8s.io/v1alpha1
 kind: Component
 labels:
@@ -62,7 +62,7 @@ metadata:
 rules:
 ${all.map((right) => comment(right.why) + indented('- ', '  ', fieldsOf(right))).join('')}`,
   );
-  return made(`systems/${guard}/`) + documents.join('---\n');
+  return made(`guards/${guard}/`) + documents.join('---\n');
 }
 
 function target(kind: string, name: string, lines: readonly string[]): string {

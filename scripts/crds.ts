@@ -1,21 +1,21 @@
 /**
  * The manifests of our custom resources, which scripts/manifests.ts checks and writes: they are made from the schemas in
- * `systems/<guard>/api.ts`, which the TypeScript types come from too.
+ * `guards/<guard>/api.ts`, which the TypeScript types come from too.
  */
 import { existsSync, globSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-import { crdYaml } from '../shared/kube/crd/manifest.ts';
-import { isResource, type Resource } from '../shared/kube/crd/resource.ts';
+import { crdYaml } from '../lib/kube/crd/manifest.ts';
+import { isResource, type Resource } from '../lib/kube/crd/resource.ts';
 
 /** No guard's, and in a cluster perhaps of others: its manifest is in a kustomization of its own. */
-const reports = { source: 'shared/reports/policy-reports.ts', directory: 'deploy/policy-reports' };
+const reports = { source: 'guard/reports/policy-reports.ts', directory: 'deploy/policy-reports' };
 
 /** What the schemas of the guards under `top` say: the text of each manifest, by its path from there. */
 export async function expectedManifests(top: string): Promise<Map<string, string>> {
   const manifests = new Map<string, string>();
-  for (const source of globSync('systems/*/api.ts', { cwd: top }).toSorted()) {
+  for (const source of globSync('guards/*/api.ts', { cwd: top }).toSorted()) {
     const resources = await resourcesOf(top, source);
     for (const resource of resources) {
       const { plural, group } = resource;

@@ -12,7 +12,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:f
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
-import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import { findMainArchive, stanzaFor } from './debian-sources.ts';
 
 /** An entry of `debian-packages.json`: what may be fetched, and why. */

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 
 /** One binary-package source, with the options that decide whether its signature counts. */
 export interface DebianSource {

@@ -18,7 +18,7 @@ import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { sampled } from '../shared/observe/depth.fixture.ts';
+import { sampled } from '../lib/testing/depth.fixture.ts';
 import { kubectlObstacle } from './demo/kubectl.ts';
 import { podsObstacle } from './demo/stage.ts';
 

@@ -6,7 +6,7 @@
  */
 import { parseArgs } from 'node:util';
 
-import { renderTable } from '../shared/observe/table.ts';
+import { renderTable } from '../lib/output/table.ts';
 import { showFiles } from './demo/files.ts';
 import { integrityObstacle, showIntegrity } from './demo/integrity.ts';
 import { networkObstacle, showNetwork } from './demo/network.ts';

@@ -3,13 +3,13 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { featureReasons } from '../shared/ebpf/features/features.ts';
-import { accessWords } from '../shared/sensor/access.ts';
-import { operations } from '../shared/sensor/modes.ts';
-import { access, context } from '../systems/file-access/alert/alert.fixture.ts';
-import { AlertEncoder } from '../systems/file-access/alert/alert.ts';
+import { featureReasons } from '../lib/ebpf/features/features.ts';
+import { accessWords } from '../lib/sensor/access.ts';
+import { operations } from '../lib/sensor/modes.ts';
+import { access, context } from '../guards/file-access/alert/alert.fixture.ts';
+import { AlertEncoder } from '../guards/file-access/alert/alert.ts';
 import { guards } from '../apps/guards.ts';
-import type { Guard } from '../shared/guard/guard.ts';
+import type { Guard } from '../guard/guard.ts';
 import {
   generatedFiles,
   guardMetricsTable,

@@ -9,15 +9,15 @@ import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 
 import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
-import { Health } from '../shared/observe/health.ts';
+import { Health } from '../lib/telemetry/health.ts';
 import { guards } from '../apps/guards.ts';
-import { type Guard, type MetricsRegistry, type Right, systemNamespace } from '../shared/guard/guard.ts';
-import { registerGuardMetrics } from '../shared/guard/guard-states.ts';
-import { shareMetrics } from '../shared/kube/shared-metrics.ts';
-import type { MetricDefinition } from '../shared/observe/metrics.ts';
-import { describeMask } from '../shared/sensor/access.ts';
-import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
-import { kernels } from '../systems/bpf-programs/kernel/kernels.fixture.ts';
+import { type Guard, type MetricsRegistry, type Right, systemNamespace } from '../guard/guard.ts';
+import { registerGuardMetrics } from '../guard/guard-states.ts';
+import { shareMetrics } from '../lib/kube/controller/shared-metrics.ts';
+import type { MetricDefinition } from '../lib/telemetry/metrics.ts';
+import { describeMask } from '../lib/sensor/access.ts';
+import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
+import { kernels } from '../guards/bpf-programs/kernel/kernels.fixture.ts';
 
 const top = join(import.meta.dirname, '..');
 
@@ -50,7 +50,7 @@ export const generatedFiles: readonly string[] = [
   'docs/watch.md',
 ];
 
-/** What the modes see: shared/sensor/modes.ts as a Markdown table. */
+/** What the modes see: lib/sensor/modes.ts as a Markdown table. */
 export function operationsTable(): string {
   const head = ['operation', 'what', ...sensorModeNames, 'why not'];
   const rows = operations.map(({ name, what, seen, unseenBecause }) => {

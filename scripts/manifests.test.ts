@@ -7,11 +7,11 @@ import { pathToFileURL } from 'node:url';
 
 import { parse } from 'yaml';
 
-import { compileSchema } from '../shared/apiserver/schema/compiled-schema.ts';
-import { kitchenSinks } from '../shared/kube/crd/kitchen-sink.fixture.ts';
-import { crdManifest, type CrdManifest } from '../shared/kube/crd/manifest.ts';
+import { compileSchema } from '../lib/apiserver/schema/compiled-schema.ts';
+import { kitchenSinks } from '../lib/kube/crd/kitchen-sink.fixture.ts';
+import { crdManifest, type CrdManifest } from '../lib/kube/crd/manifest.ts';
 import { guards } from '../apps/guards.ts';
-import type { Guard } from '../shared/guard/guard.ts';
+import type { Guard } from '../guard/guard.ts';
 import { expectedManifests } from './crds.ts';
 import { differences, writeManifests } from './manifests.ts';
 
@@ -20,11 +20,11 @@ const top = dirname(import.meta.dirname);
 /** A tree with one guard whose api.ts is this. */
 function tree(api: string): Disposable & { readonly path: string } {
   const path = mkdtempSync(join(tmpdir(), 'rampart-manifests-'));
-  mkdirSync(join(path, 'systems/guard'), { recursive: true });
-  const at = (file: string): string => JSON.stringify(pathToFileURL(join(top, 'shared/kube/crd', file)).href);
+  mkdirSync(join(path, 'guards/guard'), { recursive: true });
+  const at = (file: string): string => JSON.stringify(pathToFileURL(join(top, 'lib/kube/crd', file)).href);
   const imports = `import { defineResource } from ${at('resource.ts')};
 import { integer, object, string } from ${at('schema.ts')};\n`;
-  writeFileSync(join(path, 'systems/guard/api.ts'), imports + api);
+  writeFileSync(join(path, 'guards/guard/api.ts'), imports + api);
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
 
@@ -98,7 +98,7 @@ suite('manifests of custom resources', () => {
 
   test('written once, then in order; an edited, a missing and a stray manifest are named', async () => {
     using guard = tree(things);
-    const path = 'systems/guard/crd/things.yaml';
+    const path = 'guards/guard/crd/things.yaml';
     const copy = 'deploy/guards/guard/crd/things.yaml';
     const all = 'deploy/guards/kustomization.yaml';
     const component = 'deploy/guards/guard/kustomization.yaml';
@@ -121,7 +121,7 @@ suite('manifests of custom resources', () => {
     ]);
     writeFileSync(file, `${text}more: true\n`);
     assert.match((await found()).join(), /things.yaml:\d+: is "more: true", the code says ""/);
-    const strays = ['deploy/guards/gone/kustomization.yaml', 'systems/guard/crd/old.yaml'];
+    const strays = ['deploy/guards/gone/kustomization.yaml', 'guards/guard/crd/old.yaml'];
     mkdirSync(join(guard.path, 'deploy/guards/gone'));
     for (const stray of strays) writeFileSync(join(guard.path, stray), text);
     assert.deepEqual(

@@ -2,7 +2,7 @@
  * The manifests that follow from the code, of custom resources and of deploy/. This checks that they are what the code says, or
  * writes them:
  *
- * - `systems/<guard>/crd/*.yaml`, from the schemas in `systems/<guard>/api.ts`;
+ * - `guards/<guard>/crd/*.yaml`, from the schemas in `guards/<guard>/api.ts`;
  * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
  *   custom resources (a kustomization reads nothing outside of its directory);
  * - `deploy/policy-reports/policyreports.yaml`.
@@ -16,12 +16,12 @@ import { basename, dirname, join } from 'node:path';
 import { format } from 'prettier';
 
 import { guards as allGuards } from '../apps/guards.ts';
-import type { Guard } from '../shared/guard/guard.ts';
+import type { Guard } from '../guard/guard.ts';
 import { allYaml, componentYaml, rolesYaml } from './components.ts';
 import { expectedManifests, expectedReports } from './crds.ts';
 
 /** Where nothing else is to be. */
-const written = ['systems/*/crd/*.yaml', 'deploy/guards/**/*.yaml'];
+const written = ['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml'];
 
 /** The text of each file, by its path from `top`. */
 async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map<string, string>> {
@@ -34,7 +34,7 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
     const directory = join('deploy/guards', guard.name);
     const resources: string[] = [];
     for (const [path, text] of crds) {
-      if (dirname(path) !== join('systems', guard.name, 'crd')) continue;
+      if (dirname(path) !== join('guards', guard.name, 'crd')) continue;
       resources.push(join('crd', basename(path)));
       files.set(join(directory, 'crd', basename(path)), text);
     }

@@ -1,5 +1,5 @@
 /**
- * Writes `shared/apiserver/protobuf/fields.json`: the numbers and types that the fields of the built-in kinds have in
+ * Writes `lib/apiserver/protobuf/fields.json`: the numbers and types that the fields of the built-in kinds have in
  * protobuf. They are facts of two files in each package of Kubernetes: `generated.proto` tells numbers and types, the
  * Go types beside it tell the names in JSON, which fields are pointers, and which are left out when they are empty.
  *
@@ -12,16 +12,16 @@
  *     for package in golang-k8s-*.deb; do dpkg-deb -x "$package" unpacked; done
  *     node scripts/proto-fields.ts 0.36.4 unpacked
  *
- * Which kinds: those of `shared/apiserver/builtin/kinds.json`, which has to be there. The file is committed, so this is
- * run for a new Kubernetes only. A field is one text, told in `shared/apiserver/protobuf/fields.ts`.
+ * Which kinds: those of `lib/apiserver/builtin/kinds.json`, which has to be there. The file is committed, so this is
+ * run for a new Kubernetes only. A field is one text, told in `lib/apiserver/protobuf/fields.ts`.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { forms } from '../shared/apiserver/protobuf/forms.ts';
+import { forms } from '../lib/apiserver/protobuf/forms.ts';
 
 const top = dirname(import.meta.dirname);
-const target = join(top, 'shared/apiserver/protobuf/fields.json');
+const target = join(top, 'lib/apiserver/protobuf/fields.json');
 
 /** A field as `generated.proto` has it. */
 interface ProtoField {
@@ -201,9 +201,9 @@ const specialField: GoField = { jsonName: '', isInline: false, isPointer: true, 
 /** The kinds, as `apiVersion kind`, and the names of their messages. */
 function kindsOf(): [string, string][] {
   const kinds: [string, string][] = [];
-  const { definitions } = JSON.parse(
-    readFileSync(join(top, 'shared/apiserver/builtin/kinds.json'), 'utf8'),
-  ) as { definitions: Record<string, Readonly<Record<string, unknown>>> };
+  const { definitions } = JSON.parse(readFileSync(join(top, 'lib/apiserver/builtin/kinds.json'), 'utf8')) as {
+    definitions: Record<string, Readonly<Record<string, unknown>>>;
+  };
   for (const [name, definition] of Object.entries(definitions)) {
     const served = (definition['x-kubernetes-group-version-kind'] ?? []) as readonly {
       readonly group: string;

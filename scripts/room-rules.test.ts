@@ -12,22 +12,22 @@ const top = dirname(import.meta.dirname);
 
 suite('imports between rooms', () => {
   const allowed: readonly (readonly [from: string, specifier: string])[] = [
-    ['apps/watch/run.ts', '../../systems/file-access/alert/alert.ts'],
+    ['apps/watch/run.ts', '../../guards/file-access/alert/alert.ts'],
     ['apps/watch/run.ts', '../failure.ts'],
     ['apps/rampart.ts', '../package.json'],
     ['apps/rampart.ts', 'commander'],
-    ['systems/file-access/node.ts', './alert.ts'],
-    ['systems/file-access/node.ts', '../../shared/sensor/sensor.ts'],
-    ['shared/sensor/sensor.ts', '../ebpf/map.ts'],
-    ['shared/ebpf/map.ts', '../observe/errors.ts'],
-    ['shared/cri/events.ts', '../time/clock.ts'],
-    ['shared/time/backoff.ts', '../observe/errors.ts'],
-    ['shared/ebpf/ffi.ts', 'koffi'],
-    ['shared/observe/errors.ts', 'node:fs'],
-    ['shared/ebpf/map.test.ts', '../../scripts/debian-packages.ts'],
-    ['shared/observe/fast-check.fixture.ts', 'fast-check'],
-    ['shared/ebpf/map.test.ts', '@bufbuild/protobuf'],
-    ['test/kernel/vm.test.ts', '../../systems/file-access/alert/alert.ts'],
+    ['guards/file-access/node.ts', './alert.ts'],
+    ['guards/file-access/node.ts', '../../lib/sensor/sensor.ts'],
+    ['lib/sensor/sensor.ts', '../ebpf/map.ts'],
+    ['lib/ebpf/map.ts', '../errors/errors.ts'],
+    ['lib/cri/events.ts', '../time/clock.ts'],
+    ['lib/time/backoff.ts', '../errors/errors.ts'],
+    ['lib/ebpf/ffi.ts', 'koffi'],
+    ['lib/errors/errors.ts', 'node:fs'],
+    ['lib/ebpf/map.test.ts', '../../scripts/debian-packages.ts'],
+    ['lib/testing/fast-check.fixture.ts', 'fast-check'],
+    ['lib/ebpf/map.test.ts', '@bufbuild/protobuf'],
+    ['test/kernel/vm.test.ts', '../../guards/file-access/alert/alert.ts'],
     ['bench/sensor/run.ts', '../../test/kernel/vm.ts'],
   ];
   for (const [from, specifier] of allowed) {
@@ -37,24 +37,24 @@ suite('imports between rooms', () => {
   }
 
   const refused: readonly (readonly [from: string, specifier: string, why: RegExp])[] = [
-    ['systems/file-access/node.ts', '../../apps/failure.ts', /imports go down/],
-    ['shared/sensor/sensor.ts', '../../systems/file-access/alert/alert.ts', /imports go down/],
-    ['shared/sensor/sensor.test.ts', '../../systems/file-access/alert/alert.ts', /imports go down/],
-    ['systems/file-access/node.ts', '../file-integrity/scan.ts', /does not import another/],
-    ['shared/ebpf/map.ts', '../sensor/access.ts', /shared\/ebpf does not import shared\/sensor/],
-    ['shared/observe/log.ts', '../ebpf/map.ts', /shared\/ebpf \(allowed: none\)/],
-    ['shared/sensor/sensor.ts', '../kube/client.ts', /allowed: observe, time, ebpf/],
-    ['shared/time/backoff.ts', '../ebpf/map.ts', /allowed: observe\)/],
-    ['shared/cel/values.ts', '../apiserver/schema/json.ts', /allowed: observe, time, json, regex\)/],
-    ['shared/observe/log.ts', '../time/clock.ts', /allowed: none/],
-    ['shared/sensor/sensor.ts', './sensor.fixture.ts', /for tests/],
+    ['guards/file-access/node.ts', '../../apps/failure.ts', /imports go down/],
+    ['lib/sensor/sensor.ts', '../../guards/file-access/alert/alert.ts', /imports go down/],
+    ['lib/sensor/sensor.test.ts', '../../guards/file-access/alert/alert.ts', /imports go down/],
+    ['guards/file-access/node.ts', '../file-integrity/scan.ts', /does not import another/],
+    ['lib/ebpf/map.ts', '../sensor/access.ts', /lib\/ebpf does not import lib\/sensor/],
+    ['lib/telemetry/log.ts', '../ebpf/map.ts', /lib\/ebpf \(allowed: none\)/],
+    ['lib/sensor/sensor.ts', '../kube/client.ts', /allowed: observe, time, ebpf/],
+    ['lib/time/backoff.ts', '../ebpf/map.ts', /allowed: observe\)/],
+    ['lib/cel/values.ts', '../apiserver/schema/json.ts', /allowed: observe, time, json, regex\)/],
+    ['lib/telemetry/log.ts', '../time/clock.ts', /allowed: none/],
+    ['lib/sensor/sensor.ts', './sensor.fixture.ts', /for tests/],
     ['apps/watch/run.ts', '../../scripts/debian-packages.ts', /not part of the product/],
     ['apps/watch/run.ts', '../../../elsewhere.ts', /outside of the repository/],
-    ['shared/ebpf/map.ts', 'koffi', /imported by shared\/ebpf\/ffi.ts only/],
-    ['shared/ebpf/map.test.ts', 'koffi', /imported by shared\/ebpf\/ffi.ts only/],
+    ['lib/ebpf/map.ts', 'koffi', /imported by lib\/ebpf\/ffi.ts only/],
+    ['lib/ebpf/map.test.ts', 'koffi', /imported by lib\/ebpf\/ffi.ts only/],
     ['apps/watch/run.ts', '@kubernetes/client-node/dist/gen', /@kubernetes\/client-node is not among/],
     ['apps/watch/run.ts', 'rfc6902', /not among the dependencies/],
-    ['shared/ebpf/map.test.ts', 'fast-check', /imported by shared\/observe\/fast-check.fixture.ts only/],
+    ['lib/ebpf/map.test.ts', 'fast-check', /imported by lib\/testing\/fast-check.fixture.ts only/],
   ];
   for (const [from, specifier, why] of refused) {
     test(`${from} may not import ${specifier}`, () => {
@@ -63,7 +63,7 @@ suite('imports between rooms', () => {
   }
 
   test('the types of a package that is no dependency may be used', () => {
-    const from = 'shared/kube/client.ts';
+    const from = 'lib/kube/client/client.ts';
     const specifier = '@kubernetes/client-node';
     assert.equal(objection({ from, specifier, typeOnly: true }, dependencies), undefined);
   });
@@ -72,7 +72,7 @@ suite('imports between rooms', () => {
 test('npm run lint sees every form of import, cycles and forgotten promises', (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'rampart-rooms-'));
   t.after(() => rmSync(copy, { recursive: true }));
-  for (const folder of ['scripts', 'apps', 'shared/observe', 'systems/a', 'systems/b']) {
+  for (const folder of ['scripts', 'apps', 'lib/observe', 'guards/a', 'guards/b']) {
     mkdirSync(join(copy, folder), { recursive: true });
   }
   for (const file of ['.oxlintrc.json', 'package.json', 'tsconfig.json', 'scripts/room-rules.ts']) {
@@ -80,19 +80,16 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
   }
   symlinkSync(join(top, 'node_modules'), join(copy, 'node_modules'));
   const write = (path: string, text: string) => writeFileSync(join(copy, path), text);
-  write('systems/b/b.ts', 'export interface B { readonly b: number }\nexport const b = 1;\n');
-  write('systems/a/static.ts', "import { b } from '../b/b.ts';\nexport const c = b + 1;\n");
-  write('systems/a/type.ts', "import type { B } from '../b/b.ts';\nexport type C = B['b'];\n");
-  write('systems/a/again.ts', "export * from '../b/b.ts';\n");
-  write('systems/a/named.ts', "export { b } from '../b/b.ts';\n");
-  write('systems/a/lazy.ts', "export const load = () => import('../b/b.ts');\n");
-  write('systems/a/inline.ts', "export type B = import('../b/b.ts').B;\n");
-  write('systems/a/fine.ts', "export { c } from './static.ts';\n");
-  write('shared/observe/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
-  write(
-    'shared/observe/egg.ts',
-    "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n",
-  );
+  write('guards/b/b.ts', 'export interface B { readonly b: number }\nexport const b = 1;\n');
+  write('guards/a/static.ts', "import { b } from '../b/b.ts';\nexport const c = b + 1;\n");
+  write('guards/a/type.ts', "import type { B } from '../b/b.ts';\nexport type C = B['b'];\n");
+  write('guards/a/again.ts', "export * from '../b/b.ts';\n");
+  write('guards/a/named.ts', "export { b } from '../b/b.ts';\n");
+  write('guards/a/lazy.ts', "export const load = () => import('../b/b.ts');\n");
+  write('guards/a/inline.ts', "export type B = import('../b/b.ts').B;\n");
+  write('guards/a/fine.ts', "export { c } from './static.ts';\n");
+  write('lib/observe/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
+  write('lib/observe/egg.ts', "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n");
   write('apps/promise.ts', 'async function work(): Promise<void> {}\nwork();\n');
 
   const oxlint = join(top, 'node_modules/.bin/oxlint');
@@ -107,15 +104,15 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
     found.toSorted(),
     [
       'apps/promise.ts typescript(no-floating-promises)',
-      'shared/observe/chicken.ts import(no-cycle)',
-      'shared/observe/egg.ts import(no-cycle)',
-      'systems/a/again.ts rampart(rooms)',
-      'systems/a/inline.ts rampart(rooms)',
-      'systems/a/inline.ts typescript(consistent-type-imports)',
-      'systems/a/lazy.ts rampart(rooms)',
-      'systems/a/named.ts rampart(rooms)',
-      'systems/a/static.ts rampart(rooms)',
-      'systems/a/type.ts rampart(rooms)',
+      'lib/observe/chicken.ts import(no-cycle)',
+      'lib/observe/egg.ts import(no-cycle)',
+      'guards/a/again.ts rampart(rooms)',
+      'guards/a/inline.ts rampart(rooms)',
+      'guards/a/inline.ts typescript(consistent-type-imports)',
+      'guards/a/lazy.ts rampart(rooms)',
+      'guards/a/named.ts rampart(rooms)',
+      'guards/a/static.ts rampart(rooms)',
+      'guards/a/type.ts rampart(rooms)',
     ],
     stdout,
   );

@@ -2,8 +2,8 @@
  * Runs the tests: all of them, or those of the folders and files named.
  *
  *     node scripts/test.ts                     every *.test.ts
- *     node scripts/test.ts shared/ebpf         one room
- *     node scripts/test.ts shared/ebpf/map.test.ts
+ *     node scripts/test.ts lib/ebpf         one room
+ *     node scripts/test.ts lib/ebpf/map.test.ts
  *     node scripts/test.ts --record            all, and how long each took goes to test-durations.json
  *
  * It is node's own runner and its spec reporter; added is a list of what was skipped and why, just
@@ -17,9 +17,9 @@ import { Readable } from 'node:stream';
 import { run } from 'node:test';
 import { spec, type TestEvent } from 'node:test/reporters';
 
-import { depthEnvironment } from '../shared/observe/depth.fixture.ts';
+import { depthEnvironment } from '../lib/testing/depth.fixture.ts';
 
-const folders = ['apps', 'bench', 'scripts', 'shared', 'systems', 'test'];
+const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test'];
 const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */
@@ -54,7 +54,7 @@ const isObjecting = process.argv.includes('--record');
 const named = process.argv.slice(2).filter((argument) => argument !== '--record');
 for (const path of named) {
   if (statSync(path, { throwIfNoEntry: false }) !== undefined) continue;
-  process.stderr.write(`test: there is no ${path}. Name a folder (shared/ebpf) or a *.test.ts file.\n`);
+  process.stderr.write(`test: there is no ${path}. Name a folder (lib/ebpf) or a *.test.ts file.\n`);
   process.exit(2);
 }
 

@@ -6,14 +6,14 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 
-import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { rampart, RampartProcess } from '../apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { guards } from '../guards.ts';
 import { kustomizedText } from './kustomize.fixture.ts';
 

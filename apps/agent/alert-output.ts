@@ -1,7 +1,7 @@
 /** Alerts to stdout. */
-import type { RampartError } from '../../shared/observe/errors.ts';
-import { LineWriter } from '../../shared/observe/lines.ts';
-import { say } from '../process.ts';
+import type { RampartError } from '../../lib/errors/errors.ts';
+import { LineWriter } from '../../lib/output/lines.ts';
+import { say } from '../../lib/cli/process.ts';
 
 /** Lines on stdout; ends the process where its reader is gone. The caller disposes it, which says what was dropped. */
 export class AlertOutput implements AsyncDisposable {

@@ -1,9 +1,9 @@
 /** `rampart agent`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
-import type { Guard, OptionValues } from '../../shared/guard/guard.ts';
-import { addGuardOptions, type GuardChoice } from '../guard-options.ts';
-import { criSocketOption, hostRootOption, metricsAndHealth, metricsOption } from '../options.ts';
+import type { Guard, OptionValues } from '../../guard/guard.ts';
+import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import { criSocketOption, hostRootOption, metricsAndHealth, metricsOption } from '../../lib/cli/options.ts';
 
 export interface AgentOptions extends GuardChoice, OptionValues {
   readonly nodeName?: string;

@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import type { V1PodSpec } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 
-import type { Guard } from '../../shared/guard/guard.ts';
+import type { Guard } from '../../guard/guard.ts';
 import { guards } from '../guards.ts';
 import { Cluster, deploy, namedRights, rightsOf } from './deploy.fixture.ts';
 import { kustomize, type Manifest } from './kustomize.fixture.ts';

@@ -8,13 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
-import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
-import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
-import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
-import type { Guard } from '../../shared/guard/guard.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { createLogger } from '../../shared/observe/log.ts';
-import { clusterAccess } from '../cluster.ts';
+import { apiErrors } from '../../lib/apiserver/resources/api-error.ts';
+import { type ApiServer, startApiServer } from '../../lib/apiserver/server.ts';
+import type { ResourceRequest } from '../../lib/apiserver/verbs/request.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { createLogger } from '../../lib/telemetry/log.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
 import { kustomize, kustomizedText } from './kustomize.fixture.ts';
 

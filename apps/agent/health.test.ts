@@ -7,15 +7,15 @@ import { suite, test } from 'node:test';
 
 import { parse } from 'yaml';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { guards } from '../guards.ts';
 import { installResources } from '../resources.ts';
-import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
+import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import type { JsonReport } from '../status/found.fixture.ts';
 
 interface Probe {

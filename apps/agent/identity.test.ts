@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { lastingIdentity } from '../../shared/guard/identity.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { lastingIdentity } from '../../guard/identity.ts';
 
 suite('the name of an agent', () => {
   test('stays over restarts, and is another one in another directory', () => {

@@ -4,7 +4,7 @@
  * A process that follows much and does little holds what its start or a burst took for as long as nothing happens: V8
  * collects garbage when something is allocated, and malloc keeps what was freed. See docs/decisions/0008-memory-of-the-agent.md.
  */
-import { libc } from '../../shared/ebpf/ffi.ts';
+import { libc } from '../../lib/ebpf/ffi.ts';
 
 interface IdleMemoryOptions {
   /** How often it is looked whether there is a pause. */

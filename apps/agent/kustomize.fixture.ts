@@ -7,10 +7,10 @@ import { join } from 'node:path';
 
 import { parse, parseAllDocuments } from 'yaml';
 
-import { applyJsonPatch } from '../../shared/apiserver/patch/json-patch.ts';
-import { patchTypeOf } from '../../shared/apiserver/patch/merge-keys.ts';
-import { applyStrategicMergePatch } from '../../shared/apiserver/patch/strategic-merge-patch.ts';
-import type { JsonObject } from '../../shared/apiserver/schema/json.ts';
+import { applyJsonPatch } from '../../lib/json/json-patch.ts';
+import { patchTypeOf } from '../../lib/apiserver/patch/merge-keys.ts';
+import { applyStrategicMergePatch } from '../../lib/apiserver/patch/strategic-merge-patch.ts';
+import type { JsonObject } from '../../lib/json/json.ts';
 
 export interface Manifest {
   readonly apiVersion: string;

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { Guard } from '../../shared/guard/guard.ts';
+import type { Guard } from '../../guard/guard.ts';
 import { deploy } from './deploy.fixture.ts';
 
 /** A directory beside a clone, with the overlay that the guide shows, for these guards. */

@@ -1,6 +1,6 @@
 /** Metrics of an agent besides those of its guards; the same in `rampart standalone`. */
-import type { Health } from '../../shared/observe/health.ts';
-import type { Metrics } from '../../shared/observe/metrics.ts';
+import type { Health } from '../../lib/telemetry/health.ts';
+import type { Metrics } from '../../lib/telemetry/metrics.ts';
 import type { AlertOutput } from './alert-output.ts';
 
 /** @throws when the registry has them already. */

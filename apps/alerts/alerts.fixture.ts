@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
 const PATIENCE_MS = 60_000;

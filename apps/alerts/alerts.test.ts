@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { serveFeed } from '../../shared/observe/feed-server.ts';
-import { LineFeed } from '../../shared/observe/line-feed.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
-import { AlertEncoder } from '../../systems/file-access/alert/alert.ts';
-import { access, context } from '../../systems/file-access/alert/alert.fixture.ts';
+import { serveFeed } from '../../lib/feed/feed-server.ts';
+import { LineFeed } from '../../lib/feed/line-feed.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';
+import { access, context } from '../../guards/file-access/alert/alert.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from '../standalone/standalone.fixture.ts';
 import { Alerts } from './alerts.fixture.ts';
-import { findOrigin } from './source.ts';
+import { findOrigin } from '../../guard/alerts/source.ts';
 
 class Directory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'rampart-alerts-'));

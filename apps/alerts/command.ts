@@ -1,29 +1,9 @@
 /** `rampart alerts`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
-import type { Guard } from '../../shared/guard/guard.ts';
-import { append, wholeNumber } from '../options.ts';
-
-export interface AlertsOptions {
-  readonly follow?: true;
-  readonly policy: readonly string[];
-  readonly pod: readonly string[];
-  readonly path: readonly string[];
-  readonly since?: string;
-  readonly tail?: number;
-  readonly format?: 'pretty' | 'json' | undefined;
-  readonly socket?: string;
-  readonly data?: string;
-  readonly kubeconfig?: string;
-}
-
-/** For commands that read alerts: where from. */
-export function withSources(command: Command): Command {
-  return command
-    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster, to read the logs of its agents');
-}
+import type { Guard } from '../../guard/guard.ts';
+import { type AlertsOptions, withSources } from '../../guard/alerts/options.ts';
+import { append, wholeNumber } from '../../lib/cli/options.ts';
 
 export function alertsCommand(guards: readonly Guard[]): Command {
   const command = new Command('alerts')
@@ -75,7 +55,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
         '\nExit codes: 0 done, or stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input or missing privileges.\n',
     )
     .action(async (options: AlertsOptions) => {
-      const { runAlerts } = await import('./run.ts');
+      const { runAlerts } = await import('../../guard/alerts/run.ts');
       await runAlerts(guards, options);
     });
 }

@@ -17,8 +17,8 @@ import { after, describe, test } from 'node:test';
 
 import { type CommandEnded, Commands } from '../commands.fixture.ts';
 import { Http, RampartProcess, runRampart } from './rampart-process.fixture.ts';
-import { sampled } from '../../shared/observe/depth.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
+import { sampled } from '../../lib/testing/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
 const anyPort = ['--listen', '127.0.0.1:0'];
 const needsRoot = process.geteuid?.() === 0 ? false : 'needs root';

@@ -1,7 +1,7 @@
 /** `rampart apiserver`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
-import { append, metricsOption } from '../options.ts';
+import { append, metricsOption } from '../../lib/cli/options.ts';
 
 export interface ApiServerCommandOptions {
   readonly data?: string;

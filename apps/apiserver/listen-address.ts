@@ -1,6 +1,6 @@
 /** The address to serve an API on, as written on a command line. */
-import { type Address, parseAddress } from '../../shared/observe/address.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { type Address, parseAddress } from '../../lib/net/address.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 
 /** @throws {RampartError} `INPUT` */
 export function listenAddress(text: string): Address {

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
 export const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
 /** What takes longer than this hangs, also on a machine with much else to do. */

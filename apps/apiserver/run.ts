@@ -2,16 +2,16 @@
 import { resolve } from 'node:path';
 
 import manifest from '../../package.json' with { type: 'json' };
-import type { ListenAddress } from '../../shared/apiserver/http/server-options.ts';
-import { startApiServer } from '../../shared/apiserver/server.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { createLogger } from '../../shared/observe/log.ts';
-import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
+import type { ListenAddress } from '../../lib/apiserver/http/server-options.ts';
+import { startApiServer } from '../../lib/apiserver/server.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { createLogger } from '../../lib/telemetry/log.ts';
+import { createMetrics, serveMetrics } from '../../lib/telemetry/metrics.ts';
 import type { ApiServerCommandOptions } from './command.ts';
 import { listenAddress } from './listen-address.ts';
-import { aborted } from '../../shared/time/abort.ts';
-import { refuseEmpty } from '../options.ts';
-import { say, stopSignal } from '../process.ts';
+import { aborted } from '../../lib/time/abort.ts';
+import { refuseEmpty } from '../../lib/cli/options.ts';
+import { say, stopSignal } from '../../lib/cli/process.ts';
 
 /**
  * Runs until SIGINT or SIGTERM.

@@ -7,8 +7,8 @@ import {
   type Feature,
   type KernelFeatures,
   programKinds,
-} from '../../shared/ebpf/features/features.ts';
-import { displayWidth } from '../../shared/observe/table.ts';
+} from '../../lib/ebpf/features/features.ts';
+import { displayWidth } from '../../lib/output/table.ts';
 import { examine, type ModeFacts, renderReport } from './report.ts';
 
 const yes: Feature = { available: true };

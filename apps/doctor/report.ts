@@ -3,18 +3,24 @@ import {
   ebpfCapabilities,
   type EbpfCapability,
   missingCapabilities,
-} from '../../shared/ebpf/features/capabilities.ts';
-import { attachNeeds } from '../../shared/ebpf/features/attach.ts';
-import { programProbes } from '../../shared/ebpf/features/programs.ts';
+} from '../../lib/ebpf/features/capabilities.ts';
+import { attachNeeds } from '../../lib/ebpf/features/attach.ts';
+import { programProbes } from '../../lib/ebpf/features/programs.ts';
 import {
   attachKinds,
   type Feature,
   type KernelFeatures,
   programKinds,
-} from '../../shared/ebpf/features/features.ts';
-import type { RenderOptions } from '../../shared/guard/status-section.ts';
-import type { NetworkPolicyMachine } from '../../systems/network-policy/node/machine.ts';
-import { indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
+} from '../../lib/ebpf/features/features.ts';
+import type { NetworkPolicyMachine } from '../../guards/network-policy/node/machine.ts';
+import {
+  indentText,
+  paint,
+  renderTable,
+  type Row,
+  wrapText,
+  type RenderOptions,
+} from '../../lib/output/table.ts';
 
 /** Something that a sensor mode cannot see. */
 interface BlindSpot {

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { probeFeatures } from '../../shared/ebpf/features/features.ts';
-import { sensorModes } from '../../shared/sensor/modes.ts';
+import { probeFeatures } from '../../lib/ebpf/features/features.ts';
+import { sensorModes } from '../../lib/sensor/modes.ts';
 import type { DoctorReport } from './report.ts';
 
 const commandModule = fileURLToPath(new URL('./command.ts', import.meta.url));

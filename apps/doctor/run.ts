@@ -1,10 +1,10 @@
 /** `rampart doctor`: probes this kernel and prints what was found. */
-import { probeFeatures } from '../../shared/ebpf/features/features.ts';
-import { blindSpots, sensorModes } from '../../shared/sensor/modes.ts';
-import { examineMachine } from '../../systems/network-policy/node/machine.ts';
+import { probeFeatures } from '../../lib/ebpf/features/features.ts';
+import { blindSpots, sensorModes } from '../../lib/sensor/modes.ts';
+import { examineMachine } from '../../guards/network-policy/node/machine.ts';
 import type { DoctorOptions } from './command.ts';
 import { examine, type ModeFacts, renderNetwork, renderReport } from './report.ts';
-import { outputOptions } from '../output.ts';
+import { outputOptions } from '../../lib/cli/output.ts';
 
 const modes: readonly ModeFacts[] = sensorModes.map((mode) => ({
   name: mode.name,

@@ -1,9 +1,9 @@
 /** `rampart operator`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
-import type { Guard, OptionValues } from '../../shared/guard/guard.ts';
-import { addGuardOptions, type GuardChoice } from '../guard-options.ts';
-import { metricsAndHealth, metricsOption } from '../options.ts';
+import type { Guard, OptionValues } from '../../guard/guard.ts';
+import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import { metricsAndHealth, metricsOption } from '../../lib/cli/options.ts';
 
 export interface OperatorOptions extends GuardChoice, OptionValues {
   readonly kubeconfig?: string;

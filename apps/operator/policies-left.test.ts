@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import type { KubeObject } from '../../shared/kube/object.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { clusterAdmissionPolicyType, policyServerType } from '../../systems/policy-audit/api.ts';
-import { deploymentType } from '../../systems/policy-audit/cluster/server-objects.ts';
-import { validatingType } from '../../systems/policy-audit/cluster/webhooks.ts';
-import { clusterPolicy, ScanCluster } from '../../systems/policy-audit/scanner/scan.fixture.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import type { KubeObject } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { clusterAdmissionPolicyType, policyServerType } from '../../guards/policy-audit/api.ts';
+import { deploymentType } from '../../guards/policy-audit/cluster/server-objects.ts';
+import { validatingType } from '../../guards/policy-audit/cluster/webhooks.ts';
+import { clusterPolicy, ScanCluster } from '../../guards/policy-audit/scanner/scan.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 
 test('policies that Kubewarden gave finalizers can be deleted; finalizers of others stay', async () => {

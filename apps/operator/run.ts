@@ -2,17 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 
-import type { Guard } from '../../shared/guard/guard.ts';
-import { GuardStates } from '../../shared/guard/guard-states.ts';
-import { runClusterParts } from '../../shared/guard/run-guards.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
-import { Health } from '../../shared/observe/health.ts';
-import { createLogger } from '../../shared/observe/log.ts';
-import { ReportWriter } from '../../shared/reports/report-writer.ts';
-import { clusterAccess } from '../cluster.ts';
-import { chosenGuards, guardProcess } from '../guard-process.ts';
-import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { GuardStates } from '../../guard/guard-states.ts';
+import { runClusterParts } from '../../guard/run-guards.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
+import { Health } from '../../lib/telemetry/health.ts';
+import { createLogger } from '../../lib/telemetry/log.ts';
+import { ReportWriter } from '../../guard/reports/report-writer.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
+import { chosenGuards, guardProcess } from '../../guard/guard-process.ts';
+import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import type { OperatorOptions } from './command.ts';
 
 /**

@@ -1,9 +1,15 @@
 /** `rampart standalone`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import type { Guard, OptionValues } from '../../shared/guard/guard.ts';
-import { addGuardOptions, type GuardChoice } from '../guard-options.ts';
-import { append, criSocketOption, hostRootOption, metricsAndHealth, metricsOption } from '../options.ts';
+import type { Guard, OptionValues } from '../../guard/guard.ts';
+import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import {
+  append,
+  criSocketOption,
+  hostRootOption,
+  metricsAndHealth,
+  metricsOption,
+} from '../../lib/cli/options.ts';
 
 export interface StandaloneOptions extends GuardChoice, OptionValues {
   readonly data?: string;

@@ -4,9 +4,9 @@ import { spawnSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import type { FindingLine } from '../../systems/file-integrity/finding-line-kind.ts';
-import type { IntegrityReport } from '../../systems/file-integrity/status/report.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import type { FindingLine } from '../../guards/file-integrity/status/finding-line-kind.ts';
+import type { IntegrityReport } from '../../guards/file-integrity/status/report.ts';
 import type { JsonReport } from '../status/found.fixture.ts';
 import { rampart, Standalone } from './standalone.fixture.ts';
 

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readlinkSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { type Lab, startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from './standalone.fixture.ts';

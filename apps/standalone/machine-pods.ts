@@ -1,8 +1,8 @@
 /** The state of the container runtime, in the form that the mirror reads. */
-import type { Cri } from '../../shared/cri/cri.ts';
-import type { NodeContainer } from '../../shared/cri/node-container.ts';
-import type { MachineContainer, MachinePod, MachineState } from '../../shared/mirror/machine-pod.ts';
-import type { NodeRuntime } from '../agent/node-runtime.ts';
+import type { Cri } from '../../lib/cri/cri.ts';
+import type { NodeContainer } from '../../lib/cri/node-container.ts';
+import type { MachineContainer, MachinePod, MachineState } from './mirror/machine-pod.ts';
+import type { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 
 /** How a container began and ended; only asked for what has ended, as no list tells it. */
 interface Ending {

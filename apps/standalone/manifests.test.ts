@@ -4,18 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { crdYaml } from '../../shared/kube/crd/manifest.ts';
-import { kitchenSinks } from '../../shared/kube/crd/kitchen-sink.fixture.ts';
-import { startApiServer } from '../../shared/apiserver/server.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { kubeconfigAccess } from '../../shared/kube/cluster-access.ts';
-import { loadKubeconfig } from '../../shared/kube/kubeconfig.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
-import { createLogger } from '../../shared/observe/log.ts';
-import type { Round } from '../../shared/manifests/apply.ts';
-import { manifestRoots } from '../../shared/manifests/files.ts';
-import { followManifests } from '../../shared/manifests/follow.ts';
+import { crdYaml } from '../../lib/kube/crd/manifest.ts';
+import { kitchenSinks } from '../../lib/kube/crd/kitchen-sink.fixture.ts';
+import { startApiServer } from '../../lib/apiserver/server.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { kubeconfigAccess } from '../../lib/kube/access/cluster-access.ts';
+import { loadKubeconfig } from '../../lib/kube/access/kubeconfig.ts';
+import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
+import { createLogger } from '../../lib/telemetry/log.ts';
+import type { Round } from '../../lib/manifests/apply.ts';
+import { manifestRoots } from '../../lib/manifests/files.ts';
+import { followManifests } from '../../lib/manifests/follow.ts';
 
 const configMapType: ResourceType<KubeObject & { data?: Record<string, string> }> = {
   group: '',

@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { testMode } from '../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
 const PATIENCE_MS = 60_000;

@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
-import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
-import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
+import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { Receiver } from '../../guards/file-access/delivery/receiver.fixture.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { rampart, Standalone } from './standalone.fixture.ts';

@@ -1,6 +1,6 @@
 /** Queries a cluster for what its guards do. */
-import type { Guard } from '../../shared/guard/guard.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { examine } from './examine.ts';
 import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
 import type { StatusReport } from './report.ts';

@@ -1,7 +1,7 @@
 /** `rampart status`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
-import type { Guard } from '../../shared/guard/guard.ts';
+import type { Guard } from '../../guard/guard.ts';
 
 export interface StatusOptions {
   readonly kubeconfig?: string;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { bootIdOf, leaseOf } from '../../systems/file-access/status/snapshot.fixture.ts';
+import { bootIdOf, leaseOf } from '../../guards/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact, type JsonReport } from './found.fixture.ts';
 

@@ -1,8 +1,8 @@
 /**
  * The report: the sections combined with what is known about agents and operators. No I/O, no clock.
  */
-import { type HolderReport, holderOf, type LeaseView } from '../../shared/guard/lease-holder.ts';
-import type { AgentView, NodeView } from '../../shared/guard/status-section.ts';
+import { type HolderReport, holderOf, type LeaseView } from '../../guard/lease-holder.ts';
+import type { AgentView, NodeView } from '../../guard/status-section.ts';
 import type { AgentPodView, ReadGuard } from './reader.ts';
 import type { GuardNodeReport, GuardReport, NodeReport, StatusReport } from './report.ts';
 

@@ -1,14 +1,14 @@
 /** A cluster of two nodes in which all is well, as it was read, for tests to break. */
-import type { AgentGuardState } from '../../shared/guard/agent-lease-names.ts';
-import type { AgentView } from '../../shared/guard/status-section.ts';
-import { fileAccess } from '../../systems/file-access/guard.ts';
-import type { FileAccessFields, FileAccessNodeFields } from '../../systems/file-access/status/report.ts';
-import { fileAccessSection } from '../../systems/file-access/status/section.ts';
-import type { Snapshot } from '../../systems/file-access/status/snapshot.ts';
-import { nowMs, well } from '../../systems/file-access/status/snapshot.fixture.ts';
-import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
-import type { FileIntegrityFields, IntegrityReport } from '../../systems/file-integrity/status/report.ts';
-import { integritySection } from '../../systems/file-integrity/status/section.ts';
+import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
+import type { AgentView } from '../../guard/status-section.ts';
+import { fileAccess } from '../../guards/file-access/guard.ts';
+import type { FileAccessFields, FileAccessNodeFields } from '../../guards/file-access/status/report.ts';
+import { fileAccessSection } from '../../guards/file-access/status/section.ts';
+import type { Snapshot } from '../../guards/file-access/status/snapshot.ts';
+import { nowMs, well } from '../../guards/file-access/status/snapshot.fixture.ts';
+import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
+import type { FileIntegrityFields, IntegrityReport } from '../../guards/file-integrity/status/report.ts';
+import { integritySection } from '../../guards/file-integrity/status/section.ts';
 import type { Found } from './examine.ts';
 import type { NodeReport, StatusReport } from './report.ts';
 

@@ -4,11 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { anonymous } from '../../shared/kube/credentials.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy/policy.fixture.ts';
-import { fileAccess } from '../../systems/file-access/guard.ts';
-import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { anonymous } from '../../lib/kube/access/credentials.ts';
+import { policyOf, trapOn } from '../../guards/file-access/policy/policy.fixture.ts';
+import { fileAccess } from '../../guards/file-access/guard.ts';
+import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
 import { askCluster } from './ask.ts';
 import type { JsonReport } from './found.fixture.ts';
 

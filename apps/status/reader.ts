@@ -1,11 +1,11 @@
 /** Reads what the sections of guards share, once each: nodes, locks, agents. */
-import { isAgentLease, readAgentLease } from '../../shared/guard/agent-lease-names.ts';
-import { type Guard, systemNamespace } from '../../shared/guard/guard.ts';
-import type { LeaseView } from '../../shared/guard/lease-holder.ts';
-import type { AgentView, NodeView, SectionReport, StatusContext } from '../../shared/guard/status-section.ts';
-import type { KubeClient } from '../../shared/kube/client.ts';
-import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/time/clock.ts';
+import { isAgentLease, readAgentLease } from '../../guard/agent-lease-names.ts';
+import { type Guard, systemNamespace } from '../../guard/guard.ts';
+import type { LeaseView } from '../../guard/lease-holder.ts';
+import type { AgentView, NodeView, SectionReport, StatusContext } from '../../guard/status-section.ts';
+import type { KubeClient } from '../../lib/kube/client/client.ts';
+import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { sleep, systemClock } from '../../lib/time/clock.ts';
 import {
   type KubeObject,
   type Lease,
@@ -15,7 +15,7 @@ import {
   type Pod,
   pods,
   type ResourceType,
-} from '../../shared/kube/object.ts';
+} from '../../lib/kube/object/object.ts';
 
 /** As deploy/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { displayWidth } from '../../shared/observe/table.ts';
-import { agoText } from '../../shared/observe/ago.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy/policy.fixture.ts';
+import { displayWidth } from '../../lib/output/table.ts';
+import { agoText } from '../../lib/output/ago.ts';
+import { policyOf, trapOn } from '../../guards/file-access/policy/policy.fixture.ts';
 import {
   bootIdOf,
   leaseOf,
@@ -11,7 +11,7 @@ import {
   podOn,
   secrets,
   withStatus,
-} from '../../systems/file-access/status/snapshot.fixture.ts';
+} from '../../guards/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact } from './found.fixture.ts';
 import { renderStatus } from './render.ts';

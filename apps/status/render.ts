@@ -1,8 +1,7 @@
 /** The report for people. */
-import { type HolderReport, holderName } from '../../shared/guard/lease-holder.ts';
-import type { RenderOptions } from '../../shared/guard/status-section.ts';
-import { agoText } from '../../shared/observe/ago.ts';
-import { printable } from '../../shared/observe/printable.ts';
+import { type HolderReport, holderName } from '../../guard/lease-holder.ts';
+import { agoText } from '../../lib/output/ago.ts';
+import { printable } from '../../lib/output/printable.ts';
 import {
   type Cell,
   displayWidth,
@@ -10,10 +9,11 @@ import {
   renderTable,
   type Row,
   wrapText,
-} from '../../shared/observe/table.ts';
+  type RenderOptions,
+} from '../../lib/output/table.ts';
 import type { ReadGuard } from './reader.ts';
 import type { GuardReport, NodeReport, StatusReport } from './report.ts';
-import { counted } from '../../shared/observe/words.ts';
+import { counted } from '../../lib/output/words.ts';
 
 const INDENT = 4;
 /** Of more nodes only those are shown that something is the matter with. */

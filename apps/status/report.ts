@@ -4,8 +4,8 @@
  *
  * Within `rampart.dev/status/v1` fields keep their names and meanings; new ones, and new kinds of problems, may come.
  */
-import type { AgentGuardState } from '../../shared/guard/agent-lease-names.ts';
-import type { HolderReport } from '../../shared/guard/lease-holder.ts';
+import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
+import type { HolderReport } from '../../guard/lease-holder.ts';
 
 /** All that is no guard's. Times are RFC 3339 in UTC. */
 export interface StatusReport {

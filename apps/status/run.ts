@@ -1,17 +1,17 @@
 /** Runs `rampart status`. */
-import type { Guard } from '../../shared/guard/guard.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
-import { namespaces } from '../../shared/kube/object.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { chosenKubeconfig, clusterAccess } from '../cluster.ts';
-import { describeFailure } from '../failure.ts';
-import { stopSignal } from '../process.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { chosenKubeconfig, clusterAccess } from '../../lib/cli/cluster.ts';
+import { describeFailure } from '../../lib/cli/failure.ts';
+import { stopSignal } from '../../lib/cli/process.ts';
 import { type Asked, askCluster } from './ask.ts';
 import type { StatusOptions } from './command.ts';
 import { renderStatus } from './render.ts';
-import { refuseEmpty } from '../options.ts';
-import { outputOptions } from '../output.ts';
+import { refuseEmpty } from '../../lib/cli/options.ts';
+import { outputOptions } from '../../lib/cli/output.ts';
 
 /** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
 export async function runStatus(guards: readonly Guard[], options: StatusOptions): Promise<0 | 1 | 2> {

@@ -3,12 +3,12 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { after, suite, test } from 'node:test';
 
-import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
+import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { kustomizedText } from '../agent/kustomize.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { Commands } from '../commands.fixture.ts';
 import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
 import type { JsonReport } from './found.fixture.ts';

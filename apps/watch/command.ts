@@ -1,11 +1,11 @@
 /** `rampart watch`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { accessWords } from '../../shared/sensor/access.ts';
-import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
-import type { SensorModeName } from '../../shared/sensor/modes.ts';
-import { optionOf } from '../guard-options.ts';
-import { metricsOption, wholeNumber, words } from '../options.ts';
+import { accessWords } from '../../lib/sensor/access.ts';
+import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
+import type { SensorModeName } from '../../lib/sensor/modes.ts';
+import { optionOf } from '../../guard/guard-options.ts';
+import { metricsOption, wholeNumber, words } from '../../lib/cli/options.ts';
 
 export interface WatchOptions {
   readonly access: readonly string[];

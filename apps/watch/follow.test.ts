@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { suite, test, type TestContext } from 'node:test';
 
-import { run } from '../../shared/sensor/file-systems.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { run } from '../../lib/sensor/file-systems.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
 /** Touches `file` again and again until an access is reported, and tells how long after the change that access was. */

@@ -5,10 +5,10 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { heldBy, leftOf, untilGone } from '../../shared/ebpf/kernel-objects.fixture.ts';
-import { scaled } from '../../shared/observe/depth.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { heldBy, leftOf, untilGone } from '../../lib/ebpf/kernel-objects.fixture.ts';
+import { scaled } from '../../lib/testing/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);

@@ -2,13 +2,13 @@
 import { openSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { Fd, SystemCallError } from '../../shared/ebpf/libc.ts';
-import { errorCodes, messageOf, RampartError } from '../../shared/observe/errors.ts';
-import { accessFilter } from '../../shared/sensor/access.ts';
-import type { TrackedPath } from '../../shared/sensor/paths/path-state.ts';
-import { createInRoot, openInRoot } from '../../shared/sensor/paths/resolve.ts';
+import { Fd, SystemCallError } from '../../lib/ebpf/libc.ts';
+import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
+import { accessFilter } from '../../lib/sensor/access.ts';
+import type { TrackedPath } from '../../lib/sensor/paths/path-state.ts';
+import { createInRoot, openInRoot } from '../../lib/sensor/paths/resolve.ts';
 import type { WatchOptions } from './command.ts';
-import { requireRoot } from '../process.ts';
+import { requireRoot } from '../../lib/cli/process.ts';
 
 /** One path of the command line. */
 export interface PlannedPath {

@@ -15,9 +15,9 @@ import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { suite, test } from 'node:test';
 
-import { run } from '../../shared/sensor/file-systems.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { run } from '../../lib/sensor/file-systems.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { rampart, refused, Watching, type Ended } from './watch.fixture.ts';
 
 /** One line that says what and, behind it, what to do; nothing on stdout. */

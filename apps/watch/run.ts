@@ -2,21 +2,21 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-import { messageOf, type RampartError } from '../../shared/observe/errors.ts';
-import { LineWriter } from '../../shared/observe/lines.ts';
-import { printable } from '../../shared/observe/printable.ts';
-import { wantsColour } from '../../shared/observe/table.ts';
-import type { PathState } from '../../shared/sensor/paths/path-state.ts';
-import { blindSpots } from '../../shared/sensor/modes.ts';
-import type { SensorStats } from '../../shared/sensor/options.ts';
-import { AlertEncoder, formatPretty } from '../../systems/file-access/alert/alert.ts';
-import { FileWatch } from '../../systems/file-access/node/file-watch.ts';
-import { serveSensorMetrics } from '../../systems/file-access/metrics.ts';
-import { aborted } from '../../shared/time/abort.ts';
+import { messageOf, type RampartError } from '../../lib/errors/errors.ts';
+import { LineWriter } from '../../lib/output/lines.ts';
+import { printable } from '../../lib/output/printable.ts';
+import { wantsColour } from '../../lib/output/table.ts';
+import type { PathState } from '../../lib/sensor/paths/path-state.ts';
+import { blindSpots } from '../../lib/sensor/modes.ts';
+import type { SensorStats } from '../../lib/sensor/options.ts';
+import { AlertEncoder, formatPretty } from '../../guards/file-access/alert/alert.ts';
+import { FileWatch } from '../../guards/file-access/node/file-watch.ts';
+import { serveSensorMetrics } from '../../guards/file-access/metrics.ts';
+import { aborted } from '../../lib/time/abort.ts';
 import type { WatchOptions } from './command.ts';
 import { createMissing, plan, type PlannedPath } from './plan.ts';
-import { say, stopSignal } from '../process.ts';
-import { counted } from '../../shared/observe/words.ts';
+import { say, stopSignal } from '../../lib/cli/process.ts';
+import { counted } from '../../lib/output/words.ts';
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 

@@ -2,8 +2,8 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
-import { testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { testMode } from '../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
 

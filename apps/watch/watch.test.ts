@@ -13,10 +13,10 @@ import {
 import { hostname } from 'node:os';
 import { suite, test } from 'node:test';
 
-import { heldBy, untilGone } from '../../shared/ebpf/kernel-objects.fixture.ts';
-import { run } from '../../shared/sensor/file-systems.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { heldBy, untilGone } from '../../lib/ebpf/kernel-objects.fixture.ts';
+import { run } from '../../lib/sensor/file-systems.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { rampart, Watching } from './watch.fixture.ts';
 
 const CAT = readlinkSync('/bin') === 'usr/bin' ? '/usr/bin/cat' : '/bin/cat';

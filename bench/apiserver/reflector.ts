@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import type { ReflectorFigures } from '../../shared/kube/reflector-measure.fixture.ts';
+import type { ReflectorFigures } from '../../lib/kube/cache/reflector-measure.fixture.ts';
 import type { PartOptions, Report } from '../report.ts';
 import { median } from '../report.ts';
 
@@ -15,7 +15,7 @@ const HELD_TARGET_BYTES = 3000;
 const PAUSE_TARGET_MS = 50;
 
 const run = promisify(execFile);
-const program = join(import.meta.dirname, '../../shared/kube/reflector-measure.fixture.ts');
+const program = join(import.meta.dirname, '../../lib/kube/cache/reflector-measure.fixture.ts');
 
 /** @throws {Error} when the measuring process fails. */
 export async function reflector({ shrink, rounds, signal, progress }: PartOptions): Promise<Report> {

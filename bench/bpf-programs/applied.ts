@@ -4,15 +4,15 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import type { ResourceType } from '../../shared/kube/object.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
-import { type NodeObject, nodeTypes, type ParentObject } from '../../systems/bpf-programs/api.ts';
-import { parentKind } from '../../systems/bpf-programs/parent-kind.fixture.ts';
-import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
-import { cable, ip, ownNetwork } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import type { ResourceType } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { type NodeObject, nodeTypes, type ParentObject } from '../../guards/bpf-programs/api.ts';
+import { parentKind } from '../../guards/bpf-programs/parent-kind.fixture.ts';
+import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
+import { cable, ip, ownNetwork } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { BpfStandalone } from '../../test/bpf-programs/standalone.fixture.ts';
 import { usageOf } from '../file-access/usage.ts';
 import { median, type PartOptions, quantile, type Report } from '../report.ts';

@@ -4,11 +4,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { attachXdp, replaceProgram } from '../../systems/bpf-programs/kernel/link/xdp.ts';
-import { BpfObject } from '../../shared/ebpf/object.ts';
-import { findInterface } from '../../shared/netlink/interface.ts';
-import { RouteSocket } from '../../shared/netlink/route.ts';
-import type { DesiredProgram, Outcome } from '../../systems/bpf-programs/kernel/desired.ts';
+import { attachXdp, replaceProgram } from '../../guards/bpf-programs/kernel/link/xdp.ts';
+import { BpfObject } from '../../lib/ebpf/object.ts';
+import { findInterface } from '../../lib/netlink/interface.ts';
+import { RouteSocket } from '../../lib/netlink/route.ts';
+import type { DesiredProgram, Outcome } from '../../guards/bpf-programs/kernel/desired.ts';
 import {
   bytecode,
   cable,
@@ -17,7 +17,7 @@ import {
   Lab,
   ownNetwork,
   xdp,
-} from '../../systems/bpf-programs/kernel/lab.fixture.ts';
+} from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
 
 const INTERFACES = 10;

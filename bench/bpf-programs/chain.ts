@@ -10,12 +10,12 @@ import {
   createProgramArray,
   type Descriptor,
   setProgram,
-} from '../../shared/ebpf/bpf-call.ts';
-import { composeChain, type Member } from '../../systems/bpf-programs/kernel/compose/compose.ts';
-import { Instructions } from '../../shared/ebpf/instructions.ts';
-import { loadComposition } from '../../systems/bpf-programs/kernel/compose/load-composition.ts';
-import { BpfObject } from '../../shared/ebpf/object.ts';
-import { done, granted } from '../../shared/ebpf/refusal.ts';
+} from '../../lib/ebpf/bpf-call.ts';
+import { composeChain, type Member } from '../../guards/bpf-programs/kernel/compose/compose.ts';
+import { Instructions } from '../../lib/ebpf/instructions.ts';
+import { loadComposition } from '../../guards/bpf-programs/kernel/compose/load-composition.ts';
+import { BpfObject } from '../../lib/ebpf/object.ts';
+import { done, granted } from '../../lib/ebpf/refusal.ts';
 import type { PartOptions, Report, ReportRow, Verdict } from '../report.ts';
 import { testRun } from './test-run.ts';
 
@@ -25,7 +25,7 @@ const REPEAT = 200_000;
 const SEGMENT = 20;
 const XDP_PASS = 2;
 const PROCEED = (1 << XDP_PASS) | (1 << 31);
-const object = join(import.meta.dirname, '../../systems/bpf-programs/kernel/fixtures/count.bpf.o');
+const object = join(import.meta.dirname, '../../guards/bpf-programs/kernel/fixtures/count.bpf.o');
 const load = { type: 6, expectedAttachType: 37, gpl: true } as const;
 
 /** For each member over the program alone. */

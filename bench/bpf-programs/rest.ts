@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { guards } from '../../apps/guards.ts';
 import { installResources } from '../../apps/resources.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { Lab, ownNetwork } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { Lab, ownNetwork } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { ServerProcess } from '../apiserver/server-process.ts';
 import { endProcess } from '../end-process.ts';
 import { usageOf } from '../file-access/usage.ts';

@@ -1,6 +1,6 @@
 /** XDP programs run by the kernel on a packet of ours (BPF_PROG_TEST_RUN), which times them itself. */
-import { bpfDo, type Descriptor, Structure } from '../../shared/ebpf/bpf-call.ts';
-import { done } from '../../shared/ebpf/refusal.ts';
+import { bpfDo, type Descriptor, Structure } from '../../lib/ebpf/bpf-call.ts';
+import { done } from '../../lib/ebpf/refusal.ts';
 
 const BPF_PROG_TEST_RUN = 10;
 const ATTR_BYTES = 80;

@@ -3,17 +3,17 @@
  */
 import { closeSync, openSync } from 'node:fs';
 
-import { LineWriter } from '../../shared/observe/lines.ts';
-import { WallClock } from '../../shared/sensor/clock.ts';
-import type { SensorOptions } from '../../shared/sensor/options.ts';
-import { AccessRecord } from '../../shared/sensor/record.ts';
-import { Sensor } from '../../shared/sensor/sensor.ts';
-import type { Watcher } from '../../shared/sensor/targets.ts';
-import { ContainerIndex } from '../../shared/cri/container-index.ts';
-import { accessorJson, accessorOf } from '../../systems/file-access/node/accessor.ts';
-import type { PlannedAlert } from '../../systems/file-access/node/loader-plan.ts';
-import { LocalSensor } from '../../systems/file-access/node/local-sensor.ts';
-import { NodeCounts } from '../../systems/file-access/node/node-metrics.ts';
+import { LineWriter } from '../../lib/output/lines.ts';
+import { WallClock } from '../../lib/sensor/clock.ts';
+import type { SensorOptions } from '../../lib/sensor/options.ts';
+import { AccessRecord } from '../../lib/sensor/record.ts';
+import { Sensor } from '../../lib/sensor/sensor.ts';
+import type { Watcher } from '../../lib/sensor/targets.ts';
+import { ContainerIndex } from '../../lib/cri/container-index.ts';
+import { accessorJson, accessorOf } from '../../guards/file-access/node/accessor.ts';
+import type { PlannedAlert } from '../../guards/file-access/node/loader-plan.ts';
+import { LocalSensor } from '../../guards/file-access/node/local-sensor.ts';
+import { NodeCounts } from '../../guards/file-access/node/node-metrics.ts';
 import { cpuSeconds, filledRing, readAll } from '../sensor/filled-ring.ts';
 
 /** Per CPU second of the process, all threads, one value for each pass over the ring. */

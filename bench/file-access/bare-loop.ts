@@ -2,9 +2,9 @@
  * The least that watching files takes: find each, ask the kernel who it is, put it in the kernel's map. No API, no
  * policies, nothing that follows changes.
  */
-import { AT_FDCWD, openat2, openFlags, resolveFlags } from '../../shared/ebpf/libc.ts';
-import { everyAccess, type FileIdentity } from '../../shared/sensor/access.ts';
-import { Sensor } from '../../shared/sensor/sensor.ts';
+import { AT_FDCWD, openat2, openFlags, resolveFlags } from '../../lib/ebpf/libc.ts';
+import { everyAccess, type FileIdentity } from '../../lib/sensor/access.ts';
+import { Sensor } from '../../lib/sensor/sensor.ts';
 import type { PartOptions } from '../report.ts';
 
 /** @returns the milliseconds that each round took for all files. @throws where the sensor cannot be run. */

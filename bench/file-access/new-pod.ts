@@ -4,11 +4,11 @@
  */
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
-import type { Metrics } from '../../shared/observe/metrics.ts';
-import type { KiveTrap } from '../../systems/file-access/api.ts';
-import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { TestCluster, type TestNode } from '../../systems/file-access/node/node.fixture.ts';
+import type { Metrics } from '../../lib/telemetry/metrics.ts';
+import type { KiveTrap } from '../../guards/file-access/api.ts';
+import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { TestCluster, type TestNode } from '../../guards/file-access/node/node.fixture.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow } from '../report.ts';
 import { bareLoop } from './bare-loop.ts';
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 /** Between two rounds over all files: what is measured is late by as much, and a round takes CPU time. */
 const PAUSE_MS = 10;

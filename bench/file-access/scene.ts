@@ -4,19 +4,19 @@ import { join } from 'node:path';
 
 import { parse } from 'yaml';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
-import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
-import { kivePolicyType, type KiveTrap } from '../../systems/file-access/api.ts';
-import { pods as podType } from '../../shared/kube/object.ts';
-import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isAlreadyExists } from '../../lib/kube/client/client-errors.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
+import { type KubeObject, namespaces } from '../../lib/kube/object/object.ts';
+import { kivePolicyType, type KiveTrap } from '../../guards/file-access/api.ts';
+import { pods as podType } from '../../lib/kube/object/object.ts';
+import { kiveDataNamespace } from '../../guards/file-access/kive-data.ts';
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { ServerProcess } from '../apiserver/server-process.ts';
 
 export const nodeName = 'bench-node';
-const CRDS = join(import.meta.dirname, '../../systems/file-access/crd');
+const CRDS = join(import.meta.dirname, '../../guards/file-access/crd');
 const CRD_WAIT_MS = 10_000;
 /** Pods that are started at a time. */
 const AT_A_TIME = 4;

@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 
-import type { SigningKey } from '../../systems/file-integrity/database/signature.ts';
-import { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.ts';
+import type { SigningKey } from '../../guards/file-integrity/database/signature.ts';
+import { ThreadPool } from '../../guards/file-integrity/scan/thread-pool.ts';
 
 const LOOKS = 200;
 
@@ -31,9 +31,9 @@ const threads = new ThreadPool({ root: { directory: join(directory, 'tree'), pre
 // As the command does: they start while the rest is loaded.
 if (what === 'init' || what === 'check') threads.startAll();
 const [{ confOf }, { onlyEntries }, { Scanner }] = await Promise.all([
-  import('../../systems/file-integrity/scan/scan.fixture.ts'),
-  import('../../systems/file-integrity/database/entry-block.ts'),
-  import('../../systems/file-integrity/scan/scanner.ts'),
+  import('../../guards/file-integrity/scan/scan.fixture.ts'),
+  import('../../guards/file-integrity/database/entry-block.ts'),
+  import('../../guards/file-integrity/scan/scanner.ts'),
 ]);
 const key: SigningKey = { scheme: 'hmac-sha256', secret: Buffer.alloc(32, 7) };
 const path = join(directory, 'baseline');
@@ -43,7 +43,7 @@ let [entries, differences, lookCpuMs] = [0, 0, 0];
 
 await using scanner = new Scanner(threads);
 if (what === 'init') {
-  const { writeBaseline } = await import('../../systems/file-integrity/database/write-baseline.ts');
+  const { writeBaseline } = await import('../../guards/file-integrity/database/write-baseline.ts');
   const [stream = []] = scanner.scan([conf], { signal, isLast: true });
   const written = await writeBaseline({
     path,
@@ -56,8 +56,8 @@ if (what === 'init') {
   ({ entries } = written);
 } else if (what === 'check') {
   const [{ openBaseline }, { Comparison }] = await Promise.all([
-    import('../../systems/file-integrity/database/read-baseline.ts'),
-    import('../../systems/file-integrity/compare.ts'),
+    import('../../guards/file-integrity/database/read-baseline.ts'),
+    import('../../guards/file-integrity/compare/compare.ts'),
   ]);
   await using baseline = await openBaseline(path, key);
   const [now = []] = scanner.scan([conf], { signal });

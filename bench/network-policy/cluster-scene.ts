@@ -1,5 +1,5 @@
 /** The objects of a large cluster, and how the API takes them. */
-import type { PodObject, PolicyObject } from '../../systems/network-policy/engine/objects.ts';
+import type { PodObject, PolicyObject } from '../../guards/network-policy/engine/objects.ts';
 import { namespaceOf, podOf, policyOf } from './engine.ts';
 
 const PODS = 10_000;

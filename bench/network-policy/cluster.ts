@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
-import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
-import { NftablesChanges } from '../../systems/network-policy/node/nftables/nftables-changes.ts';
-import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
-import { readTable } from '../../systems/network-policy/node/nftables/table.ts';
+import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
+import { NftablesChanges } from '../../guards/network-policy/node/nftables/nftables-changes.ts';
+import { tableName } from '../../guards/network-policy/node/nftables/names.ts';
+import { readTable } from '../../guards/network-policy/node/nftables/table.ts';
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 import { LoadConnection, sendAll } from '../apiserver/load-connection.ts';
 import { cpuMs, residentMiB, ServerProcess } from '../apiserver/server-process.ts';

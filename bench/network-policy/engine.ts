@@ -1,10 +1,6 @@
 /** What the engine takes for a whole node, and for one event in a large cluster. */
-import { PolicyEngine } from '../../systems/network-policy/engine/engine.ts';
-import type {
-  NamespaceObject,
-  PodObject,
-  PolicyObject,
-} from '../../systems/network-policy/engine/objects.ts';
+import { PolicyEngine } from '../../guards/network-policy/engine/engine.ts';
+import type { NamespaceObject, PodObject, PolicyObject } from '../../guards/network-policy/engine/objects.ts';
 
 export interface EngineTimes {
   /** All objects handed in and the rules made. */

@@ -2,8 +2,8 @@
  * A node with many pods and policies: each pod is isolated in both directions by two policies, each policy allows twenty peers at
  * a port and a range of ports.
  */
-import { PolicyEngine } from '../../systems/network-policy/engine/engine.ts';
-import type { PodObject, PolicyObject } from '../../systems/network-policy/engine/objects.ts';
+import { PolicyEngine } from '../../guards/network-policy/engine/engine.ts';
+import type { PodObject, PolicyObject } from '../../guards/network-policy/engine/objects.ts';
 
 const namespace = 'bench';
 const policiesOfPod = 2;

@@ -1,8 +1,8 @@
 /** One core's part of cel.ts: reviews are decoded and evaluated by policies of CEL, for a while. */
 import { parentPort, workerData } from 'node:worker_threads';
 
-import { openCelEvaluator } from '../../systems/policy-audit/engine/cel/open.ts';
-import type { PolicyRequest } from '../../systems/policy-audit/engine/evaluator.ts';
+import { openCelEvaluator } from '../../guards/policy-audit/engine/cel/open.ts';
+import type { PolicyRequest } from '../../guards/policy-audit/engine/evaluator.ts';
 import { expressions, reviewOf } from './reviews.ts';
 
 export interface Load {

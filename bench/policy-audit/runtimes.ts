@@ -4,15 +4,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { PolicyRequest } from '../../systems/policy-audit/engine/evaluator.ts';
-import { RegoPolicy } from '../../systems/policy-audit/engine/wasm/guest/rego.ts';
-import { WapcPolicy } from '../../systems/policy-audit/engine/wasm/guest/wapc.ts';
-import { WasiPolicy } from '../../systems/policy-audit/engine/wasm/guest/wasi.ts';
-import type { GuestPolicy } from '../../systems/policy-audit/engine/wasm/messages.ts';
-import type { WasmRuntime } from '../../systems/policy-audit/engine/wasm/metadata.ts';
-import { openWasmEvaluator } from '../../systems/policy-audit/engine/wasm/open.ts';
-import { PolicyPool } from '../../systems/policy-audit/engine/wasm/pool.ts';
-import { prepareModule } from '../../systems/policy-audit/engine/wasm/prepare.ts';
+import type { PolicyRequest } from '../../guards/policy-audit/engine/evaluator.ts';
+import { RegoPolicy } from '../../guards/policy-audit/engine/wasm/guest/rego.ts';
+import { WapcPolicy } from '../../guards/policy-audit/engine/wasm/guest/wapc.ts';
+import { WasiPolicy } from '../../guards/policy-audit/engine/wasm/guest/wasi.ts';
+import type { GuestPolicy } from '../../guards/policy-audit/engine/wasm/messages.ts';
+import type { WasmRuntime } from '../../guards/policy-audit/engine/wasm/metadata.ts';
+import { openWasmEvaluator } from '../../guards/policy-audit/engine/wasm/open.ts';
+import { PolicyPool } from '../../guards/policy-audit/engine/wasm/pool.ts';
+import { prepareModule } from '../../guards/policy-audit/engine/wasm/prepare.ts';
 import { median, type Part, type Report, type ReportRow } from '../report.ts';
 
 const runtimes: readonly WasmRuntime[] = ['wapc', 'wasi', 'opa', 'gatekeeper'];

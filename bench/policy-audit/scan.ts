@@ -2,15 +2,15 @@
  * An audit of a large cluster by `rampart operator`: from nothing, again, and after single changes. The operator is a process of its
  * own, and so is the API server.
  */
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
-import { crdManifest } from '../../shared/kube/crd/manifest.ts';
-import { namespaces, type Pod, pods } from '../../shared/kube/object.ts';
-import { clusterPolicyReports, policyReports } from '../../shared/reports/policy-reports.ts';
-import { clusterAdmissionPolicyType } from '../../systems/policy-audit/api.ts';
-import { policyAudit } from '../../systems/policy-audit/guard.ts';
-import { reportTypes } from '../../systems/policy-audit/reports/report.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
+import { crdManifest } from '../../lib/kube/crd/manifest.ts';
+import { namespaces, type Pod, pods } from '../../lib/kube/object/object.ts';
+import { clusterPolicyReports, policyReports } from '../../guard/reports/policy-reports.ts';
+import { clusterAdmissionPolicyType } from '../../guards/policy-audit/api.ts';
+import { policyAudit } from '../../guards/policy-audit/guard.ts';
+import { reportTypes } from '../../guards/policy-audit/reports/report.ts';
 import { cpuMs, ServerProcess } from '../apiserver/server-process.ts';
 import { type PartOptions, quantile, type Report } from '../report.ts';
 import { OperatorProcess, type Pass } from './operator-process.ts';

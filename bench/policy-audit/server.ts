@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
+import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
 import { endProcess } from '../end-process.ts';
 import { type PartOptions, quantile, type Report, type ReportRow } from '../report.ts';
 import { expressions, reviewOf } from './reviews.ts';

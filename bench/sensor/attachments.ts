@@ -5,15 +5,15 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 
-import { errno, libbpf, libc, syscallNumbers } from '../../shared/ebpf/ffi.ts';
-import type { BpfLink } from '../../shared/ebpf/link.ts';
-import type { BpfMap, MappedMemory } from '../../shared/ebpf/map.ts';
-import { BpfObject } from '../../shared/ebpf/object.ts';
-import { everyAccess, type FileIdentity } from '../../shared/sensor/access.ts';
-import { counters, identity, settings, state } from '../../shared/sensor/layout.ts';
-import { sensorMode, type SensorModeName } from '../../shared/sensor/modes.ts';
-import { syscallTablesOf } from '../../shared/sensor/syscalls.ts';
-import { Targets } from '../../shared/sensor/targets.ts';
+import { errno, libbpf, libc, syscallNumbers } from '../../lib/ebpf/ffi.ts';
+import type { BpfLink } from '../../lib/ebpf/link.ts';
+import type { BpfMap, MappedMemory } from '../../lib/ebpf/map.ts';
+import { BpfObject } from '../../lib/ebpf/object.ts';
+import { everyAccess, type FileIdentity } from '../../lib/sensor/access.ts';
+import { counters, identity, settings, state } from '../../lib/sensor/layout.ts';
+import { sensorMode, type SensorModeName } from '../../lib/sensor/modes.ts';
+import { syscallTablesOf } from '../../lib/sensor/syscalls.ts';
+import { Targets } from '../../lib/sensor/targets.ts';
 
 const ENOENT = 2;
 /** enum bpf_cmd and enum bpf_link_type, include/uapi/linux/bpf.h */

@@ -4,10 +4,10 @@
  */
 import { closeSync, openSync } from 'node:fs';
 
-import { LineWriter } from '../../shared/observe/lines.ts';
-import { WallClock } from '../../shared/sensor/clock.ts';
-import { AccessRecord } from '../../shared/sensor/record.ts';
-import { AlertEncoder } from '../../systems/file-access/alert/alert.ts';
+import { LineWriter } from '../../lib/output/lines.ts';
+import { WallClock } from '../../lib/sensor/clock.ts';
+import { AccessRecord } from '../../lib/sensor/record.ts';
+import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';
 import { cpuSeconds, filledRing, readAll } from './filled-ring.ts';
 
 /**

@@ -1,10 +1,10 @@
 /**
  * A model of the kernel's ring buffer, filled with records as the sensor makes them, to be read over and over.
  */
-import { ModelProducer } from '../../shared/ebpf/ring-model.fixture.ts';
-import { RingReader } from '../../shared/ebpf/ring.ts';
-import { record as at } from '../../shared/sensor/layout.ts';
-import type { AccessRecord } from '../../shared/sensor/record.ts';
+import { ModelProducer } from '../../lib/ebpf/ring-model.fixture.ts';
+import { RingReader } from '../../lib/ebpf/ring.ts';
+import { record as at } from '../../lib/sensor/layout.ts';
+import type { AccessRecord } from '../../lib/sensor/record.ts';
 
 const RING_BYTES = 8 * 1024 * 1024;
 /** Different processes in the ring; each has its own executable, arguments, ids. */

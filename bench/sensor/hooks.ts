@@ -9,8 +9,8 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { everyAccess, type FileIdentity } from '../../shared/sensor/access.ts';
-import { Sensor } from '../../shared/sensor/sensor.ts';
+import { everyAccess, type FileIdentity } from '../../lib/sensor/access.ts';
+import { Sensor } from '../../lib/sensor/sensor.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
 import { absentFiles, Attached, attachedTracingPrograms } from './attachments.ts';
 import { Build } from './build.ts';

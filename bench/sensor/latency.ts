@@ -4,7 +4,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { WallClock } from '../../shared/sensor/clock.ts';
+import { WallClock } from '../../lib/sensor/clock.ts';
 import { type PartOptions, quantile, type Report } from '../report.ts';
 import { Build } from './build.ts';
 import { NativeLoop } from './native-loop.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import * as fc from '../../shared/observe/fast-check.fixture.ts';
-import type { Access } from '../../shared/sensor/access.ts';
-import { AlertEncoder, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
-import { access, context } from '../../systems/file-access/alert/alert.fixture.ts';
+import * as fc from '../../lib/testing/fast-check.fixture.ts';
+import type { Access } from '../../lib/sensor/access.ts';
+import { AlertEncoder, type KiveAlert } from '../../guards/file-access/alert/alert.ts';
+import { access, context } from '../../guards/file-access/alert/alert.fixture.ts';
 import { accessOf } from './alerts.ts';
 
 test('an alert becomes the access that it was made of', () => {

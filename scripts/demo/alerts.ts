@@ -1,6 +1,6 @@
 /** An alert back to the access that it tells of, to be shown as `rampart watch` shows it on a terminal. */
-import type { Access } from '../../shared/sensor/access.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import type { Access } from '../../lib/sensor/access.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 const wholeSeconds = '2026-11-21T10:00:00'.length;
 

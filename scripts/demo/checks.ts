@@ -1,5 +1,5 @@
 /** What was to be seen, and what was. */
-import { renderTable, type Row } from '../../shared/observe/table.ts';
+import { renderTable, type Row } from '../../lib/output/table.ts';
 import type { Screen } from './screen.ts';
 import type { Shown } from './shown.ts';
 

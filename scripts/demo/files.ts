@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { paint, renderTable, type Row } from '../../shared/observe/table.ts';
-import { describeMask } from '../../shared/sensor/access.ts';
-import { formatPretty, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { paint, renderTable, type Row } from '../../lib/output/table.ts';
+import { describeMask } from '../../lib/sensor/access.ts';
+import { formatPretty, type KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import { accessOf } from './alerts.ts';
 import { Holder } from './commands.ts';
 import { judge, seenIn, type Judged } from './judge.ts';

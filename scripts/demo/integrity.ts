@@ -7,8 +7,8 @@ import {
   type FindingLine,
   formatFinding,
   parseFinding,
-} from '../../systems/file-integrity/finding-line-kind.ts';
-import type { Detection } from '../../systems/file-integrity/finding.ts';
+} from '../../guards/file-integrity/status/finding-line-kind.ts';
+import type { Detection } from '../../guards/file-integrity/model/finding.ts';
 import { answerOf, runCommand, shown } from './commands.ts';
 import {
   createHost,

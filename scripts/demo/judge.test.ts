@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { operations } from '../../shared/sensor/modes.ts';
+import { operations } from '../../lib/sensor/modes.ts';
 import { type Expected, judge, type Seen } from './judge.ts';
 
 const operation = (name: string) => operations.find((candidate) => candidate.name === name)!;

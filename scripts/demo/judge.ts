@@ -1,11 +1,11 @@
 /** Compares what a step should raise with what it raised. */
-import { describeMask, type Verdict } from '../../shared/sensor/access.ts';
-import type { Operation, SensorModeName } from '../../shared/sensor/modes.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { describeMask, type Verdict } from '../../lib/sensor/access.ts';
+import type { Operation, SensorModeName } from '../../lib/sensor/modes.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 /** One access that a step makes. */
 export interface Expected {
-  /** A line of the table in shared/sensor/modes.ts. */
+  /** A line of the table in lib/sensor/modes.ts. */
   readonly operation: Operation;
   /** Says what is special here; the operation's name when left out. */
   readonly label?: string;

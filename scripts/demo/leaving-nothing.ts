@@ -1,7 +1,7 @@
 /**
  * A part of the demo that starts processes: all that it started is to be gone at its end, and that is looked for.
  */
-import { paint } from '../../shared/observe/table.ts';
+import { paint } from '../../lib/output/table.ts';
 import { Checks } from './checks.ts';
 import type { PartOptions, Shown } from './shown.ts';
 import { Traces } from './traces.ts';

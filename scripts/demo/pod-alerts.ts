@@ -1,6 +1,6 @@
 /** Alerts of pods in the words and tables of the demo. */
-import { renderTable } from '../../shared/observe/table.ts';
-import { formatPretty, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { renderTable } from '../../lib/output/table.ts';
+import { formatPretty, type KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import { accessOf } from './alerts.ts';
 import type { Received } from './receiver.ts';
 import type { Screen } from './screen.ts';

@@ -4,8 +4,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
-import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
+import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { answerOf, find, runCommand } from './commands.ts';
 import { Kubectl, kubectlObstacle, shownKubectl } from './kubectl.ts';
 import { leavingNothing } from './leaving-nothing.ts';
@@ -125,7 +125,7 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
       return await screen.during(name, kubectl.until(['get', kind, name, '-o', path], holds));
     };
     // Only here: it loads what eBPF programs need, which the other parts leave to rampart.
-    const { send } = await import('../../systems/bpf-programs/kernel/lab.fixture.ts');
+    const { send } = await import('../../guards/bpf-programs/kernel/lab.fixture.ts');
     const sendFrames = (): void => {
       send(far, 100);
       screen.answer(`100 frames sent out of ${far}`);

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { type SensorModeName, sensorModeNames } from '../../lib/sensor/modes.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import { find, inNetworkOf } from './commands.ts';
 import { Inbox } from './inbox.ts';
 

@@ -1,5 +1,5 @@
 /** What the demo prints: headings, commands with what they answer, and what takes its time. */
-import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
+import { paint, wantsColour, wrapText } from '../../lib/output/table.ts';
 
 /** Shorter waits are not told. */
 const SILENT_MS = 1_000;

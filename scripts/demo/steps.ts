@@ -11,7 +11,7 @@ import {
 import { release } from 'node:os';
 import { join } from 'node:path';
 
-import { operations, type Operation, type SensorModeName } from '../../shared/sensor/modes.ts';
+import { operations, type Operation, type SensorModeName } from '../../lib/sensor/modes.ts';
 import { find, type Holder, runCommand, shown } from './commands.ts';
 import type { Expected } from './judge.ts';
 import type { WatchProcess } from './watch-process.ts';
@@ -207,6 +207,6 @@ function linkUnseen(): string | undefined {
 
 function operationOf(name: string): Operation {
   const operation = operations.find((candidate) => candidate.name === name);
-  if (operation === undefined) throw new Error(`shared/sensor/modes.ts has no operation ${name}`);
+  if (operation === undefined) throw new Error(`lib/sensor/modes.ts has no operation ${name}`);
   return operation;
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { createMap, Descriptor } from '../../shared/ebpf/bpf-call.ts';
+import { createMap, Descriptor } from '../../lib/ebpf/bpf-call.ts';
 import { Traces } from './traces.ts';
 
 const skip = process.geteuid?.() === 0 ? false : 'needs root';

@@ -4,9 +4,9 @@ import { constants } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { isSameProcess, processIdentity, type ProcessIdentity } from '../../shared/cri/process.ts';
-import { errno, libc, syscallNumbers } from '../../shared/ebpf/ffi.ts';
-import { heldBy } from '../../shared/ebpf/kernel-objects.fixture.ts';
+import { isSameProcess, processIdentity, type ProcessIdentity } from '../../lib/cri/process.ts';
+import { errno, libc, syscallNumbers } from '../../lib/ebpf/ffi.ts';
+import { heldBy } from '../../lib/ebpf/kernel-objects.fixture.ts';
 import { cgroupDirectories } from '../../test/lab/obstacle.ts';
 
 /** The kernel frees eBPF objects and namespaces a little after their last process. */

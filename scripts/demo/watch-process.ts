@@ -1,6 +1,6 @@
 /** The real `rampart watch`, as a child process. */
-import type { SensorModeName } from '../../shared/sensor/modes.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import type { SensorModeName } from '../../lib/sensor/modes.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import { RampartProcess } from './rampart-process.ts';
 
 export interface WatchOptions {

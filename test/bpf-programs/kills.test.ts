@@ -5,16 +5,16 @@ import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isAlreadyExists, isNotFound } from '../../shared/kube/client-errors.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { nodeTypes, type ParentObject } from '../../systems/bpf-programs/api.ts';
-import { parentKind } from '../../systems/bpf-programs/parent-kind.fixture.ts';
-import { countObject } from '../../systems/bpf-programs/image.fixture.ts';
-import { cable, obstacle, ownNetwork, send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
-import { pinDirectory } from '../../systems/bpf-programs/node/locked-host.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isAlreadyExists, isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { nodeTypes, type ParentObject } from '../../guards/bpf-programs/api.ts';
+import { parentKind } from '../../guards/bpf-programs/parent-kind.fixture.ts';
+import { countObject } from '../../guards/bpf-programs/image.fixture.ts';
+import { cable, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
+import { pinDirectory } from '../../guards/bpf-programs/node/locked-host.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
 const kinds = ['XdpProgram', 'TcProgram'] as const;

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
-import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { type LabPod, startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';
 import { entryOffset } from './entry-offset.fixture.ts';

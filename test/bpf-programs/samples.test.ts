@@ -5,11 +5,11 @@ import { before, suite, test } from 'node:test';
 
 import { stringify } from 'yaml';
 
-import { probeFeatures } from '../../shared/ebpf/features/features.ts';
-import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
-import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
-import { cable, ip, ownNetwork } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
-import { samples } from '../../systems/bpf-programs/samples.fixture.ts';
+import { probeFeatures } from '../../lib/ebpf/features/features.ts';
+import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
+import { cable, ip, ownNetwork } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
+import { samples } from '../../guards/bpf-programs/samples.fixture.ts';
 import type { ContainerSpec } from '../lab/pod-config.ts';
 import { startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';

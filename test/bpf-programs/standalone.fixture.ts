@@ -7,10 +7,10 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { rampart, type Ran, Standalone } from '../../apps/standalone/standalone.fixture.ts';
-import { libbpf } from '../../shared/ebpf/ffi.ts';
-import { openPin } from '../../systems/bpf-programs/kernel/pin.ts';
-import { pinDirectory } from '../../systems/bpf-programs/node/locked-host.ts';
-import { keyOf } from '../../systems/bpf-programs/kernel/records.ts';
+import { libbpf } from '../../lib/ebpf/ffi.ts';
+import { openPin } from '../../guards/bpf-programs/kernel/pins/pin.ts';
+import { pinDirectory } from '../../guards/bpf-programs/node/locked-host.ts';
+import { keyOf } from '../../guards/bpf-programs/kernel/records.ts';
 
 export class BpfStandalone implements AsyncDisposable {
   readonly process = new Standalone();

@@ -3,10 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { before, suite, test } from 'node:test';
 
 import { rampart } from '../../apps/standalone/standalone.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { cable, ip, obstacle, ownNetwork, send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
-import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
-import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
+import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
 const xdp = (name: string, interfaceName: string, more = ''): string => `

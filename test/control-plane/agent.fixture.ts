@@ -5,19 +5,24 @@
  */
 import { once } from 'node:events';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { type Condition, setCondition } from '../../shared/kube/conditions.ts';
-import { done, type Result, runController } from '../../shared/kube/controller.ts';
-import { referenceTo } from '../../shared/kube/event-object.ts';
-import { EventRecorder, type EventStats } from '../../shared/kube/event-recorder.ts';
-import { addFinalizer, hasFinalizer, isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
-import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { configMaps, type KubeObject, type ResourceType } from '../../shared/kube/object.ts';
-import { controllerOf, withController } from '../../shared/kube/owner-references.ts';
-import { runReflector } from '../../shared/kube/reflector.ts';
-import { WorkQueue } from '../../shared/kube/workqueue.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { type Condition, setCondition } from '../../lib/kube/object/conditions.ts';
+import { done, type Result, runController } from '../../lib/kube/controller/controller.ts';
+import { referenceTo } from '../../lib/kube/events/event-object.ts';
+import { EventRecorder, type EventStats } from '../../lib/kube/events/event-recorder.ts';
+import {
+  addFinalizer,
+  hasFinalizer,
+  isDeleting,
+  removeFinalizer,
+} from '../../lib/kube/controller/finalizers.ts';
+import { IndexedCache } from '../../lib/kube/cache/indexed-cache.ts';
+import { configMaps, type KubeObject, type ResourceType } from '../../lib/kube/object/object.ts';
+import { controllerOf, withController } from '../../lib/kube/object/owner-references.ts';
+import { runReflector } from '../../lib/kube/cache/reflector.ts';
+import { WorkQueue } from '../../lib/kube/controller/workqueue.ts';
 import { widgets } from './reflected.fixture.ts';
 
 interface Widget extends KubeObject {

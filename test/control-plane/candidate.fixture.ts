@@ -5,10 +5,10 @@
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { runElection } from '../../shared/kube/leader-election.ts';
-import { leaseStore } from '../../shared/kube/lease-store.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { runElection } from '../../lib/kube/leader-election/leader-election.ts';
+import { leaseStore } from '../../lib/kube/leader-election/lease-store.ts';
 
 const [kubeconfig = '', identity = ''] = process.argv.slice(2);
 const say = (what: string, time = process.hrtime.bigint()): void => void writeSync(1, `${what} ${time}\n`);

@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const WIDGETS = 200;

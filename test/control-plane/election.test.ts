@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 
 import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 
 const candidateFile = new URL('./candidate.fixture.ts', import.meta.url).pathname;
 

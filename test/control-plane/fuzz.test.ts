@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
 
 import { type Answer, Http, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 import { definitions, samples, things } from './manifests.fixture.ts';
 import { widgetDefinition } from './widget.fixture.ts';
 import { type Heard, type RandomRequest, randomRequest } from './requests.fixture.ts';

@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { Http, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 
 const KILLS = scaled(45, 5);
 const WRITERS = 20;

@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 
 import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { kustomization, largeDefinition, manifests } from './operator.fixture.ts';
 
 interface Run {

@@ -1,7 +1,7 @@
 /** JSON, changed at random into what no client should send. */
 import { stringify } from 'yaml';
 
-import type { Random } from '../../shared/observe/depth.fixture.ts';
+import type { Random } from '../../lib/testing/depth.fixture.ts';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 type Tree = Json[] | { [name: string]: Json };

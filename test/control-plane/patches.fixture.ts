@@ -1,5 +1,5 @@
 /** Patches of the four kinds, at random. */
-import type { Random } from '../../shared/observe/depth.fixture.ts';
+import type { Random } from '../../lib/testing/depth.fixture.ts';
 import { type Json, mixed, mutate, pointers, textOf, texts, yamlOf } from './mutate.fixture.ts';
 
 /** A patch for an object that looks like `manifest`. */

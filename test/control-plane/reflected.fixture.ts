@@ -3,19 +3,19 @@ import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import type { Http } from '../../apps/apiserver/rampart-process.fixture.ts';
-import type { KubeClient } from '../../shared/kube/client.ts';
-import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { KubeClient } from '../../lib/kube/client/client.ts';
+import { IndexedCache } from '../../lib/kube/cache/indexed-cache.ts';
 import {
   configMaps,
   type KubeObject,
   objectKey,
   resourcePath,
   type ResourceType,
-} from '../../shared/kube/object.ts';
-import { runReflector } from '../../shared/kube/reflector.ts';
-import { isOlder } from '../../shared/kube/resource-version.ts';
-import type { Random } from '../../shared/observe/depth.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+} from '../../lib/kube/object/object.ts';
+import { runReflector } from '../../lib/kube/cache/reflector.ts';
+import { isOlder } from '../../lib/kube/object/resource-version.ts';
+import type { Random } from '../../lib/testing/depth.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 
 export const widgets: ResourceType = {
   group: 'follow.example.com',

@@ -6,13 +6,13 @@ import { describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { anonymous } from '../../shared/kube/credentials.ts';
-import { type Fault, startFaultProxy } from '../../shared/kube/fault-proxy.fixture.ts';
-import { configMaps } from '../../shared/kube/object.ts';
-import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { anonymous } from '../../lib/kube/access/credentials.ts';
+import { type Fault, startFaultProxy } from '../../lib/kube/client/fault-proxy.fixture.ts';
+import { configMaps } from '../../lib/kube/object/object.ts';
+import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 import { change, converged, Followed, served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';

@@ -1,25 +1,25 @@
-// shared/reports against the embedded API: which kind is written, and what is not written again.
+// guard/reports against the embedded API: which kind is written, and what is not written again.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { startApiServer } from '../../shared/apiserver/server.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { ManualClock } from '../../shared/time/clock.fixture.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
-import { crdManifest } from '../../shared/kube/crd/manifest.ts';
-import type { Resource } from '../../shared/kube/crd/resource.ts';
-import { namespaces, type ResourceType } from '../../shared/kube/object.ts';
-import { createLogger } from '../../shared/observe/log.ts';
-import { openReports, openReportType } from '../../shared/reports/open-reports.ts';
-import { policyReports, policyReportType } from '../../shared/reports/policy-reports.ts';
-import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';
-import type { ReportObject } from '../../shared/reports/report-object.ts';
-import { ReportWriter } from '../../shared/reports/report-writer.ts';
+import { startApiServer } from '../../lib/apiserver/server.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { ManualClock } from '../../lib/time/clock.fixture.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
+import { crdManifest } from '../../lib/kube/crd/manifest.ts';
+import type { Resource } from '../../lib/kube/crd/resource.ts';
+import { namespaces, type ResourceType } from '../../lib/kube/object/object.ts';
+import { createLogger } from '../../lib/telemetry/log.ts';
+import { openReports, openReportType } from '../../guard/reports/open-reports.ts';
+import { policyReports, policyReportType } from '../../guard/reports/policy-reports.ts';
+import type { Report, ReportEntry } from '../../guard/reports/report-entry.ts';
+import type { ReportObject } from '../../guard/reports/report-object.ts';
+import { ReportWriter } from '../../guard/reports/report-writer.ts';
 
 const entry: ReportEntry = {
   source: 'rampart/test',

@@ -1,5 +1,5 @@
 /** Requests at random: sound ones, ones that are a little wrong, and nonsense. */
-import type { Random } from '../../shared/observe/depth.fixture.ts';
+import type { Random } from '../../lib/testing/depth.fixture.ts';
 import { definitions, type Sample, samples } from './manifests.fixture.ts';
 import { damage, type Json, mixed, mutate, textOf, texts, yamlOf } from './mutate.fixture.ts';
 import { patchOf } from './patches.fixture.ts';

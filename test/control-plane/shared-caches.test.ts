@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { startTestApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { podFacts } from '../../shared/kube/facts.ts';
-import { namespaces, pods } from '../../shared/kube/object.ts';
-import { SharedCaches } from '../../shared/kube/shared-caches.ts';
+import { startTestApi, TestApi } from '../../lib/apiserver/test-api.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { podFacts } from '../../lib/kube/object/facts.ts';
+import { namespaces, pods } from '../../lib/kube/object/object.ts';
+import { SharedCaches } from '../../lib/kube/cache/shared-caches.ts';
 
 /** Lists and watches that are begun, by their path. */
 class Counted {

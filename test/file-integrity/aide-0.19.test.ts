@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
-import { depth, depthEnvironment, sampled } from '../../shared/observe/depth.fixture.ts';
-import { AideProvider } from '../../systems/file-integrity/aide-provider/provider.ts';
-import { findAide } from '../../systems/file-integrity/aide-provider/program.ts';
-import { JobBench, told } from '../../systems/file-integrity/provider.suite.fixture.ts';
+import { depth, depthEnvironment, sampled } from '../../lib/testing/depth.fixture.ts';
+import { AideProvider } from '../../guards/file-integrity/aide-provider/provider.ts';
+import { findAide } from '../../guards/file-integrity/aide-provider/program.ts';
+import { JobBench, told } from '../../guards/file-integrity/model/provider.suite.fixture.ts';
 import { Aide019, aide019Obstacle } from './aide-0.19.ts';
 
 const checkout = join(import.meta.dirname, '../..');
-const room = 'systems/file-integrity';
+const room = 'guards/file-integrity';
 const ofProvider = ['suite', 'provider', 'lead-conf'].map((name) => `aide-provider/${name}`);
 /** How many tests at least; the exact number grows. */
 const suites = [

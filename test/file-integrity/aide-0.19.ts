@@ -2,7 +2,7 @@
  * Runs a command with Debian 13's AIDE 0.19 as the `aide` in PATH. Nothing is installed: AIDE and every library that it
  * needs lie in `.cache/debian`, and the dynamic loader of that libc starts it with these alone. Needs no root.
  *
- *     node test/file-integrity/aide-0.19.ts node --test systems/file-integrity/aide-provider/suite.test.ts
+ *     node test/file-integrity/aide-0.19.ts node --test guards/file-integrity/aide-provider/suite.test.ts
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 import { debianPackage } from '../../scripts/debian-packages.ts';
-import { RampartError } from '../../shared/observe/errors.ts';
+import { RampartError } from '../../lib/errors/errors.ts';
 import { quote } from '../kernel/quote.ts';
 
 const LIBRARIES = 'usr/lib/x86_64-linux-gnu';

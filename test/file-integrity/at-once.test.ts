@@ -6,9 +6,9 @@ import { chmodSync, chownSync, mkdirSync, realpathSync, renameSync, rmSync } fro
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
-import type { ReportedFinding } from '../../systems/file-integrity/api.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import type { ReportedFinding } from '../../guards/file-integrity/api.ts';
 import { startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';
 import {

@@ -4,8 +4,8 @@ import { rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { names } from '../../systems/file-integrity/api.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { names } from '../../guards/file-integrity/api.ts';
 import {
   fileIntegrity,
   IntegrityCluster,

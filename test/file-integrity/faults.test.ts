@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { scaled } from '../../shared/observe/depth.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { fileSystemSkip, Mounted } from '../../shared/sensor/file-systems.fixture.ts';
-import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
-import { openBaseline } from '../../systems/file-integrity/database/read-baseline.ts';
-import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
-import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
-import { readSigningKey } from '../../systems/file-integrity/node/key-follower.ts';
+import { scaled } from '../../lib/testing/depth.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { fileSystemSkip, Mounted } from '../../lib/sensor/file-systems.fixture.ts';
+import { type FileIntegrity, names, released } from '../../guards/file-integrity/api.ts';
+import { openBaseline } from '../../guards/file-integrity/database/read-baseline.ts';
+import { requestAnnotation } from '../../guards/file-integrity/results/node-requests.ts';
+import { nodeStatusName } from '../../guards/file-integrity/results/object-names.ts';
+import { readSigningKey } from '../../guards/file-integrity/node/key-follower.ts';
 import {
   fileIntegrity,
   IntegrityCluster,

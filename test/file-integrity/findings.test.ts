@@ -4,8 +4,8 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { type IntegrityTypes, design, names, released } from '../../systems/file-integrity/api.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { type IntegrityTypes, design, names, released } from '../../guards/file-integrity/api.ts';
 import {
   fileIntegrity,
   IntegrityCluster,

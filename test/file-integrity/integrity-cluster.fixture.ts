@@ -9,14 +9,14 @@ import { dirname, join } from 'node:path';
 
 import { kustomizedText } from '../../apps/agent/kustomize.fixture.ts';
 import { rampart, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { events } from '../../shared/kube/event-object.ts';
-import { type ConfigMap, configMaps } from '../../shared/kube/object.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { type PolicyReport, policyReportType } from '../../shared/reports/policy-reports.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { events } from '../../lib/kube/events/event-object.ts';
+import { type ConfigMap, configMaps } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { type PolicyReport, policyReportType } from '../../guard/reports/policy-reports.ts';
 import {
   type FileIntegrity,
   type FileIntegrityNodeStatus,
@@ -24,9 +24,9 @@ import {
   names,
   released,
   type ScanResult,
-} from '../../systems/file-integrity/api.ts';
-import type { Finding } from '../../systems/file-integrity/finding.ts';
-import { keptName, nodeStatusName } from '../../systems/file-integrity/object-names.ts';
+} from '../../guards/file-integrity/api.ts';
+import type { Finding } from '../../guards/file-integrity/model/finding.ts';
+import { keptName, nodeStatusName } from '../../guards/file-integrity/results/object-names.ts';
 import { AgentProcess } from '../lab/file-access/agent-process.fixture.ts';
 
 const deploy = new URL('../../deploy', import.meta.url).pathname;

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import type { KubeObject } from '../../shared/kube/object.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { type FileIntegrity, names } from '../../systems/file-integrity/api.ts';
+import type { KubeObject } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { type FileIntegrity, names } from '../../guards/file-integrity/api.ts';
 import { fileIntegrity, IntegrityCluster, namespace } from './integrity-cluster.fixture.ts';
 import {
   configMap,

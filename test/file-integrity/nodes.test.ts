@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { names } from '../../systems/file-integrity/api.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { names } from '../../guards/file-integrity/api.ts';
 import {
   fileIntegrity,
   IntegrityCluster,

@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 
-import type { ConfigMap, KubeObject } from '../../shared/kube/object.ts';
-import { names } from '../../systems/file-integrity/api.ts';
+import type { ConfigMap, KubeObject } from '../../lib/kube/object/object.ts';
+import { names } from '../../guards/file-integrity/api.ts';
 import { namespace } from './integrity-cluster.fixture.ts';
 
 const group = 'fileintegrity.openshift.io';

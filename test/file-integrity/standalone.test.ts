@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 
 import { runRampart } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
-import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import type { FindingLine } from './integrity-cluster.fixture.ts';
 
 const manifest = `

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import * as fc from '../../shared/observe/fast-check.fixture.ts';
+import * as fc from '../../lib/testing/fast-check.fixture.ts';
 import { channelReader, lineSplitter, markFor } from './channel.ts';
 
 const mark = markFor('0123-nonce');

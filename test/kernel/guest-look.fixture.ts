@@ -8,8 +8,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join, resolve } from 'node:path';
 
-import { ChangeSensor } from '../../shared/sensor/changes/change-sensor.ts';
-import { openTestSensor } from '../../shared/sensor/sensor.fixture.ts';
+import { ChangeSensor } from '../../lib/sensor/changes/change-sensor.ts';
+import { openTestSensor } from '../../lib/sensor/sensor.fixture.ts';
 
 export const checkout = resolve(import.meta.dirname, '../..');
 

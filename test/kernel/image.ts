@@ -4,7 +4,7 @@
  */
 import { zstdDecompressSync } from 'node:zlib';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { unpackXz } from './xz.ts';
 
 const XZ_MAGIC = 'fd377a585a00';

@@ -8,10 +8,10 @@ import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 
-import { depth, depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
-import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
-import { fileAccess } from '../../systems/file-access/guard.ts';
-import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
+import { depth, depthEnvironment, sampled, seed } from '../../lib/testing/depth.fixture.ts';
+import { type SensorModeName, sensorModeNames } from '../../lib/sensor/modes.ts';
+import { fileAccess } from '../../guards/file-access/guard.ts';
+import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
 import { checkout, guestSees, written } from './guest-look.fixture.ts';
 import { type KernelVersion, kernelVersions } from './modules.ts';
 import { quote } from './quote.ts';
@@ -31,21 +31,21 @@ interface Cell {
 }
 
 const look = 'test/kernel/guest-look.fixture.ts';
-const operations = 'shared/sensor/operations.test.ts';
-const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
+const operations = 'lib/sensor/operations.test.ts';
+const facts = globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
-const changes = ['change-watch', 'readers'].map((name) => `shared/sensor/changes/${name}.test.ts`);
+const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${name}.test.ts`);
 /** What the guide says of this kernel. */
-const recorded = 'systems/bpf-programs/kernel/kernels.test.ts';
+const recorded = 'guards/bpf-programs/kernel/kernels.test.ts';
 /** Both backends of network policies. */
-const network = 'systems/network-policy/node/smoke.test.ts';
+const network = 'guards/network-policy/node/smoke.test.ts';
 /** Programs that the machine itself may refuse (kprobe, fentry). */
-const probes = 'systems/bpf-programs/kernel/probes.test.ts';
+const probes = 'guards/bpf-programs/kernel/probe/probes.test.ts';
 /** The rest of the programs: at every depth on the machine's own kernel, here at full depth. */
-const restarts = 'systems/bpf-programs/kernel/restarts.test.ts';
+const restarts = 'guards/bpf-programs/kernel/restarts.test.ts';
 const programs = [
-  'systems/bpf-programs/kernel/chains.test.ts',
-  'systems/bpf-programs/kernel/reading.test.ts',
+  'guards/bpf-programs/kernel/chain/chains.test.ts',
+  'guards/bpf-programs/kernel/read/reading.test.ts',
   restarts,
 ];
 /** The longest: below depth 1 each runs in one of the kernels, and in another with the next seed. */

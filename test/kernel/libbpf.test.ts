@@ -11,9 +11,9 @@ import { kernelRunObstacle } from './vm.ts';
 
 const checkout = join(import.meta.dirname, '../..');
 const suites = [
-  'shared/ebpf/object.test.ts',
-  'shared/ebpf/features/features.test.ts',
-  'shared/sensor/operations.test.ts',
+  'lib/ebpf/object.test.ts',
+  'lib/ebpf/features/features.test.ts',
+  'lib/sensor/operations.test.ts',
 ];
 /** All of them together; the exact number grows. */
 const AT_LEAST_PASSED = 60;

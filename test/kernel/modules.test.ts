@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 
-import { RampartError } from '../../shared/observe/errors.ts';
+import { RampartError } from '../../lib/errors/errors.ts';
 import { bzImagePayload, unpackKernel } from './image.ts';
 import { loadOrder } from './modules.ts';
 import { unpackXz } from './xz.ts';

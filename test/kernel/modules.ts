@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { zstdDecompressSync } from 'node:zlib';
 
 import { debianPackage } from '../../scripts/debian-packages.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { unpackKernel } from './image.ts';
 import { unpackXz } from './xz.ts';
 

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 
-import { RampartError } from '../../shared/observe/errors.ts';
+import { RampartError } from '../../lib/errors/errors.ts';
 import { kernelVersions } from './modules.ts';
 import { runInKernel } from './vm.ts';
 

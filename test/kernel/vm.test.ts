@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { sampled, seed } from '../../shared/observe/depth.fixture.ts';
+import { sampled, seed } from '../../lib/testing/depth.fixture.ts';
 import { withLibbpf15 } from './libbpf.ts';
 import { kernelRunObstacle, runInKernel } from './vm.ts';
 
@@ -110,7 +110,7 @@ test('a wrong command line prints the usage and ends with 2', async () => {
 });
 
 test("with libbpf 1.5 in place of the machine's own", { skip: kernelRunObstacle() ?? false }, async (t) => {
-  const script = `import(${JSON.stringify(join(checkout, 'shared/ebpf/ffi.ts'))}).then((ffi) => console.log(ffi.libbpf().versionString()))`;
+  const script = `import(${JSON.stringify(join(checkout, 'lib/ebpf/ffi.ts'))}).then((ffi) => console.log(ffi.libbpf().versionString()))`;
   const [program = '', ...args] = await withLibbpf15([process.execPath, '-e', script], { signal: t.signal });
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const [output] = await Promise.all([text(child.stdout), once(child, 'close')]);

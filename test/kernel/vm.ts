@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { channelReader, lineSplitter, markFor } from './channel.ts';
 import { type ArchiveFile, writeInitramfs } from './initramfs.ts';
 import { type KernelFiles, kernelFiles, type KernelVersion, readModules } from './modules.ts';

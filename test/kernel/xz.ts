@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
 
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 
 /**
  * The unpacked content of one xz stream.

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import { debianPackage } from '../../scripts/debian-packages.ts';
-import { isInContainer, isSameProcess } from '../../shared/cri/process.ts';
-import { type ContainerWatch, watchContainers } from '../../shared/cri/watch.ts';
-import { sampled, scaled, seed } from '../../shared/observe/depth.fixture.ts';
+import { isInContainer, isSameProcess } from '../../lib/cri/process.ts';
+import { type ContainerWatch, watchContainers } from '../../lib/cri/watch.ts';
+import { sampled, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 import { type Lab, startLab } from './lab.ts';
 import { labObstacle } from './obstacle.ts';
 

@@ -3,19 +3,19 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import {
   type KiveData,
   kiveDataType,
   type KivePolicy,
   kivePolicyType,
   type KiveTrap,
-} from '../../systems/file-access/api.ts';
-import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
+} from '../../guards/file-access/api.ts';
+import { kiveDataNamespace } from '../../guards/file-access/kive-data.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from './lab.ts';
 import type { PodSpec } from './pod-config.ts';
 

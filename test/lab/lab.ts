@@ -7,9 +7,9 @@ import { writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { Cri } from '../../shared/cri/cri.ts';
-import { openCri } from '../../shared/cri/lab-schema.fixture.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { Cri } from '../../lib/cri/cri.ts';
+import { openCri } from '../../lib/cri/lab-schema.fixture.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { labPaths, type Snapshotter, writeConfiguration } from './configuration.ts';
 import { imageArchive } from './image.ts';
 import { createHome, removeHome, sweepLabs } from './leftovers.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { isSameProcess, processIdentity, type ProcessIdentity } from '../../shared/cri/process.ts';
+import { isSameProcess, processIdentity, type ProcessIdentity } from '../../lib/cri/process.ts';
 import { cgroup2Directory, cgroupDirectories } from './obstacle.ts';
 
 const PREFIX = 'rampart-lab-';

@@ -1,5 +1,5 @@
 /** Pods as kubelet describes them to a runtime. */
-import type { MessageInit } from '../../shared/cri/schema.ts';
+import type { MessageInit } from '../../lib/cri/schema.ts';
 import { images } from './image.ts';
 
 export interface ContainerSpec {

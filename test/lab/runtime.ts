@@ -6,7 +6,7 @@ import { mkdir, open, readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { Cri } from '../../shared/cri/cri.ts';
+import type { Cri } from '../../lib/cri/cri.ts';
 import { labPaths } from './configuration.ts';
 import { images } from './image.ts';
 import type { Namespaces } from './namespaces.ts';

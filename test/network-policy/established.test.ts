@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
-import { Conntrack } from '../../systems/network-policy/node/established/conntrack.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
+import { Conntrack } from '../../guards/network-policy/node/established/conntrack.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import type { Host } from './network.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
+import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';

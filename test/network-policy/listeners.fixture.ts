@@ -3,7 +3,7 @@ import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 
-import type { Family } from '../../systems/network-policy/engine/rules.ts';
+import type { Family } from '../../guards/network-policy/engine/rules.ts';
 import type { NetworkNamespace } from './namespaces.fixture.ts';
 
 const ports = [80, 81] as const;

@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 
-import { libc } from '../../shared/ebpf/ffi.ts';
+import { libc } from '../../lib/ebpf/ffi.ts';
 
 const CLONE_NEWNET = 0x40000000;
 const ownNamespace = '/proc/thread-self/ns/net';

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 
-import type { Family } from '../../systems/network-policy/engine/rules.ts';
+import type { Family } from '../../guards/network-policy/engine/rules.ts';
 import { type Host, Listeners } from './listeners.fixture.ts';
 import { NetworkNamespace } from './namespaces.fixture.ts';
 

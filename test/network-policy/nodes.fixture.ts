@@ -1,8 +1,8 @@
 /** Two nodes with pods on a bridge each, and a link between them; an API with all of it. */
 import { existsSync, writeFileSync } from 'node:fs';
 
-import { type StartedApi, startTestApi } from '../../shared/apiserver/test-api.fixture.ts';
-import { nodes as nodeType } from '../../shared/kube/object.ts';
+import { type StartedApi, startTestApi } from '../../lib/apiserver/test-api.fixture.ts';
+import { nodes as nodeType } from '../../lib/kube/object/object.ts';
 import { type Host, Listeners } from './listeners.fixture.ts';
 import { NetworkNamespace } from './namespaces.fixture.ts';
 import { forwards } from './network.fixture.ts';

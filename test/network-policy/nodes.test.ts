@@ -4,11 +4,11 @@ import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import type { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { namespaces } from '../../shared/kube/object.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { readCluster } from '../../systems/network-policy/explain/read-cluster.ts';
-import { judge } from '../../systems/network-policy/judge/judge.ts';
-import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { readCluster } from '../../guards/network-policy/explain/read-cluster.ts';
+import { judge } from '../../guards/network-policy/judge/judge.ts';
+import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import { type NodeName, PolicyNodes } from './nodes.fixture.ts';
 import { type ProbeOptions, reachable } from './probe.fixture.ts';
 import { Probing, sendDatagrams } from './probing.fixture.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { suite, test } from 'node:test';
 
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { type Lab, type LabPod, startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';
 

@@ -4,11 +4,11 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 
 import { rampart, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TestApi } from '../../shared/apiserver/test-api.fixture.ts';
-import { events, type KubeEvent } from '../../shared/kube/event-object.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { namespaces, pods } from '../../shared/kube/object.ts';
-import { networkPolicies } from '../../systems/network-policy/api.ts';
+import { TestApi } from '../../lib/apiserver/test-api.fixture.ts';
+import { events, type KubeEvent } from '../../lib/kube/events/event-object.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { namespaces, pods } from '../../lib/kube/object/object.ts';
+import { networkPolicies } from '../../guards/network-policy/api.ts';
 import type { Host } from './listeners.fixture.ts';
 import type { NetworkNamespace } from './namespaces.fixture.ts';
 

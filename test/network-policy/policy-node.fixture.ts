@@ -3,21 +3,21 @@
  * node.
  */
 
-import { startTestApi, type StartedApi } from '../../shared/apiserver/test-api.fixture.ts';
-import { noContainers } from '../../shared/cri/container-source.ts';
-import { runGivenNode } from '../../shared/guard/part.fixture.ts';
-import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
-import { networkPolicy } from '../../systems/network-policy/guard.ts';
+import { startTestApi, type StartedApi } from '../../lib/apiserver/test-api.fixture.ts';
+import { noContainers } from '../../lib/cri/container-source.ts';
+import { runGivenNode } from '../../guard/part.fixture.ts';
+import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { networkPolicy } from '../../guards/network-policy/guard.ts';
 import {
   follow,
   type NetworkPolicyNodeOptions,
   runNetworkPolicyNode,
-} from '../../systems/network-policy/node.ts';
-import type { Dataplane, DataplaneOptions } from '../../systems/network-policy/node/dataplane.ts';
-import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
-import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
-import { parseRefusal, type RefusalLine } from '../../systems/network-policy/refusal-line.ts';
+} from '../../guards/network-policy/node.ts';
+import type { Dataplane, DataplaneOptions } from '../../guards/network-policy/node/dataplane.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { tableName } from '../../guards/network-policy/node/nftables/names.ts';
+import { parseRefusal, type RefusalLine } from '../../guards/network-policy/refusal-line.ts';
 import { Network } from './network.fixture.ts';
 import { PolicyApi } from './policy-api.fixture.ts';
 

@@ -2,7 +2,7 @@
 import { createSocket } from 'node:dgram';
 import { connect } from 'node:net';
 
-import type { Family } from '../../systems/network-policy/engine/rules.ts';
+import type { Family } from '../../guards/network-policy/engine/rules.ts';
 import type { Host } from './network.fixture.ts';
 
 export interface ProbeOptions {

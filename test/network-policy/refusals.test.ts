@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { until } from '../../shared/observe/until.fixture.ts';
-import { refusalLines } from '../../systems/network-policy/refusal-line.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { refusalLines } from '../../guards/network-policy/refusal-line.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';

@@ -2,8 +2,8 @@
  * SCTP as far as a kernel without its sockets has it: the first packet of an association, by a raw socket. Whether it arrives, a counter of
  * the receiver says.
  */
-import { libc } from '../../shared/ebpf/ffi.ts';
-import { Nftables } from '../../systems/network-policy/node/nftables/nftables.ts';
+import { libc } from '../../lib/ebpf/ffi.ts';
+import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
 import type { Host } from './network.fixture.ts';
 
 const AF_INET = 2;

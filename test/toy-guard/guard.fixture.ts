@@ -2,10 +2,10 @@
  * A guard that is not of the product: each node greets the name of each Door, and the operator counts the doors. All that the
  * program does for it follows from this folder.
  */
-import type { Guard } from '../../shared/guard/guard.ts';
-import { conditionList } from '../../shared/kube/crd/condition-list.ts';
-import { defineResource, type ObjectOf, resourceType } from '../../shared/kube/crd/resource.ts';
-import { integer, object, optional, string } from '../../shared/kube/crd/schema.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import { defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
+import { integer, object, optional, string } from '../../lib/kube/crd/schema.ts';
 
 export const doors = defineResource({
   group: 'toys.example.com',

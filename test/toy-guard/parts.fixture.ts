@@ -2,11 +2,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { ClusterPart, MetricsRegistry, NodePart } from '../../shared/guard/guard.ts';
-import { done, runController } from '../../shared/kube/controller.ts';
-import { keyQueue } from '../../shared/kube/key-queue.ts';
-import { whenSynced } from '../../shared/kube/run-parts.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { ClusterPart, MetricsRegistry, NodePart } from '../../guard/guard.ts';
+import { done, runController } from '../../lib/kube/controller/controller.ts';
+import { keyQueue } from '../../lib/kube/controller/key-queue.ts';
+import { whenSynced } from '../../lib/kube/controller/run-parts.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { doorType } from './guard.fixture.ts';
 
 export function registerDoorMetrics(metrics: MetricsRegistry, greeted: () => number = () => 0): void {

@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../shared/observe/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { installResources } from '../../apps/resources.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
-import { findCondition } from '../../shared/kube/conditions.ts';
-import { customResourceDefinitions } from '../../shared/kube/crd/established.ts';
-import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
-import { until } from '../../shared/observe/until.fixture.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { findCondition } from '../../lib/kube/object/conditions.ts';
+import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
+import { type KubeObject, namespaces } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { guardMetricsTable, healthTable, rightsTable } from '../../scripts/docs.ts';
 import { differences, writeManifests } from '../../scripts/manifests.ts';
 import { type Door, doorType, doorWatch } from './guard.fixture.ts';
@@ -181,7 +181,7 @@ suite('a guard that is one folder', () => {
 
   test('has its manifests: CRD, roles, a component with its capabilities, and tables in docs', async () => {
     using directory = new TemporaryDirectory();
-    const room = directory.at('systems/door-watch');
+    const room = directory.at('guards/door-watch');
     mkdirSync(room, { recursive: true });
     const fixture = JSON.stringify(new URL('guard.fixture.ts', import.meta.url).href);
     writeFileSync(join(room, 'api.ts'), `export { doors } from ${fixture};\n`);

@@ -1,7 +1,7 @@
 /** What people see of the toy guard. */
-import type { LineKind } from '../../shared/guard/line-kind.ts';
-import type { StatusSection } from '../../shared/guard/status-section.ts';
-import { renderTable } from '../../shared/observe/table.ts';
+import type { LineKind } from '../../guard/line-kind.ts';
+import type { StatusSection } from '../../guard/status-section.ts';
+import { renderTable } from '../../lib/output/table.ts';
 import { type Door, doorType } from './guard.fixture.ts';
 
 export const doorStatus: StatusSection = {

@@ -3,7 +3,7 @@
  * What the sensor does at raw_tp/sys_exit, done at one tracepoint per system call instead
  * (perf events; they need tracefs). A call without such a tracepoint then runs no program of ours.
  */
-#include "../../../shared/sensor/bpf/sensor.bpf.c"
+#include "../../../lib/sensor/bpf/sensor.bpf.c"
 
 /* include/trace/events/syscalls.h, kernel/trace/trace_syscalls.c */
 struct syscall_exit {

@@ -7,9 +7,9 @@ import { suite, test } from 'node:test';
 
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
-import { sampled, seed } from '../../../shared/observe/depth.fixture.ts';
-import { iptablesObstacle } from '../../../systems/network-policy/node/iptables/obstacle.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import { sampled, seed } from '../../../lib/testing/depth.fixture.ts';
+import { iptablesObstacle } from '../../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { DeployedPod } from './deployed.fixture.ts';
 import { plays, Stage } from './stage.fixture.ts';

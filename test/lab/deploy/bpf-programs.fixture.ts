@@ -3,10 +3,10 @@
  */
 import assert from 'node:assert/strict';
 
-import { isAlreadyExists } from '../../../shared/kube/client-errors.ts';
-import { type ParentObject } from '../../../systems/bpf-programs/api.ts';
-import { parentKind } from '../../../systems/bpf-programs/parent-kind.fixture.ts';
-import { countObject } from '../../../systems/bpf-programs/image.fixture.ts';
+import { isAlreadyExists } from '../../../lib/kube/client/client-errors.ts';
+import { type ParentObject } from '../../../guards/bpf-programs/api.ts';
+import { parentKind } from '../../../guards/bpf-programs/parent-kind.fixture.ts';
+import { countObject } from '../../../guards/bpf-programs/image.fixture.ts';
 import { entryOffset } from '../../bpf-programs/entry-offset.fixture.ts';
 import type { DeployedPod } from './deployed.fixture.ts';
 import type { Play, Stage } from './stage.fixture.ts';

@@ -12,8 +12,8 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 
 import { Cluster, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
 import { kustomize, type Manifest } from '../../../apps/agent/kustomize.fixture.ts';
-import type { KubeClient } from '../../../shared/kube/client.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   type ConfigMap,
   configMaps,
@@ -22,8 +22,8 @@ import {
   pods as podType,
   type Secret,
   secrets,
-} from '../../../shared/kube/object.ts';
-import { deploymentType } from '../../../systems/policy-audit/cluster/server-objects.ts';
+} from '../../../lib/kube/object/object.ts';
+import { deploymentType } from '../../../guards/policy-audit/cluster/server-objects.ts';
 import { images } from '../image.ts';
 import { type ExecResult, type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';

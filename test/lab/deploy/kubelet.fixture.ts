@@ -12,7 +12,7 @@ import type {
   V1Volume,
 } from '@kubernetes/client-node';
 
-import type { MessageInit } from '../../../shared/cri/schema.ts';
+import type { MessageInit } from '../../../lib/cri/schema.ts';
 import type { ContainerSpec, PodSpec } from '../pod-config.ts';
 
 /** What of the node and the cluster gets into a pod. */

@@ -7,11 +7,11 @@ import { suite, test } from 'node:test';
 import { systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
-import { clusterAdmissionPolicyType, policyServerType } from '../../../systems/policy-audit/api.ts';
-import { deploymentType } from '../../../systems/policy-audit/cluster/server-objects.ts';
-import { validatingType } from '../../../systems/policy-audit/cluster/webhooks.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { clusterAdmissionPolicyType, policyServerType } from '../../../guards/policy-audit/api.ts';
+import { deploymentType } from '../../../guards/policy-audit/cluster/server-objects.ts';
+import { validatingType } from '../../../guards/policy-audit/cluster/webhooks.ts';
 import { labObstacle } from '../obstacle.ts';
 import { Deployed } from './deployed.fixture.ts';
 

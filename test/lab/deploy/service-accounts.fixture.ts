@@ -12,7 +12,7 @@ import { join } from 'node:path';
 
 import { parse } from 'yaml';
 
-import { issueAuthority, issueServerCertificate } from '../../../shared/apiserver/access/certificate.ts';
+import { issueAuthority, issueServerCertificate } from '../../../lib/x509/certificate.ts';
 import type { Cluster } from '../../../apps/agent/deploy.fixture.ts';
 import type { Lab } from '../lab.ts';
 

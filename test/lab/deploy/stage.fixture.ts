@@ -8,21 +8,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { rightsOf } from '../../../apps/agent/deploy.fixture.ts';
-import { parseFinding } from '../../../systems/file-integrity/finding-line-kind.ts';
-import { configMaps, namespaces } from '../../../shared/kube/object.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';
-import { type FileIntegrity, released } from '../../../systems/file-integrity/api.ts';
-import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
-import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
+import { parseFinding } from '../../../guards/file-integrity/status/finding-line-kind.ts';
+import { configMaps, namespaces } from '../../../lib/kube/object/object.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import { type KivePolicy, kivePolicyType } from '../../../guards/file-access/api.ts';
+import { type FileIntegrity, released } from '../../../guards/file-integrity/api.ts';
+import { customResourceDefinitions } from '../../../lib/kube/crd/established.ts';
+import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import {
   clusterPolicyReports,
   policyReports,
   policyReportType,
-} from '../../../shared/reports/policy-reports.ts';
-import { clusterAdmissionPolicyType } from '../../../systems/policy-audit/api.ts';
-import { networkPolicies } from '../../../systems/network-policy/api.ts';
-import type { ChangeAuthor, Finding } from '../../../systems/file-integrity/finding.ts';
+} from '../../../guard/reports/policy-reports.ts';
+import { clusterAdmissionPolicyType } from '../../../guards/policy-audit/api.ts';
+import { networkPolicies } from '../../../guards/network-policy/api.ts';
+import type { ChangeAuthor, Finding } from '../../../guards/file-integrity/model/finding.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { bpfPrograms } from './bpf-programs.fixture.ts';
 import { Deployed, type DeployedPod } from './deployed.fixture.ts';

@@ -8,10 +8,10 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { Random, scaled, seed } from '../../../shared/observe/depth.fixture.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { statusOf } from '../../../systems/file-access/cluster/policy-status.ts';
+import { Random, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import { labObstacle } from '../obstacle.ts';
 import {
   accessOf,

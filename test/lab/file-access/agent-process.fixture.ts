@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
 import { rampart } from '../../../apps/apiserver/rampart-process.fixture.ts';
-import { heldBy } from '../../../shared/ebpf/kernel-objects.fixture.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { testMode } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
+import { heldBy } from '../../../lib/ebpf/kernel-objects.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { testMode } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 
 export interface AgentProcessOptions {
   readonly nodeName: string;

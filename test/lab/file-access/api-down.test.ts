@@ -4,10 +4,10 @@ import { renameSync, statSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { scaled } from '../../../shared/observe/depth.fixture.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { statusOf } from '../../../systems/file-access/cluster/policy-status.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, type LabNode, pathIn, readNumbered } from './lab-cluster.fixture.ts';

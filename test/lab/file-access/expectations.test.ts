@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import { kivePolicyType } from '../../../systems/file-access/api.ts';
-import { Receiver } from '../../../systems/file-access/delivery/receiver.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import { kivePolicyType } from '../../../guards/file-access/api.ts';
+import { Receiver } from '../../../guards/file-access/delivery/receiver.fixture.ts';
 import { GuardedLab, summary } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import { type KiveData, kiveDataType } from '../../../systems/file-access/api.ts';
-import { nodes as nodeType, pods as podType } from '../../../shared/kube/object.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import { type KiveData, kiveDataType } from '../../../guards/file-access/api.ts';
+import { nodes as nodeType, pods as podType } from '../../../lib/kube/object/object.ts';
 import { summary } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { LabCluster, type LabNode } from './lab-cluster.fixture.ts';

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { kivePolicyType } from '../../../systems/file-access/api.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import { kivePolicyType } from '../../../guards/file-access/api.ts';
 import { GuardedLab, summary } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 

@@ -7,25 +7,25 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { RampartProcess } from '../../../apps/apiserver/rampart-process.fixture.ts';
-import { TemporaryDirectory } from '../../../shared/observe/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { installResources } from '../../../apps/resources.ts';
-import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
-import { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import { type Lease, leases } from '../../../shared/kube/object.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
+import { findClusterAccess } from '../../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../../lib/kube/client/client.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { type Lease, leases } from '../../../lib/kube/object/object.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 import {
   type KiveData,
   kiveDataType,
   type KivePolicy,
   kivePolicyType,
   type KiveTrap,
-} from '../../../systems/file-access/api.ts';
-import { pods as podType } from '../../../shared/kube/object.ts';
-import { fileAccess } from '../../../systems/file-access/guard.ts';
-import { kiveDataNamespace } from '../../../systems/file-access/kive-data.ts';
-import { readKernelId } from '../../../systems/file-access/node/kernel-id.ts';
+} from '../../../guards/file-access/api.ts';
+import { pods as podType } from '../../../lib/kube/object/object.ts';
+import { fileAccess } from '../../../guards/file-access/guard.ts';
+import { kiveDataNamespace } from '../../../guards/file-access/kive-data.ts';
+import { readKernelId } from '../../../guards/file-access/node/kernel-id.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
 import { AgentProcess, type ToldAlert } from './agent-process.fixture.ts';

@@ -4,12 +4,12 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { nodes } from '../../../shared/kube/object.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import type { KiveData } from '../../../systems/file-access/api.ts';
-import { pods as podType } from '../../../shared/kube/object.ts';
+import { nodes } from '../../../lib/kube/object/object.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import type { KiveData } from '../../../guards/file-access/api.ts';
+import { pods as podType } from '../../../lib/kube/object/object.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

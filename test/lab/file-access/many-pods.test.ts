@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { scaled } from '../../../shared/observe/depth.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import type { KiveTrap } from '../../../systems/file-access/api.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import type { KiveTrap } from '../../../guards/file-access/api.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

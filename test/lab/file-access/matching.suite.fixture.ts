@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 
-import { until } from '../../../shared/observe/until.fixture.ts';
-import type { KiveMatch } from '../../../systems/file-access/api.ts';
-import { pods as podType } from '../../../shared/kube/object.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import type { KiveMatch } from '../../../guards/file-access/api.ts';
+import { pods as podType } from '../../../lib/kube/object/object.ts';
 import type { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import type { ContainerSpec, PodSpec } from '../pod-config.ts';

@@ -5,12 +5,12 @@ import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } f
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { scaled } from '../../../shared/observe/depth.fixture.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveData } from '../../../systems/file-access/api.ts';
-import { ourAnnotations } from '../../../systems/file-access/kive-data.ts';
-import { statusOf } from '../../../systems/file-access/cluster/policy-status.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveData } from '../../../guards/file-access/api.ts';
+import { ourAnnotations } from '../../../guards/file-access/kive-data.ts';
+import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

@@ -1,6 +1,6 @@
 // Whatever happens to a path, its trap is for the file that the path leads to now (and for those that it led to before, which
 // moved-files.test.ts is about). Between a change and the moment that the
-// agent has seen it nothing is told of the new file: systems/file-access/README.md, Limits.
+// agent has seen it nothing is told of the new file: guards/file-access/README.md, Limits.
 import assert from 'node:assert/strict';
 import {
   linkSync,
@@ -16,11 +16,11 @@ import {
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { scaled } from '../../../shared/observe/depth.fixture.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import type { KiveData } from '../../../systems/file-access/api.ts';
-import { ourAnnotations } from '../../../systems/file-access/kive-data.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import type { KiveData } from '../../../guards/file-access/api.ts';
+import { ourAnnotations } from '../../../guards/file-access/kive-data.ts';
 import type { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 

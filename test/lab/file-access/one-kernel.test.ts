@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { loaderLease } from '../../../systems/file-access/node/loader.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import { loaderLease } from '../../../guards/file-access/node/loader.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { ToldAlert } from './agent-process.fixture.ts';
 import {

@@ -8,9 +8,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { until } from '../../../shared/observe/until.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
-import type { KiveData } from '../../../systems/file-access/api.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import type { KiveData } from '../../../guards/file-access/api.ts';
 import type { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 

@@ -3,17 +3,17 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { scaled } from '../../../shared/observe/depth.fixture.ts';
-import { until } from '../../../shared/observe/until.fixture.ts';
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 import {
   accept,
   answerWith,
   hang,
   type Manners,
   Receiver,
-} from '../../../systems/file-access/delivery/receiver.fixture.ts';
+} from '../../../guards/file-access/delivery/receiver.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, pathIn, readNumbered } from './lab-cluster.fixture.ts';
 

@@ -1,7 +1,7 @@
 // What is reported of which files in which containers. One lab serves all of these suites: starting it takes longer than most of them.
 import { after, before, suite } from 'node:test';
 
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { identityCases } from './identity.suite.fixture.ts';

@@ -1,0 +1,96 @@
+/**
+ * What the Lease of an agent is called by, and what it says of the guards on its node. The agent writes it, status reads it.
+ */
+import type { KubeObject } from '../lib/kube/object/object.ts';
+
+/** On each Lease of an agent: the node's name, or its digest where the name is no label value. */
+export const agentLeaseLabel = 'rampart.dev/agent';
+/** The node's name. */
+export const agentNodeAnnotation = 'rampart.dev/node';
+/** JSON: `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`. */
+export const agentGuardsAnnotation = 'rampart.dev/guards';
+
+const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
+
+/** How a guard is on a node: `waiting` for what it needs, `unavailable` where the node cannot serve it. */
+export interface AgentGuardState {
+  readonly state: (typeof guardStates)[number];
+  /** A sentence or two; empty where there is nothing to say. */
+  readonly reason: string;
+  /** What the guard itself says of its work there, as its section of status understands it. */
+  readonly facts?: GuardFacts;
+}
+
+/** A few plain values, by names of the guard's own. */
+export type GuardFacts = Readonly<Record<string, string | number | boolean>>;
+
+export interface AgentLease {
+  readonly nodeName: string;
+  /** By the guard's name. */
+  readonly guards: ReadonlyMap<string, AgentGuardState>;
+}
+
+/** The greatest that an annotation can be is 256 KiB; five guards need some hundred bytes. */
+const MAX_GUARDS_LENGTH = 16_384;
+const MAX_GUARDS = 64;
+const MAX_REASON_LENGTH = 1000;
+const MAX_FACTS = 32;
+/** Of one text among them. */
+export const MAX_FACT_LENGTH = 200;
+/** A DNS subdomain, as the API wants names of nodes. */
+const nodeName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const guardName = /^[a-z][-a-z0-9]{0,62}$/;
+
+/** Whether a Lease is an agent's, whatever else it says: then it is nobody's lock. */
+export function isAgentLease({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
+  return metadata.labels?.[agentLeaseLabel] !== undefined;
+}
+
+/**
+ * What an agent says of its node; undefined for any other Lease, and where the node is not told. Of the guards only what can be
+ * understood is taken: a newer agent may say more.
+ */
+export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease | undefined {
+  if (!isAgentLease(lease)) return undefined;
+  const { annotations = {} } = lease.metadata;
+  const name = annotations[agentNodeAnnotation] ?? '';
+  if (!nodeName.test(name)) return undefined;
+  return { nodeName: name, guards: guardsOf(annotations[agentGuardsAnnotation] ?? '') };
+}
+
+function guardsOf(text: string): Map<string, AgentGuardState> {
+  const guards = new Map<string, AgentGuardState>();
+  if (text.length > MAX_GUARDS_LENGTH) return guards;
+  for (const [name, value] of entriesOf(parsed(text)).slice(0, MAX_GUARDS)) {
+    if (!guardName.test(name)) continue;
+    const { state: given, reason, facts } = Object.fromEntries(entriesOf(value));
+    const state = guardStates.find((one) => one === given);
+    if (state === undefined) continue;
+    guards.set(name, {
+      state,
+      reason: typeof reason === 'string' ? reason.slice(0, MAX_REASON_LENGTH) : '',
+      ...(facts !== undefined && { facts: factsOf(facts) }),
+    });
+  }
+  return guards;
+}
+
+function factsOf(value: unknown): GuardFacts {
+  const known = entriesOf(value).flatMap(([name, fact]): [string, GuardFacts[string]][] => {
+    if (typeof fact === 'string') return [[name, fact.slice(0, MAX_FACT_LENGTH)]];
+    return typeof fact === 'number' || typeof fact === 'boolean' ? [[name, fact]] : [];
+  });
+  return Object.fromEntries(known.slice(0, MAX_FACTS));
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function entriesOf(value: unknown): [string, unknown][] {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+}

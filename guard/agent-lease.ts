@@ -1,0 +1,132 @@
+/** Where an agent reports its presence and the state of its guards: a Lease for each node. */
+import { createHash } from 'node:crypto';
+
+import { apiMicroTime } from '../lib/kube/object/api-time.ts';
+import type { KubeClient } from '../lib/kube/client/client.ts';
+import { isAlreadyExists, isNotFound } from '../lib/kube/client/client-errors.ts';
+import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
+import { type Lease, leases, nodes } from '../lib/kube/object/object.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import { agentGuardsAnnotation, agentLeaseLabel, agentNodeAnnotation } from './agent-lease-names.ts';
+import { systemNamespace } from './guard.ts';
+import type { GuardStates } from './guard-states.ts';
+
+interface AgentLeaseOptions {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly identity: string;
+  readonly states: GuardStates;
+  /** Stops it; the lease is given back then. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+}
+
+/** As often as a kubelet renews its node's (KEP-589). */
+const RENEW_MS = 10_000;
+const DURATION_SECONDS = 30;
+/** Changes that come together are written together. */
+const SETTLE_MS = 500;
+const RELEASE_MS = 2000;
+const MAX_LABEL = 63;
+/** A reason may quote a verifier's log; `rampart status` shows the beginning. */
+const MAX_REASON = 500;
+
+/** Keeps the lease until `signal` aborts. That it cannot be written is logged and tried again. */
+export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> {
+  const { states, signal, logger, clock = systemClock } = options;
+  let changed = Promise.withResolvers<void>();
+  using _listening = states.onChange(() => changed.resolve());
+  signal.addEventListener('abort', () => changed.resolve(), { once: true });
+  let isTold = false;
+  while (!signal.aborted) {
+    changed = Promise.withResolvers();
+    try {
+      await write(options, options.identity, signal);
+      isTold = false;
+    } catch (error) {
+      if (!signal.aborted && !isTold)
+        logger.warn({ err: error }, 'cannot renew the lease of this agent; retrying');
+      isTold = true;
+    }
+    const pause = new AbortController();
+    const renewal = sleep(clock, RENEW_MS, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
+    await Promise.race([renewal, changed.promise]);
+    pause.abort();
+    await sleep(clock, SETTLE_MS, signal).catch(() => undefined);
+  }
+  await write(options, '', AbortSignal.timeout(RELEASE_MS)).catch(() => undefined);
+}
+
+/** As what the lease of a node's agent is called. */
+function agentLeaseName(nodeName: string): string {
+  const digest = createHash('sha256').update(nodeName).digest('hex').slice(0, 16);
+  return nodeName.length <= 200 ? `rampart-agent-${nodeName}` : `rampart-agent-${digest}`;
+}
+
+async function write(options: AgentLeaseOptions, holder: string, signal: AbortSignal): Promise<void> {
+  const { client, nodeName, states, clock = systemClock } = options;
+  const target = { namespace: systemNamespace, name: agentLeaseName(nodeName) };
+  const guards = Object.fromEntries(
+    [...states.entries()].map(([name, { state, reason }]) => {
+      const facts = state === 'running' ? states.facts(name) : undefined;
+      return [
+        name,
+        {
+          state,
+          ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
+          ...(facts && { facts }),
+        },
+      ];
+    }),
+  );
+  const now = apiMicroTime(clock.wallMs());
+  const label = nodeName.length <= MAX_LABEL ? nodeName : agentLeaseName(nodeName).slice(-16);
+  const lease = (before: Lease | undefined, owners: object[]): Lease => ({
+    ...before,
+    metadata: {
+      ...before?.metadata,
+      ...target,
+      labels: { ...before?.metadata.labels, [agentLeaseLabel]: label },
+      annotations: {
+        ...before?.metadata.annotations,
+        [agentNodeAnnotation]: nodeName,
+        [agentGuardsAnnotation]: JSON.stringify(guards),
+      },
+      ...(owners.length > 0 && { ownerReferences: owners as never }),
+    },
+    spec: {
+      ...before?.spec,
+      holderIdentity: holder,
+      leaseDurationSeconds: holder === '' ? 1 : DURATION_SECONDS,
+      renewTime: now,
+      ...(before?.spec?.holderIdentity !== holder && holder !== '' && { acquireTime: now }),
+    },
+  });
+  const update = async (): Promise<void> => {
+    const before = await client.get(leases, target, { signal });
+    await client.update(leases, lease(before, []), { signal });
+  };
+  try {
+    await update();
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    try {
+      await client.create(leases, lease(undefined, await ownerOf(client, nodeName, signal)), { signal });
+    } catch (again) {
+      if (!isAlreadyExists(again)) throw again;
+      await update();
+    }
+  }
+}
+
+/** The Node, so that the lease goes with it; nobody where it may not be read or is not there. */
+async function ownerOf(client: KubeClient, name: string, signal: AbortSignal): Promise<object[]> {
+  try {
+    const { metadata } = await client.get(nodes, { name }, { signal });
+    return [{ apiVersion: 'v1', kind: 'Node', name, uid: metadata.uid ?? '' }];
+  } catch {
+    signal.throwIfAborted();
+    return [];
+  }
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { readFeed } from '../../lib/feed/feed-client.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { openAlertFeed } from './alert-feed.ts';
+
+test('a socket that was asked for is served, or it is an error', async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.at('alerts.sock');
+  await using feed = await openAlertFeed(path, true);
+  feed.push('an alert');
+  const lines: string[] = [];
+  for await (const event of readFeed(path, { signal: AbortSignal.timeout(30_000) })) {
+    if (event.kind === 'line') lines.push(event.line);
+    if (event.kind === 'live') break;
+  }
+  assert.deepEqual(lines, ['an alert']);
+  await assert.rejects(openAlertFeed(path, true), { code: 'RAMPART_IN_USE' });
+});
+
+test('where nobody asked for one, guarding goes on without: another agent has it, or there is no place for it', async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.at('alerts.sock');
+  await using _first = await openAlertFeed(path, false);
+  writeFileSync(directory.at('file'), '');
+  for (const taken of [path, join(directory.at('file'), 'alerts.sock')]) {
+    await using second = await openAlertFeed(taken, false);
+    second.push('an alert');
+  }
+});

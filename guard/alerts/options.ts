@@ -1,0 +1,23 @@
+/** The options of commands that show alerts. */
+import type { Command } from 'commander';
+
+export interface AlertsOptions {
+  readonly follow?: true;
+  readonly policy: readonly string[];
+  readonly pod: readonly string[];
+  readonly path: readonly string[];
+  readonly since?: string;
+  readonly tail?: number;
+  readonly format?: 'pretty' | 'json' | undefined;
+  readonly socket?: string;
+  readonly data?: string;
+  readonly kubeconfig?: string;
+}
+
+/** For commands that read alerts: where from. */
+export function withSources(command: Command): Command {
+  return command
+    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster, to read the logs of its agents');
+}

@@ -1,0 +1,88 @@
+/** Where alerts come from: a socket of this machine, or a cluster. */
+import { join, resolve } from 'node:path';
+
+import type { ClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
+import { probeFeed } from '../../lib/feed/feed-client.ts';
+import { agentAlertsSocket, standaloneAlertsSocket } from './alert-feed.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
+import { refuseEmpty } from '../../lib/cli/options.ts';
+
+type AlertOrigin =
+  | { readonly kind: 'socket'; readonly path: string }
+  | { readonly kind: 'cluster'; readonly access: ClusterAccess };
+
+/** What is done with what a source tells. Where it returns a promise, the source waits. */
+interface AlertHandler {
+  /** A line that may be an alert. */
+  line(text: string): Promise<void> | undefined;
+  /** What there was has been told; what follows is new. */
+  live(): Promise<void>;
+  /** Something that the person has to know. */
+  say(text: string): void;
+}
+
+/** What is asked of a source. */
+export interface AlertRequest {
+  readonly follow: boolean;
+  /** Nothing older is needed. Milliseconds since 1970. */
+  readonly sinceMs: number | undefined;
+  /** No more of the last alerts is needed. */
+  readonly tail: number;
+  readonly handler: AlertHandler;
+  readonly signal: AbortSignal;
+}
+
+interface OriginOptions {
+  readonly socket?: string | undefined;
+  readonly data?: string | undefined;
+  readonly kubeconfig?: string | undefined;
+}
+
+/** Looked at in this order where nothing is said: of an agent; of standalone as its guide starts it. */
+const usualSockets: readonly string[] = [agentAlertsSocket, join('/var/lib/rampart', standaloneAlertsSocket)];
+
+/** @throws {RampartError} `INPUT` where nothing is there or too much was said, `PRIVILEGE` where only a socket is that may not be opened. */
+export async function findOrigin(
+  options: OriginOptions,
+  sockets: readonly string[] = usualSockets,
+): Promise<AlertOrigin> {
+  const { socket, data, kubeconfig } = options;
+  const sources = { '--socket': socket, '--data': data, '--kubeconfig': kubeconfig };
+  refuseEmpty(sources, 'Give a path');
+  const given = Object.entries(sources).filter(([, value]) => value !== undefined);
+  if (given.length > 1) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${given.map(([name]) => name).join(' and ')} together`,
+      why: 'each names a source of alerts',
+      next: 'Use only one of them',
+    });
+  }
+  if (socket !== undefined) return { kind: 'socket', path: resolve(socket) };
+  if (data !== undefined) return { kind: 'socket', path: join(resolve(data), standaloneAlertsSocket) };
+  if (kubeconfig !== undefined) return { kind: 'cluster', access: clusterAccess(kubeconfig) };
+  let refused: string | undefined;
+  for (const path of sockets) {
+    const state = await probeFeed(path);
+    if (state === 'served') return { kind: 'socket', path };
+    if (state === 'refused') refused ??= path;
+  }
+  try {
+    return { kind: 'cluster', access: clusterAccess(undefined) };
+  } catch (cause) {
+    if (refused !== undefined) {
+      throw new RampartError(errorCodes.PRIVILEGE, {
+        what: `cannot open ${refused}`,
+        why: 'only root may read the alerts of this machine',
+        next: 'Use sudo, or --kubeconfig for the agents of a cluster',
+        cause,
+      });
+    }
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'no source of alerts found',
+      why: `no agent listens on ${sockets.join(' or ')}, and ${messageOf(cause)}`,
+      next: 'Use --data with the directory of rampart standalone, --socket, or --kubeconfig',
+      cause,
+    });
+  }
+}

@@ -1,0 +1,82 @@
+/** What a part of a guard receives. */
+import type { LateAdmission } from '../lib/apiserver/verbs/late-admission.ts';
+import type { ContainerSource } from '../lib/cri/container-source.ts';
+import type { KubeClient } from '../lib/kube/client/client.ts';
+import type { EventRecorder, EventRecorderOptions } from '../lib/kube/events/event-recorder.ts';
+import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
+import type { KubeObject } from '../lib/kube/object/object.ts';
+import type { CacheQuery } from '../lib/kube/cache/shared-caches.ts';
+import type { SharedMetrics } from '../lib/kube/controller/shared-metrics.ts';
+import type { Ask } from '../lib/telemetry/health.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import type { GuardFacts } from './agent-lease-names.ts';
+import type { ReportWriter } from './reports/report-writer.ts';
+
+/** What parts of both kinds have. All that it gives belongs to the program, and ends with `signal`. */
+export interface GuardContext {
+  /** The guard's name. */
+  readonly guard: string;
+  readonly client: KubeClient;
+  /** Stops the part. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  /** Of this process, in leases and events. */
+  readonly identity: string;
+  /** Parts of /readyz and /healthz, by the names of the descriptor. */
+  readonly health: PartHealth;
+  /** undefined where nobody asked for metrics. */
+  readonly metrics: SharedMetrics | undefined;
+  /** Tells events of this guard; it is stopped with the part. */
+  recorder(limits?: EventRecorderOptions['limits']): EventRecorder;
+  /**
+   * The objects of a query, kept by one reflector for all guards of the process that ask the same, as long as one of them
+   * does. It is never synced where the kind is not served.
+   *
+   * With `part`, readiness waits for it under this name of the descriptor's health parts.
+   *
+   * @example
+   * const pods = context.cache({ type: podType, projection: slimPod, fieldSelector: `spec.nodeName=${nodeName}` }, 'pods');
+   * await pods.synced;
+   */
+  cache<T extends KubeObject>(query: CacheQuery<T>, part?: string): IndexedCache<T>;
+}
+
+export interface PartHealth {
+  /** @throws {TypeError} for a name that the descriptor has not. */
+  ready(part: string, ask: Ask): Disposable;
+  alive(part: string, ask: Ask): Disposable;
+}
+
+/** For the part that the agent runs. */
+export interface NodeContext extends GuardContext {
+  /** As the Node object and `spec.nodeName` of pods have it. */
+  readonly nodeName: string;
+  /** Of the container runtime; empty for ever where no guard asks it. */
+  readonly containers: ContainerSource;
+  /** Where the root of the node is: `/hostroot` in the agent's pod, `/` on a machine by itself. */
+  readonly hostRoot: string;
+  /** For what the part keeps; it is made when somebody writes there. @throws {TypeError} where the descriptor has none */
+  readonly directory: string;
+  /** The version of Rampart. */
+  readonly version: string;
+  /** Takes a finding or an alert as one line of JSON, without a newline. Never waits. */
+  readonly sink: (line: string) => void;
+  /** Says how its work goes, for its section of `rampart status`: in the agent's lease, in place of what it said before. Numbers alone may take 10 s. */
+  readonly tellFacts: (facts: GuardFacts) => void;
+  /** Tells the person in front of it, if there is one, what is going on. */
+  readonly say: (text: string) => void;
+}
+
+/** For the part that the operator runs. */
+export interface ClusterContext extends GuardContext {
+  /** Where findings are reported. */
+  readonly reports: ReportWriter;
+  /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
+  readonly admission?: LateAdmission | undefined;
+  /**
+   * Works while this process holds the guard's lease, until `signal` aborts; what `work` is given ends with the term.
+   *
+   * @throws what `work` throws.
+   */
+  lead(work: (term: GuardContext) => Promise<void>): Promise<void>;
+}

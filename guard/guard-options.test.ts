@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Command } from 'commander';
+
+import { networkPolicyOptions } from '../guards/network-policy/options.ts';
+import { optionOf } from './guard-options.ts';
+
+test('an option that is repeated checks each of its values', () => {
+  const podCidr = networkPolicyOptions.find(({ flags }) => flags.startsWith('--pod-cidr'));
+  assert.ok(podCidr);
+  const parsed = (...values: readonly string[]): unknown =>
+    new Command()
+      .exitOverride()
+      .configureOutput({ writeErr: () => undefined })
+      .addOption(optionOf(podCidr))
+      .parse(
+        values.flatMap((value) => ['--pod-cidr', value]),
+        { from: 'user' },
+      )
+      .opts()['podCidr'];
+  assert.deepEqual(parsed('10.1.0.0/24', 'fd00:1::/64'), ['10.1.0.0/24', 'fd00:1::/64']);
+  assert.deepEqual(parsed(), []);
+  assert.throws(
+    () => parsed('fd00:1::/64', '10.1.0.1/24'),
+    /It has bits set beyond its prefix; the block is 10\.1\.0\.0\/24/,
+  );
+});

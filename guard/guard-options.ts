@@ -1,0 +1,82 @@
+/** The flags of guards, and which guards run. */
+import { resolve } from 'node:path';
+
+import { type Command, InvalidArgumentError, Option } from 'commander';
+
+import type { Guard, GuardCommand, GuardOption, OptionValues } from './guard.ts';
+import { messageOf } from '../lib/errors/errors.ts';
+import { append, refuseEmpty, words } from '../lib/cli/options.ts';
+
+/** `--guards`. */
+export interface GuardChoice {
+  /** Names; empty: all guards. */
+  readonly guards: readonly string[];
+}
+
+/** Where an agent keeps what guards keep, each in a directory of its own. */
+const agentDirectory = '/var/lib/rampart';
+
+/** Adds `--guards`, and the flags of all guards that this command has. */
+export function addGuardOptions(command: Command, name: GuardCommand, guards: readonly Guard[]): Command {
+  const names = guards.map((guard) => guard.name).join(', ');
+  command.addOption(
+    new Option('--guards <names>', `the guards to run, any of ${names}; repeatable`)
+      .env('RAMPART_GUARDS')
+      .argParser((text: string, before: readonly string[]) => [...before, ...words(text)])
+      .default([], 'all'),
+  );
+  for (const { directory } of guards) {
+    if (directory === undefined || name !== 'agent') continue;
+    const { flags, description } = directory;
+    command.option(flags, description, `${agentDirectory}/${directory.name}`);
+  }
+  const options = new Set(guards.flatMap((guard) => guard.options ?? []));
+  for (const option of options) if (option.on.includes(name)) command.addOption(optionOf(option));
+  return command;
+}
+
+/**
+ * The directory of a guard, as the agent's flag has it.
+ *
+ * @throws {RampartError} `INPUT` where it is empty.
+ */
+export function directoryIn(values: OptionValues): (guard: Guard) => string {
+  return ({ directory }) => {
+    const flags = directory?.flags ?? '';
+    const path = values[new Option(flags).attributeName()] as string;
+    refuseEmpty({ [flags]: path }, 'Give a path');
+    return resolve(path);
+  };
+}
+
+/** As commander takes it. */
+export function optionOf({
+  flags,
+  description,
+  env,
+  choices,
+  parse,
+  repeatable,
+  ...more
+}: GuardOption): Option {
+  const option = new Option(flags, description);
+  if (choices !== undefined) option.choices(choices);
+  if (repeatable) {
+    const one = parse === undefined ? String : argument((text: string) => String(parse(text)));
+    option.argParser((text, before: readonly string[]) => append(one(text), before)).default([]);
+  } else if (parse !== undefined) option.argParser(argument(parse));
+  if (more.default !== undefined) option.default(more.default, more.defaultText);
+  if (env !== undefined) option.env(env);
+  return option;
+}
+
+/** What throws is told as a wrong argument. */
+export function argument<T>(parse: (text: string) => T): (text: string) => T {
+  return (text) => {
+    try {
+      return parse(text);
+    } catch (error) {
+      throw new InvalidArgumentError(messageOf(error));
+    }
+  };
+}

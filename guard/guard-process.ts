@@ -1,0 +1,77 @@
+/** What a process that runs guards has once: caches, health, metrics, and its messages. */
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+import type { Guard, OptionValues } from './guard.ts';
+import { registerGuardMetrics } from './guard-states.ts';
+import type { GuardProcess } from './part-context.ts';
+import { selectGuards } from './run-guards.ts';
+import type { KubeClient } from '../lib/kube/client/client.ts';
+import { SharedCaches } from '../lib/kube/cache/shared-caches.ts';
+import type { SharedMetrics } from '../lib/kube/controller/shared-metrics.ts';
+import { errorCodes, RampartError } from '../lib/errors/errors.ts';
+import type { Health } from '../lib/telemetry/health.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import type { Metrics } from '../lib/telemetry/metrics.ts';
+import type { NodeRuntime } from '../lib/cri/node-runtime.ts';
+import type { GuardChoice } from './guard-options.ts';
+
+/**
+ * The guards that are asked for.
+ *
+ * @throws {RampartError} `INPUT` for an unknown one, and for options of theirs that cannot work.
+ */
+export function chosenGuards(
+  guards: readonly Guard[],
+  options: GuardChoice & OptionValues,
+): readonly Guard[] {
+  const chosen = selectGuards(guards, options.guards);
+  for (const { checkOptions } of chosen) checkOptions?.(options);
+  return chosen;
+}
+
+/** @throws {RampartError} `INPUT` where the root of the node is no directory. */
+export function checkedHostRoot(hostRoot: string): string {
+  if (hostRoot !== '' && statSync(hostRoot, { throwIfNoEntry: false })?.isDirectory() === true) {
+    return resolve(hostRoot);
+  }
+  throw new RampartError(errorCodes.INPUT, {
+    what: `--host-root ${JSON.stringify(hostRoot)} is not a directory`,
+    next: "Give the directory where the node's root file system is mounted, or omit the option on the node itself",
+  });
+}
+
+interface GuardProcessOptions {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  readonly health: Health;
+  readonly metrics: Metrics | undefined;
+  /** What `shareMetrics` made of them. */
+  readonly shared: SharedMetrics | undefined;
+  readonly identity: string;
+  readonly states: Parameters<typeof registerGuardMetrics>[1];
+  /** Ends the process, for a fault that only a new one mends. */
+  readonly fail: (error: unknown) => void;
+}
+
+/** The caller disposes `caches` after the guards have ended. */
+export function guardProcess(options: GuardProcessOptions): GuardProcess {
+  const { client, logger, health, identity, metrics, shared, states, fail } = options;
+  registerGuardMetrics(metrics, states);
+  const caches = new SharedCaches({ client, logger, metrics: shared?.reflectors, onFailure: fail });
+  return { client, logger, identity, health, metrics: shared, caches };
+}
+
+/** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */
+export async function openRuntime(
+  guards: readonly Guard[],
+  { socketPath, logger, health }: { socketPath: string | undefined; logger: Logger; health: Health },
+): Promise<NodeRuntime | undefined> {
+  if (guards.every(({ containers }) => containers === undefined)) return undefined;
+  const module = await import('../lib/cri/node-runtime.ts');
+  const runtime = new module.NodeRuntime({ socketPath, logger });
+  if (guards.some(({ containers }) => containers === 'needed')) {
+    health.ready('container-runtime', () => runtime.problem);
+  }
+  return runtime;
+}

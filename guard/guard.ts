@@ -1,0 +1,187 @@
+/**
+ * The contract between a guard and the program that runs it.
+ *
+ * A guard is one folder of `guards/` and one line of `apps/guards.ts`. Its {@link Guard} descriptor is all that the rest of
+ * the program knows of it: commands, flags, status, alert lines, health, metrics, documentation and the manifests in deploy/
+ * follow from the list of descriptors.
+ *
+ * What a part has to keep to, as with a controller-runtime `Reconciler`:
+ *
+ * - It runs until `context.signal` aborts, then ends what it opened and resolves. Resolving earlier is a fault.
+ * - It is level-triggered: what it does follows from the state of the API and of the machine, so a restart at any moment is
+ *   harmless, and nothing that it guards opens when it stops.
+ * - That the API is away is no failure: it goes on with what it knows.
+ * - What this machine or cluster cannot serve is a `RampartError`. The guard is then told as unavailable, with the message,
+ *   and takes no other guard with it. Any other error is a fault of the program, and ends the process.
+ */
+import type { Resource } from '../lib/kube/crd/resource.ts';
+import type { ResourceType } from '../lib/kube/object/object.ts';
+import type { Metrics } from '../lib/telemetry/metrics.ts';
+import type { ClusterContext, NodeContext } from './context.ts';
+import type { LineKind } from './line-kind.ts';
+import type { StatusSection } from './status-section.ts';
+
+/**
+ * All that is known of a guard without loading its work. What loads modules is a function, so that `--help` is quick and a
+ * guard that is off costs no memory.
+ *
+ * @example
+ * // guards/door-watch/guard.ts
+ * export const doorWatch: Guard = {
+ *   name: 'door-watch',
+ *   summary: 'tells who opens the doors that a DoorPolicy names',
+ *   resources: [doorPolicies],
+ *   guarded: [doorPolicyType],
+ *   options: [{ flags: '--door-interval <time>', description: 'how often doors are looked at', on: ['agent'] }],
+ *   rights: {
+ *     agent: [{ apiGroups: ['doors.example.com'], resources: ['doorpolicies'], verbs: ['list', 'watch'] }],
+ *     viewer: [{ apiGroups: ['doors.example.com'], resources: ['doorpolicies'], verbs: ['get', 'list', 'watch'] }],
+ *   },
+ *   health: [{ on: 'node', name: 'doorpolicies', what: 'DoorPolicies are listed' }],
+ *   metrics: async () => (await import('./metrics.ts')).doorMetrics,
+ *   node: async () => (await import('./node.ts')).runDoorWatchNode,
+ *   status: async () => (await import('./status.ts')).doorStatus,
+ * };
+ *
+ * // guards/door-watch/node.ts
+ * export const runDoorWatchNode: NodePart = async (context, options) => {
+ *   const policies = context.cache({ type: doorPolicyType });
+ *   await runController({ reconcile: ..., signal: context.signal });
+ * };
+ */
+export interface Guard {
+  /** Its folder in `guards/`, and its name in `--guards`, logs, health, metrics labels, status and docs: `file-access`. */
+  readonly name: string;
+  /** What it does, after its name, for help texts: without a capital letter or a full stop. */
+  readonly summary: string;
+  /** The CustomResourceDefinitions that it brings. They are waited for: without them it does not run, and says so. */
+  readonly resources: readonly Resource[];
+  /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
+  readonly guarded?: readonly ResourceType[];
+  readonly options?: readonly GuardOption[];
+  /** Refuses values of the options that cannot work, before anything is begun. @throws {RampartError} `INPUT` */
+  readonly checkOptions?: (values: OptionValues) => void;
+  /** Where its node part keeps what outlives a restart. */
+  readonly directory?: GuardDirectory;
+  /** Whether its node part asks the container runtime, which is looked for only then. `needed`: readiness waits for it. */
+  readonly containers?: 'needed' | 'used';
+  readonly rights: GuardRights;
+  /** What its node part needs of the agent's pod beside the base. */
+  readonly pod?: PodNeeds;
+  /** The parts of /healthz and /readyz that it has. A part that is not named here cannot be registered. */
+  readonly health?: readonly HealthPart[];
+  /** Registers its metrics, with readings of nothing: for the tables in docs/. */
+  readonly metrics?: () => Promise<GuardMetrics>;
+  /** Of its cluster part, in the namespace {@link systemNamespace}; needed where there is one. */
+  readonly lease?: string;
+  /** What the agent runs on each node. */
+  readonly node?: () => Promise<NodePart>;
+  /** Its cluster part objects to writes where the API is in the same process: until it is ready, they wait. */
+  readonly admits?: true;
+  /** What the operator runs once per cluster. */
+  readonly cluster?: () => Promise<ClusterPart>;
+  /** Its section of `rampart status`. */
+  readonly status?: () => Promise<StatusSection>;
+  /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
+  readonly lines?: () => Promise<readonly LineKind[]>;
+}
+
+export type NodePart = (context: NodeContext, options: OptionValues) => Promise<void>;
+export type ClusterPart = (context: ClusterContext, options: OptionValues) => Promise<void>;
+
+/** Where Rampart is deployed: its leases, and what belongs to no namespace of a user. The name is Kive's, whose KiveData live there. */
+export const systemNamespace = 'kivebpf-system';
+
+/** The commands that run guards. */
+export type GuardCommand = 'agent' | 'operator' | 'standalone';
+
+/** A flag. Two guards that name the same object share the flag. */
+export interface GuardOption {
+  /** As commander has it: `--mode <mode>`. */
+  readonly flags: string;
+  readonly description: string;
+  /** The commands that have it. */
+  readonly on: readonly GuardCommand[];
+  readonly default?: unknown;
+  /** How the default is shown, where a person would type something else. */
+  readonly defaultText?: string;
+  readonly choices?: readonly string[];
+  /** May be given several times; the value is a list of strings. */
+  readonly repeatable?: boolean;
+  /** @throws commander's InvalidArgumentError, or an Error whose message says what is needed */
+  readonly parse?: (text: string) => unknown;
+  readonly env?: string;
+}
+
+/** By the camel-case names that commander makes of flags. A guard knows the types of its own. */
+export type OptionValues = Readonly<Record<string, unknown>>;
+
+interface GuardDirectory {
+  /** Below the directory of standalone, and of the agent's data. */
+  readonly name: string;
+  /** Of the agent: `--spool <dir>`. */
+  readonly flags: string;
+  readonly description: string;
+}
+
+/** A rule as RBAC has it, with the reason as a comment in the manifest. */
+export interface Right {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly why?: string;
+  /** In {@link systemNamespace} only: a Role in place of a ClusterRole. */
+  readonly inSystem?: true;
+}
+
+export interface GuardRights {
+  readonly agent?: readonly Right[];
+  readonly operator?: readonly Right[];
+  readonly viewer?: readonly Right[];
+  /** ClusterRoles that others bind: name, why, rules. */
+  readonly roles?: readonly {
+    readonly name: string;
+    readonly why: string;
+    readonly rules: readonly Right[];
+  }[];
+}
+
+/** What the DaemonSet of the agent gets for a guard. */
+export interface PodNeeds {
+  readonly capabilities?: readonly { readonly name: string; readonly why: string }[];
+  readonly hostPID?: string;
+  readonly hostNetwork?: string;
+  /** AppArmor's `Unconfined`, and why. */
+  readonly appArmorUnconfined?: string;
+  readonly mounts?: readonly PodMount[];
+  /** For the agent, beside `--guards`. */
+  readonly args?: readonly string[];
+}
+
+export interface PodMount {
+  readonly name: string;
+  readonly hostPath: string;
+  readonly mountPath: string;
+  readonly type: 'Directory' | 'DirectoryOrCreate';
+  readonly readOnly?: boolean;
+  readonly propagation?: 'HostToContainer' | 'Bidirectional';
+  readonly why: string;
+}
+
+export interface HealthPart {
+  readonly on: 'node' | 'cluster';
+  /** After the guard's name, and `node` where it is on a node: `file-access-node-pods`. */
+  readonly name: string;
+  /** What holds when it is well. */
+  readonly what: string;
+  /** Of /healthz: only a new process mends it. Default: of /readyz. */
+  readonly alive?: boolean;
+}
+
+export type MetricsRegistry = Pick<Metrics, 'counter' | 'gauge' | 'histogram'>;
+
+interface GuardMetrics {
+  readonly node?: (metrics: MetricsRegistry) => void;
+  readonly cluster?: (metrics: MetricsRegistry) => void;
+}

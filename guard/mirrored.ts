@@ -1,0 +1,27 @@
+/** What identifies a mirrored object, and who writes it. */
+import { valueAt } from '../lib/apiserver/builtin/access.ts';
+import type { JsonObject } from '../lib/json/json.ts';
+
+/** As whom the mirror writes. */
+export const mirrorUser = 'system:rampart:mirror';
+
+/** On each object of the mirror; of a pod, the id of its sandbox. */
+export const mirrorAnnotation = 'rampart.dev/mirror';
+
+/**
+ * The uid of the pod as the runtime has it: the API server gives objects their own. Where a kubelet mirrors its static
+ * pods it stands there too (pkg/kubelet/types, ConfigHashAnnotationKey).
+ */
+export const runtimeUidAnnotation = 'kubernetes.io/config.hash';
+
+/** On the Node: the keys of the labels that the configuration gives it, by commas. All others that are not ours are of users. */
+export const nodeLabelsAnnotation = 'rampart.dev/node-labels';
+
+export function isMirrored(object: JsonObject | undefined): boolean {
+  return annotationOf(object, mirrorAnnotation) !== undefined;
+}
+
+export function annotationOf(object: JsonObject | undefined, name: string): string | undefined {
+  const value = valueAt(object, 'metadata', 'annotations', name);
+  return typeof value === 'string' ? value : undefined;
+}

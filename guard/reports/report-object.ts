@@ -1,0 +1,129 @@
+/** Turns entries into the object that is written to the API. No I/O, no clock. */
+import { hash } from 'node:crypto';
+
+import { apiVersionOf, type KubeObject, type ResourceType } from '../../lib/kube/object/object.ts';
+import type { PolicyReport } from './policy-reports.ts';
+import { type Report, type ReportEntry, type ReportResult, reportResults } from './report-entry.ts';
+
+/** A report of that many results is some 300 KiB; etcd takes 1.5 MiB, and consumers hold all reports in memory. */
+export const maxResults = 500;
+export const maxResultsBytes = 512 * 1024;
+const MAX_CHARACTERS = 1024;
+/** What the line about the rest may take. */
+const REST_BYTES = 4096;
+
+/** The property of the last result that says how many are not shown. */
+export const omittedProperty = 'omitted-results';
+export const managedByLabel = 'app.kubernetes.io/managed-by';
+export const managedBy = 'rampart';
+
+type WireResult = NonNullable<PolicyReport['results']>[number];
+
+/** Both kinds of reports have these fields, in all released versions of their definitions. */
+export interface ReportObject extends KubeObject {
+  readonly scope: PolicyReport['scope'];
+  readonly summary: Readonly<Record<ReportResult, number>>;
+  readonly results: readonly WireResult[];
+}
+
+/**
+ * The object. Entries that would make it longer than {@link maxResults} or {@link maxResultsBytes} are left out from the end:
+ * the summary counts them, and a last result says how many they are.
+ */
+export function reportObject(type: ResourceType, report: Report): ReportObject {
+  const { namespace, name, scope, entries, omitted = {}, labels, owner } = report;
+  const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  const left = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  for (const of of reportResults) summary[of] = left[of] = omitted[of] ?? 0;
+  const results: WireResult[] = [];
+  let bytes = REST_BYTES;
+  let isFull = false;
+  for (const entry of entries) {
+    summary[entry.result]++;
+    if (!isFull) {
+      const result = resultOf(entry);
+      bytes += Buffer.byteLength(JSON.stringify(result)) + 1;
+      // One place is for the line about the rest.
+      isFull = bytes > maxResultsBytes || results.length >= maxResults - 1;
+      if (!isFull) results.push(result);
+    }
+    if (isFull) left[entry.result]++;
+  }
+  const [like] = entries;
+  if (like !== undefined) results.push(...restOf(left, like, report.completeAt));
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    metadata: {
+      namespace,
+      name,
+      labels: { ...labels, [managedByLabel]: managedBy },
+      ...(owner && { ownerReferences: [owner] }),
+    },
+    scope: withoutEmpty(scope),
+    summary,
+    results,
+  };
+}
+
+/** The same for objects that tell the same; the times of results that have none do not count. */
+export function digestOf(object: ReportObject): string {
+  const results = object.results.map((one) =>
+    one.result === 'fail' || one.result === 'warn' ? one : { ...one, timestamp: undefined },
+  );
+  return hash('sha256', JSON.stringify({ ...object, results }), 'base64');
+}
+
+function resultOf({ subject, timestampMs, ...entry }: ReportEntry): WireResult {
+  const properties = Object.fromEntries(
+    Object.entries(entry.properties).map(([key, value]) => [key, cut(value)]),
+  );
+  return {
+    source: entry.source,
+    policy: entry.policy,
+    rule: entry.rule,
+    category: entry.category,
+    severity: entry.severity,
+    result: entry.result,
+    scored: true,
+    message: cut(entry.message),
+    timestamp: timestampOf(timestampMs),
+    properties,
+    ...(subject && { resources: [withoutEmpty(subject)] }),
+  };
+}
+
+function* restOf(
+  left: Readonly<Record<ReportResult, number>>,
+  like: ReportEntry,
+  completeAt: string | undefined,
+): Iterable<WireResult> {
+  const worst = reportResults.find((one) => left[one] > 0);
+  if (worst === undefined) return;
+  const all = Object.values(left).reduce((sum, number) => sum + number, 0);
+  const where = completeAt === undefined ? '' : ` All of them: ${completeAt}.`;
+  const { subject: _ofThatOne, ...rest } = like;
+  yield resultOf({
+    ...rest,
+    rule: 'omitted',
+    result: worst,
+    message: `${all} more ${all === 1 ? 'result is' : 'results are'} counted and not shown.${where}`,
+    properties: { [omittedProperty]: String(all) },
+  });
+}
+
+function timestampOf(timeMs: number): { readonly seconds: number; readonly nanos: number } {
+  const seconds = Math.floor(timeMs / 1000);
+  return { seconds, nanos: Math.round((timeMs - seconds * 1000) * 1e6) };
+}
+
+/** Half of a pair of surrogates is no JSON that a server takes. */
+function cut(text: string): string {
+  return text.length <= MAX_CHARACTERS ? text : `${text.slice(0, MAX_CHARACTERS - 1).toWellFormed()}…`;
+}
+
+function withoutEmpty<T extends object>(object: T): T {
+  return Object.fromEntries(
+    Object.entries(object).filter(([, value]) => value !== undefined && value !== ''),
+  ) as T;
+}

@@ -1,0 +1,150 @@
+/** Writes reports to the API, as the kind that it serves. */
+import type { KubeClient } from '../../lib/kube/client/client.ts';
+import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { type Clock, systemClock } from '../../lib/time/clock.ts';
+import { apiResources } from '../../lib/kube/client/discovery.ts';
+import type { ResourceType } from '../../lib/kube/object/object.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { openReportType } from './open-reports.ts';
+import { policyReportType } from './policy-reports.ts';
+import type { Report } from './report-entry.ts';
+import { digestOf, managedBy, managedByLabel, reportObject } from './report-object.ts';
+
+/** The first one that is served is written: who reads both would see each result twice. */
+const kinds: readonly ResourceType[] = [policyReportType, openReportType];
+
+/** How soon a definition that is installed is found. */
+const ASK_AGAIN_MS = 60_000;
+/** What somebody else has changed or deleted is put right with the first report after so long. */
+const REFRESH_MS = 3_600_000;
+
+interface ReportWriterOptions {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+}
+
+export interface ReportTarget {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+interface Written {
+  readonly digest: string;
+  readonly atMs: number;
+}
+
+/**
+ * Writes reports by server-side apply, each as a whole. What it wrote before and tells the same is not written again.
+ *
+ * Which kinds the API serves is asked when there is something to write: PolicyReport, or else OpenReports' Report. With neither
+ * nothing is written, which the log says once and {@link missing} all the time; a minute later it asks again.
+ */
+export class ReportWriter {
+  readonly #client: KubeClient;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  /** Those that are served, the one to write first; undefined: not known. */
+  #served: readonly ResourceType[] | undefined;
+  #askedMs = 0;
+  #isToldMissing = false;
+  /** By namespace and name. Some 200 bytes for each node and FileIntegrity. */
+  readonly #written = new Map<string, Written>();
+
+  constructor({ client, logger, clock = systemClock }: ReportWriterOptions) {
+    this.#client = client;
+    this.#logger = logger;
+    this.#clock = clock;
+  }
+
+  /** Why no report is written, for a condition or a log; undefined where they are, and before it was asked. */
+  get missing(): string | undefined {
+    return this.#served?.length === 0
+      ? 'The API serves neither PolicyReport (wgpolicyk8s.io/v1alpha2) nor Report (openreports.io/v1alpha1): no reports are written.'
+      : undefined;
+  }
+
+  /**
+   * Makes the report so; creates it where it is missing.
+   *
+   * @returns whether a report tells it now: false where the API serves no kind of it.
+   * @throws {KubeError} also where the definition is removed just now; the next call finds out. RampartError
+   *   `API_UNREACHABLE`; the reason of the signal.
+   */
+  async write(report: Report, signal: AbortSignal): Promise<boolean> {
+    const [type, ...others] = await this.#kinds(signal);
+    if (type === undefined) return false;
+    const key = keyOf(report);
+    const object = reportObject(type, report);
+    const digest = digestOf(object);
+    const before = this.#written.get(key);
+    const nowMs = this.#clock.monotonicMs();
+    if (before?.digest === digest && nowMs - before.atMs < REFRESH_MS) return true;
+    try {
+      await this.#client.apply(type, object, { fieldManager: managedBy, force: true, signal });
+    } catch (error) {
+      // The definition is gone, or the namespace: the next call finds out which.
+      if (isNotFound(error)) this.#served = undefined;
+      throw error;
+    }
+    // Of a time when the other kind was the only one.
+    if (before === undefined) for (const other of others) await this.#deleteOurs(other, report, signal);
+    this.#written.set(key, { digest, atMs: nowMs });
+    return true;
+  }
+
+  /** Deletes the report where it is there and ours. @throws as {@link write}. */
+  async delete(target: ReportTarget, signal: AbortSignal): Promise<void> {
+    this.#written.delete(keyOf(target));
+    for (const type of await this.#kinds(signal)) await this.#deleteOurs(type, target, signal);
+  }
+
+  async #deleteOurs(
+    type: ResourceType,
+    { namespace, name }: ReportTarget,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      const { metadata } = await this.#client.get(type, { namespace, name }, { signal });
+      if (metadata.labels?.[managedByLabel] !== managedBy) return;
+      const preconditions = metadata.uid === undefined ? {} : { uid: metadata.uid };
+      await this.#client.delete(type, { namespace, name }, { preconditions, signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  async #kinds(signal: AbortSignal): Promise<readonly ResourceType[]> {
+    const nowMs = this.#clock.monotonicMs();
+    const served = this.#served;
+    if (served !== undefined && (served.length > 0 || nowMs - this.#askedMs < ASK_AGAIN_MS)) return served;
+    const found: ResourceType[] = [];
+    for (const type of kinds) {
+      const resources = await apiResources(this.#client, type, { signal }).catch((error: unknown) => {
+        if (isNotFound(error)) return [];
+        throw error;
+      });
+      if (resources.some(({ name }) => name === type.plural)) found.push(type);
+    }
+    this.#served = found;
+    this.#askedMs = nowMs;
+    this.#tell(found);
+    return found;
+  }
+
+  #tell([type]: readonly ResourceType[]): void {
+    if (type === undefined && !this.#isToldMissing) {
+      this.#isToldMissing = true;
+      this.#logger.warn(
+        `${this.missing} Install one of them, e.g. with kubectl apply -k deploy/policy-reports/; Rampart notices within a minute.`,
+      );
+    } else if (type !== undefined && this.#isToldMissing) {
+      this.#isToldMissing = false;
+      this.#logger.info({ kind: type.kind, group: type.group }, 'writing reports');
+    }
+  }
+}
+
+function keyOf({ namespace, name }: ReportTarget): string {
+  return `${namespace}/${name}`;
+}

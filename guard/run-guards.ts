@@ -1,0 +1,167 @@
+/** Runs the parts of guards side by side in one process. */
+import { errorCodes, RampartError } from '../lib/errors/errors.ts';
+import { aborted } from '../lib/time/abort.ts';
+import type { ClusterContext, GuardContext, NodeContext } from './context.ts';
+import { followServed } from './served-condition.ts';
+import type { Guard, HealthPart, OptionValues } from './guard.ts';
+import { GuardStates } from './guard-states.ts';
+import { lead } from './lead.ts';
+import { type GuardProcess, healthName, partContext } from './part-context.ts';
+import { whenServed } from './served.ts';
+
+/** What a node brings, for all guards. */
+export interface NodeFacts extends Pick<
+  NodeContext,
+  'nodeName' | 'containers' | 'hostRoot' | 'version' | 'sink' | 'say'
+> {
+  /** Where a guard that has a directory keeps what it keeps. */
+  readonly directoryOf: (guard: Guard) => string;
+}
+
+interface RunGuardsOptions {
+  readonly guards: readonly Guard[];
+  readonly process: GuardProcess;
+  /** Of the command line. */
+  readonly values: OptionValues;
+  readonly signal: AbortSignal;
+  readonly states?: GuardStates;
+}
+
+/**
+ * Runs the node parts of guards until the signal aborts and all have ended.
+ *
+ * A part that cannot work here (a {@link RampartError}, e.g. as the kernel refuses the sensor) takes no other with it: its
+ * state says so, the log says it once, and the process is not ready. Only when none is left its error is thrown. Any other
+ * error is a fault of ours, and so is a part that ends by itself: then a new process is the best there is, and all end.
+ *
+ * @throws what the first part threw that ends all.
+ */
+export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): Promise<void> {
+  const { states = new GuardStates() } = options;
+  await runParts('node', { ...options, states }, async (guard, context) => {
+    const part = await guard.node?.();
+    const { directoryOf, ...facts } = node;
+    return part?.(
+      {
+        ...context,
+        ...facts,
+        tellFacts: (told) => states.setFacts(guard.name, told),
+        get directory() {
+          if (guard.directory === undefined) throw new TypeError(`guard ${guard.name} declares no directory`);
+          return directoryOf(guard);
+        },
+      },
+      options.values,
+    );
+  });
+}
+
+/** Runs the cluster parts of guards as {@link runNodeParts} does those of a node. Of several processes one works, for each guard. */
+export async function runClusterParts(
+  options: RunGuardsOptions,
+  cluster: Pick<ClusterContext, 'admission' | 'reports'>,
+): Promise<void> {
+  const { process } = options;
+  await runParts('cluster', options, async (guard, context) => {
+    const part = await guard.cluster?.();
+    const { client, signal, logger, health, identity } = context;
+    const { lease } = guard;
+    if (lease === undefined) throw new TypeError(`guard ${guard.name} declares no lease`);
+    return part?.(
+      {
+        ...context,
+        ...cluster,
+        lead: (work) =>
+          lead({ client, signal, logger, health, identity, lease }, async (term) => {
+            await using stack = new AsyncDisposableStack();
+            const stop = new AbortController();
+            const ofTerm = partContext(guard, 'cluster', process, {
+              signal: AbortSignal.any([term, stop.signal]),
+              stack,
+            });
+            const serving = followServed(guard, ofTerm);
+            try {
+              await work(ofTerm);
+            } finally {
+              stop.abort();
+              await serving;
+            }
+          }),
+      },
+      options.values,
+    );
+  });
+}
+
+async function runParts(
+  on: HealthPart['on'],
+  { guards, process, signal: outer, states = new GuardStates() }: RunGuardsOptions,
+  run: (guard: Guard, context: GuardContext) => Promise<void>,
+): Promise<void> {
+  const { client, health, logger } = process;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([outer, stop.signal]);
+  const parts = guards.filter((guard) => guard[on] !== undefined);
+  const failures: unknown[] = [];
+  let left = parts.length;
+  using cleanup = new DisposableStack();
+  const runOne = async (guard: Guard): Promise<void> => {
+    const { name } = guard;
+    const log = logger.child({ guard: name });
+    states.set(name, { state: 'starting' });
+    cleanup.use(
+      health.ready(healthName(name, on, ''), () => {
+        const { state, reason } = states.get(name);
+        return state === 'running' ? undefined : (reason ?? 'it has not started yet');
+      }),
+    );
+    await using stack = new AsyncDisposableStack();
+    try {
+      await whenServed(client, guard.resources, {
+        signal,
+        onMissing: (reason) => {
+          if (states.set(name, { state: 'waiting', reason })) log.warn(`${name} waits: ${reason}`);
+        },
+      });
+      const context = partContext(guard, on, { ...process, logger: log }, { signal, stack });
+      states.set(name, { state: 'running' });
+      await run(guard, context);
+      if (!signal.aborted) logger.warn(`${name} has ended; stopping`);
+      stop.abort();
+    } catch (error) {
+      left--;
+      if (signal.aborted) return;
+      if (error instanceof RampartError) {
+        const reason = error.message.split('\n')[0] ?? '';
+        states.set(name, { state: 'unavailable', reason });
+        log.error(
+          { err: error },
+          `${name} is not available here; the other guards continue: ${error.message}`,
+        );
+        if (left > 0) return;
+      }
+      failures.push(error);
+      stop.abort();
+    }
+  };
+  await Promise.all(parts.map(runOne));
+  if (parts.length === 0) await aborted(signal);
+  if (failures.length > 0) throw failures[0];
+}
+
+/**
+ * The guards of these names, in the order of the list; all where none is named.
+ *
+ * @throws {RampartError} `INPUT` for an unknown name.
+ */
+export function selectGuards(guards: readonly Guard[], names: readonly string[]): readonly Guard[] {
+  if (names.length === 0) return guards;
+  const unknown = names.find((name) => !guards.some((guard) => guard.name === name));
+  if (unknown !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `there is no guard ${JSON.stringify(unknown)}`,
+      next: `Known guards: ${guards.map(({ name }) => name).join(', ')}`,
+    });
+  }
+  return guards.filter(({ name }) => names.includes(name));
+}

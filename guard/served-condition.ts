@@ -1,0 +1,111 @@
+/** Reports in the status of users' objects where a node cannot run their guard. */
+import { isNotFound } from '../lib/kube/client/client-errors.ts';
+import { type Condition, findCondition, setCondition } from '../lib/kube/object/conditions.ts';
+import { done, type Result, runController } from '../lib/kube/controller/controller.ts';
+import { isDeleting } from '../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../lib/kube/controller/key-queue.ts';
+import { type KubeObject, type Lease, leases } from '../lib/kube/object/object.ts';
+import { allOrNone } from '../lib/kube/controller/run-parts.ts';
+import { withoutManagedFields } from '../lib/kube/cache/reflector-options.ts';
+import { agentLeaseLabel, readAgentLease } from './agent-lease-names.ts';
+import type { GuardContext } from './context.ts';
+import { type Guard, systemNamespace } from './guard.ts';
+
+/** The condition: `False` where an agent says that it cannot serve the guard, `True` when all can again. */
+const servedCondition = 'Served';
+
+const NAMED_NODES = 5;
+
+interface Guarded extends KubeObject {
+  readonly status?: { readonly conditions?: readonly Condition[] };
+}
+
+/** What is kept of a lease of an agent: without the time of its renewal, which is no change to anybody here. */
+function agentFacts(lease: Lease): Lease {
+  const { spec: _renewals, ...kept } = withoutManagedFields(lease);
+  return kept;
+}
+
+/** Keeps the condition on what users wrote for a guard, until the signal of `context` aborts. */
+export async function followServed(
+  { guarded = [], name: guard }: Pick<Guard, 'guarded' | 'name'>,
+  context: GuardContext,
+): Promise<void> {
+  if (guarded.length === 0) return;
+  const { signal } = context;
+  const agents = context.cache<Lease>({
+    type: leases,
+    namespace: systemNamespace,
+    labelSelector: agentLeaseLabel,
+    projection: agentFacts,
+  });
+  const stop = new AbortController();
+  await allOrNone(
+    stop,
+    guarded.map(async (type) => {
+      const objects = context.cache<Guarded>({ type });
+      using queue = keyQueue();
+      using listening = new DisposableStack();
+      let message = '';
+      const look = (): void => {
+        const now = unavailableText(agents, guard);
+        if (now === message) return;
+        message = now;
+        for (const key of objects.keys()) queue.add(key);
+      };
+      listening.use(agents.subscribe(look));
+      listening.use(objects.subscribe(({ key }) => void (message !== '' && queue.add(key))));
+      void agents.synced.then(look);
+      void objects.synced.then(() => {
+        for (const key of objects.keys()) queue.add(key);
+      });
+      const reconcile = async (key: string, ofKey: AbortSignal): Promise<Result> => {
+        const object = objects.get(key);
+        if (object === undefined || isDeleting(object) || !agents.isSynced) return done;
+        const { namespace, name = '', generation, resourceVersion } = object.metadata;
+        const before = object.status?.conditions;
+        // Nothing was ever said, and nothing is to be said.
+        if (message === '' && findCondition(before, servedCondition) === undefined) return done;
+        const conditions = setCondition(before, {
+          type: servedCondition,
+          ...(message === ''
+            ? { status: 'True', reason: 'AllNodes', message: '' }
+            : { status: 'False', reason: 'GuardUnavailable', message }),
+          observedGeneration: generation,
+        });
+        if (conditions === before) return done;
+        try {
+          await context.client.patch(
+            type,
+            { namespace, name, subresource: 'status' },
+            // With the version: the list is replaced as a whole, and others write into it.
+            { type: 'merge', body: { metadata: { resourceVersion }, status: { conditions } } },
+            { signal: ofKey },
+          );
+        } catch (error) {
+          if (!isNotFound(error)) throw error;
+        }
+        return done;
+      };
+      await runController({
+        name: `${guard}-served-${type.plural}`,
+        ...{ queue, reconcile, signal, logger: context.logger },
+        metrics: context.metrics?.controllers,
+      });
+    }),
+  );
+}
+
+/** On which nodes the guard cannot work, and why; empty where it can on all. */
+function unavailableText(agents: IndexedCache<Lease>, guard: string): string {
+  const nodes: string[] = [];
+  for (const lease of agents.list()) {
+    const agent = readAgentLease(lease);
+    const state = agent?.guards.get(guard);
+    if (state?.state === 'unavailable') nodes.push(`node ${agent?.nodeName}: ${state.reason ?? ''}`);
+  }
+  const more = nodes.length - NAMED_NODES;
+  const shown = nodes.toSorted().slice(0, NAMED_NODES).join('; ');
+  return more > 0 ? `${shown}; and ${more} more` : shown;
+}

@@ -1,0 +1,29 @@
+/** Says what a process still waits for, when that takes long. */
+import type { ResourceType } from '../lib/kube/object/object.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+
+const slowMs = 10_000;
+
+/** A cache that has to be filled first. */
+interface Awaited {
+  readonly isSynced: boolean;
+  readonly type: Pick<ResourceType<never>, 'plural'>;
+}
+
+/**
+ * Warns once, after ten seconds, unless it is disposed before.
+ *
+ * @param consequence what is not done meanwhile
+ * @param last what is missing when all caches are filled
+ */
+export function warnOfSlowStart(
+  caches: readonly Awaited[],
+  { logger, consequence, last }: { logger: Logger; consequence: string; last?: string },
+): Disposable {
+  const timer = setTimeout(() => {
+    const missing = caches.filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
+    if (missing.length === 0 && last !== undefined) missing.push(last);
+    logger.warn({ missing }, `waiting for resources; ${consequence}`);
+  }, slowMs);
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+}

@@ -1,0 +1,303 @@
+/**
+ * The resources of this guard: the kinds of `bpfman.io/v1alpha1` as bpfman-operator v0.5.5 serves them, plus the two names that
+ * its design gives to applications. All are generated from one table.
+ *
+ * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
+ */
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import {
+  ageColumn,
+  defineResource,
+  type PrinterColumn,
+  type Resource,
+  resourceType,
+} from '../../lib/kube/crd/resource.ts';
+import {
+  type Fields,
+  list,
+  object,
+  oneOf,
+  optional,
+  type ReadOf,
+  rule,
+  type Rule,
+  string,
+} from '../../lib/kube/crd/schema.ts';
+import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
+import {
+  applicationTcxFields,
+  commonFields,
+  type CommonSpec,
+  kprobeFields,
+  kprobeRules,
+  type KprobeSpec,
+  kretprobeRules,
+  type Scope,
+  tcFields,
+  type TcSpec,
+  tcxFields,
+  type TcxSpec,
+  traceFields,
+  tracepointFields,
+  type TracepointSpec,
+  type TraceSpec,
+  uprobeFields,
+  uprobeRules,
+  type UprobeSpec,
+  xdpFields,
+  type XdpSpec,
+} from './spec-schema.ts';
+
+export const group = 'bpfman.io';
+const version = 'v1alpha1';
+
+/** A program; its type determines its fields. */
+export type TypedProgram =
+  | { readonly type: 'xdp'; readonly spec: XdpSpec }
+  | { readonly type: 'tc'; readonly spec: TcSpec }
+  | { readonly type: 'tcx'; readonly spec: TcxSpec }
+  | { readonly type: 'kprobe' | 'kretprobe'; readonly spec: KprobeSpec }
+  | { readonly type: 'uprobe' | 'uretprobe'; readonly spec: UprobeSpec }
+  | { readonly type: 'fentry' | 'fexit'; readonly spec: TraceSpec }
+  | { readonly type: 'tracepoint'; readonly spec: TracepointSpec };
+
+/** The program types of single objects: the field `retprobe` says whether a probe is a return probe. */
+export type SingleType = Exclude<ProgramType, 'kretprobe' | 'uretprobe'>;
+export type ProgramType = TypedProgram['type'];
+
+const status = optional(object({ conditions: optional(conditionList()) }));
+
+interface TypeRow {
+  readonly fields: (scope: Scope) => Fields;
+  readonly rules?: readonly Rule[];
+  /** Shown with `-o wide`. */
+  readonly columns: readonly PrinterColumn[];
+}
+
+const wide = (name: string, field: string, type: PrinterColumn['type'] = 'string'): PrinterColumn => ({
+  name,
+  type,
+  jsonPath: `.spec.${field}`,
+  priority: 1,
+});
+const interfaceColumns = [wide('Priority', 'priority'), wide('InterfaceSelector', 'interfaceselector')];
+const functionColumn = wide('FunctionName', 'func_name');
+
+const types: Readonly<Record<SingleType, TypeRow>> = {
+  xdp: { fields: xdpFields, columns: [...interfaceColumns, wide('ProceedOn', 'proceedon')] },
+  tc: {
+    fields: tcFields,
+    columns: [...interfaceColumns, wide('Direction', 'direction'), wide('ProceedOn', 'proceedon')],
+  },
+  tcx: { fields: tcxFields, columns: [...interfaceColumns, wide('Direction', 'direction')] },
+  kprobe: {
+    fields: () => kprobeFields,
+    rules: kprobeRules,
+    columns: [functionColumn, wide('Offset', 'offset', 'integer'), wide('RetProbe', 'retprobe', 'boolean')],
+  },
+  uprobe: {
+    fields: uprobeFields,
+    rules: uprobeRules,
+    columns: [
+      functionColumn,
+      wide('Offset', 'offset', 'integer'),
+      wide('Target', 'target'),
+      wide('RetProbe', 'retprobe', 'boolean'),
+      wide('Pid', 'pid', 'integer'),
+    ],
+  },
+  tracepoint: { fields: () => tracepointFields, columns: [wide('Tracepoint', 'names')] },
+  fentry: { fields: () => traceFields, columns: [functionColumn] },
+  fexit: { fields: () => traceFields, columns: [functionColumn] },
+};
+
+/** The members of an application: the value of `type`, the field that belongs to it, and its schema. */
+const members: readonly (TypeRow & { readonly name: string; readonly type: ProgramType })[] = [
+  { name: 'XDP', type: 'xdp', ...types.xdp },
+  { name: 'TC', type: 'tc', ...types.tc },
+  { name: 'TCX', type: 'tcx', ...types.tcx, fields: applicationTcxFields },
+  { name: 'Fentry', type: 'fentry', ...types.fentry },
+  { name: 'Fexit', type: 'fexit', ...types.fexit },
+  { name: 'Kprobe', type: 'kprobe', ...types.kprobe },
+  { name: 'Kretprobe', type: 'kretprobe', ...types.kprobe, rules: kretprobeRules },
+  { name: 'Uprobe', type: 'uprobe', ...types.uprobe },
+  { name: 'Uretprobe', type: 'uretprobe', ...types.uprobe },
+  { name: 'Tracepoint', type: 'tracepoint', ...types.tracepoint },
+];
+
+/** Those that can be confined to a namespace. */
+const namespacedTypes: ReadonlySet<ProgramType> = new Set(['xdp', 'tc', 'tcx', 'uprobe', 'uretprobe']);
+
+/** By the value of `type` in an application. */
+export const memberTypes: ReadonlyMap<string, ProgramType> = new Map(
+  members.map(({ name, type }) => [name, type]),
+);
+
+const statusColumn: PrinterColumn = {
+  name: 'Status',
+  type: 'string',
+  jsonPath: '.status.conditions[0].reason',
+};
+const nodeSelectorColumn: PrinterColumn = {
+  name: 'NodeSelector',
+  type: 'string',
+  jsonPath: '.spec.nodeselector',
+};
+
+/** A kind that users write. */
+interface KindRow {
+  readonly kind: string;
+  readonly scope: Scope;
+  /** Undefined: an application. */
+  readonly single: SingleType | undefined;
+}
+
+function define({ kind, scope, single }: KindRow): Resource {
+  const where = scope === 'Cluster' ? '' : ' of containers of a namespace';
+  const common = commonFields(scope);
+  const spec = single === undefined ? application(scope) : types[single];
+  const fields = { ...common, ...spec.fields(scope) };
+  return inGroup(kind, scope, {
+    description:
+      single === undefined
+        ? `Several eBPF programs${where} from one object file, and where they are attached.`
+        : `An eBPF program of type ${single}${where}, and where it is attached.`,
+    fields: {
+      spec: object(fields, { description: 'The desired state.', ...(spec.rules && { rules: spec.rules }) }),
+      status,
+    },
+    columns:
+      single === undefined
+        ? [nodeSelectorColumn, statusColumn, ageColumn]
+        : [
+            { name: 'BpfFunctionName', type: 'string', jsonPath: '.spec.bpffunctionname' },
+            nodeSelectorColumn,
+            statusColumn,
+            ...spec.columns,
+          ],
+  });
+}
+
+function inGroup(kind: string, scope: Scope, served: Resource['versions'][string]): Resource {
+  const plural = `${kind.toLowerCase()}s`;
+  return defineResource({ group, kind, plural, scope, versions: { [version]: served } });
+}
+
+function application(scope: Scope): TypeRow {
+  const allowed = members.filter(({ type }) => scope === 'Cluster' || namespacedTypes.has(type));
+  const fields = Object.fromEntries(
+    allowed.map(({ name, type, rules, fields: of }) => [
+      type,
+      optional(
+        object(of(scope), { description: `The program, where type is ${name}.`, ...(rules && { rules }) }),
+      ),
+    ]),
+  );
+  const program = object(
+    {
+      type: oneOf(
+        allowed.map(({ name }) => name),
+        { description: 'The type of the program.' },
+      ),
+      ...fields,
+    },
+    {
+      rules: allowed.map(({ name, type }) =>
+        rule(
+          `has(self.${type}) == (self.type == '${name}')`,
+          `${type} is required when type is ${name}, and forbidden otherwise`,
+          { fieldPath: `.${type}` },
+        ),
+      ),
+    },
+  );
+  return {
+    fields: () => ({
+      programs: list(program, { description: 'The programs.', minItems: 1, maxItems: 256 }),
+    }),
+    columns: [],
+  };
+}
+
+/** What runs on one node: one program at one attach point. */
+function defineNodeKind(kind: string, scope: Scope): Resource {
+  return inGroup(kind, scope, {
+    description: 'One eBPF program at one hook of one node. Written by the agents.',
+    fields: {
+      spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
+      status,
+    },
+    columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, statusColumn, ageColumn],
+  });
+}
+
+const cluster = (kind: string, single?: SingleType): KindRow => ({ kind, scope: 'Cluster', single });
+const namespaced = (kind: string, single?: SingleType): KindRow => ({ kind, scope: 'Namespaced', single });
+
+const rows: readonly KindRow[] = [
+  cluster('BpfApplication'),
+  cluster('BpfApplicationProgram'),
+  cluster('FentryProgram', 'fentry'),
+  cluster('FexitProgram', 'fexit'),
+  cluster('KprobeProgram', 'kprobe'),
+  cluster('TcProgram', 'tc'),
+  cluster('TcxProgram', 'tcx'),
+  cluster('TracepointProgram', 'tracepoint'),
+  cluster('UprobeProgram', 'uprobe'),
+  cluster('XdpProgram', 'xdp'),
+  namespaced('BpfNsApplication'),
+  namespaced('BpfNsApplicationProgram'),
+  namespaced('TcNsProgram', 'tc'),
+  namespaced('TcxNsProgram', 'tcx'),
+  namespaced('UprobeNsProgram', 'uprobe'),
+  namespaced('XdpNsProgram', 'xdp'),
+];
+
+type Conditions = ReadOf<ReturnType<typeof conditionList>>;
+type Status = { readonly conditions?: Conditions };
+
+/** An object of any of the kinds that users write. */
+export interface ParentObject extends KubeObject {
+  readonly spec: CommonSpec & Readonly<Record<string, unknown>>;
+  readonly status?: Status;
+}
+
+/** A BpfProgram or BpfNsProgram. */
+export interface NodeObject extends KubeObject {
+  readonly spec: { readonly type?: string };
+  readonly status?: Status;
+}
+
+/** Everything that differs between the kinds that users write. */
+export interface ParentKind extends KindRow {
+  readonly resource: Resource;
+  readonly type: ResourceType<ParentObject>;
+  /** The kind of its per-node objects. */
+  readonly nodeType: ResourceType<NodeObject>;
+}
+
+const nodeKinds = {
+  Cluster: defineNodeKind('BpfProgram', 'Cluster'),
+  Namespaced: defineNodeKind('BpfNsProgram', 'Namespaced'),
+} as const;
+
+export const nodeTypes: Readonly<Record<Scope, ResourceType<NodeObject>>> = {
+  Cluster: resourceType(nodeKinds.Cluster, version) as unknown as ResourceType<NodeObject>,
+  Namespaced: resourceType(nodeKinds.Namespaced, version) as unknown as ResourceType<NodeObject>,
+};
+
+export const parentKinds: readonly ParentKind[] = rows.map((row) => {
+  const resource = define(row);
+  return {
+    ...row,
+    resource,
+    type: resourceType(resource, version) as unknown as ResourceType<ParentObject>,
+    nodeType: nodeTypes[row.scope],
+  };
+});
+
+/** All kinds, including the per-node kinds. */
+export const bpfResources: readonly Resource[] = [
+  ...parentKinds.map(({ resource }) => resource),
+  ...Object.values(nodeKinds),
+];

@@ -1,0 +1,27 @@
+/** The API objects that the agent and the operator cache for this guard. */
+import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
+import { type NodeObject, nodeTypes, type ParentKind, type ParentObject } from './api.ts';
+import type { Scope } from './spec-schema.ts';
+
+/** Few objects are read twice between two changes. */
+const FEW = 64;
+
+export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {
+  return { type, parsedLimit: FEW };
+}
+
+/** Index `owner`: the uid of the user's object. */
+export function nodeObjectQuery(scope: Scope, labelSelector?: string): CacheQuery<NodeObject> {
+  return {
+    type: nodeTypes[scope],
+    labelSelector,
+    indexes: { owner: ownerOf },
+    parsedLimit: FEW,
+  };
+}
+
+function ownerOf({ metadata }: NodeObject): string[] {
+  return (metadata.ownerReferences ?? []).flatMap(({ controller, uid }) =>
+    controller === true ? [uid] : [],
+  );
+}

@@ -1,0 +1,40 @@
+/** What the operator runs for this guard, once per cluster. */
+import type { ClusterContext, GuardContext } from '../../guard/context.ts';
+import { nodeFacts } from '../../lib/kube/object/facts.ts';
+import type { IndexedCache } from '../../lib/kube/cache/indexed-cache.ts';
+import { nodes } from '../../lib/kube/object/object.ts';
+import { whenSynced } from '../../lib/kube/controller/run-parts.ts';
+import { parentKinds } from './api.ts';
+import { nodeObjectQuery, parentQuery } from './caches.ts';
+import { runParentController } from './cluster/parent-controller.ts';
+
+/** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
+export async function runBpfProgramsCluster(context: ClusterContext): Promise<void> {
+  await context.lead(work);
+}
+
+/** While it leads. */
+async function work(context: GuardContext): Promise<void> {
+  const { client, signal, logger } = context;
+  const parents = parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) }));
+  using _listed = context.health.ready('programs', () => {
+    const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
+    return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
+  });
+  const objects = {
+    Cluster: context.cache(nodeObjectQuery('Cluster'), 'bpfprograms'),
+    Namespaced: context.cache(nodeObjectQuery('Namespaced'), 'bpfnsprograms'),
+  };
+  const allNodes = context.cache({ type: nodes, projection: nodeFacts }, 'nodes');
+  const caches: readonly Pick<IndexedCache<never>, 'synced'>[] = [
+    ...parents.map(({ cache }) => cache),
+    ...Object.values(objects),
+    allNodes,
+  ];
+  await whenSynced(caches, signal, () =>
+    runParentController({
+      ...{ client, parents, objects, nodes: allNodes, signal, logger },
+      metrics: context.metrics?.controllers,
+    }),
+  );
+}

@@ -1,0 +1,160 @@
+/**
+ * Manages the users' objects of every kind and scope: the finalizer, the one condition, and what removed nodes have left.
+ */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { setCondition } from '../../../lib/kube/object/conditions.ts';
+import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
+import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import {
+  addFinalizer,
+  hasFinalizer,
+  isDeleting,
+  removeFinalizer,
+} from '../../../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import type { Node } from '../../../lib/kube/object/object.ts';
+import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
+import { labelValue, nodeFinalizer, parentFinalizer } from '../engine/names.ts';
+import { isHeld, nodeOf, parentCondition } from '../engine/parent-condition.ts';
+import type { Scope } from '../spec-schema.ts';
+
+export interface ParentControllerOptions {
+  readonly client: KubeClient;
+  readonly parents: readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
+  /** With the index `owner`. */
+  readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+  readonly nodes: IndexedCache<Node>;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: ControllerMetrics | undefined;
+}
+
+const WORKERS = 4;
+/** A cache may be behind: an object that an agent has just made may not be in it. */
+const LOOK_AGAIN_MS = 1_000;
+
+/** Runs until `signal` aborts; the caches are synced. */
+export async function runParentController(options: ParentControllerOptions): Promise<void> {
+  const { parents, objects, nodes, signal, logger, metrics } = options;
+  const controller = new ParentController(options);
+  using queue = keyQueue();
+  using stack = new DisposableStack();
+  const addAll = (): void => {
+    for (const { kind, cache } of parents)
+      for (const key of cache.keys()) queue.add(`${kind.kind}/${key}`, { level: 1 });
+  };
+  for (const { kind, cache } of parents)
+    stack.use(cache.subscribe(({ key }) => queue.add(`${kind.kind}/${key}`)));
+  for (const cache of Object.values(objects)) {
+    stack.use(
+      cache.subscribe(({ object }) => {
+        const owner = controllerOf(object);
+        if (owner === undefined) return;
+        const { namespace } = object.metadata;
+        queue.add([owner.kind, ...(namespace === undefined ? [] : [namespace]), owner.name].join('/'));
+      }),
+    );
+  }
+  stack.use(
+    nodes.subscribe(({ type }) => {
+      if (type !== 'modified') addAll();
+    }),
+  );
+  addAll();
+  await runController({
+    name: 'bpf-programs-parents',
+    queue,
+    reconcile: controller.reconcile,
+    signal,
+    workers: WORKERS,
+    logger,
+    metrics,
+  });
+}
+
+class ParentController {
+  readonly #options: ParentControllerOptions;
+  readonly #caches: ReadonlyMap<string, ParentControllerOptions['parents'][number]>;
+
+  constructor(options: ParentControllerOptions) {
+    this.#options = options;
+    this.#caches = new Map(options.parents.map((one) => [one.kind.kind, one]));
+  }
+
+  /** `XdpNsProgram/web/count`. */
+  readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
+    const slash = id.indexOf('/');
+    const of = this.#caches.get(id.slice(0, slash));
+    const parent = of?.cache.get(id.slice(slash + 1));
+    if (of === undefined || parent === undefined) return done;
+    const { client } = this.#options;
+    const { kind } = of;
+    const objects = await this.#withoutGoneNodes(kind, this.#objectsOf(kind, parent), signal);
+    if (isDeleting(parent)) {
+      if (!hasFinalizer(parent, parentFinalizer)) return done;
+      if (!isHeld(kind.kind, objects)) {
+        await removeFinalizer(client, kind.type, parent, parentFinalizer, { signal });
+        return done;
+      }
+      await this.#setCondition(kind, parent, objects, signal);
+      return requeueAfter(LOOK_AGAIN_MS);
+    }
+    const live = await addFinalizer(client, kind.type, parent, parentFinalizer, { signal });
+    await this.#setCondition(kind, live, objects, signal);
+    return done;
+  };
+
+  #objectsOf({ scope }: ParentKind, { metadata: { uid = '' } }: ParentObject): NodeObject[] {
+    return [...this.#options.objects[scope].byIndex('owner', uid)];
+  }
+
+  /** Nobody else removes what an agent left behind when its node does not come back. */
+  async #withoutGoneNodes(
+    kind: ParentKind,
+    objects: readonly NodeObject[],
+    signal: AbortSignal,
+  ): Promise<NodeObject[]> {
+    const { client, logger } = this.#options;
+    const names = new Set(this.#nodeLabels());
+    const kept: NodeObject[] = [];
+    for (const object of objects) {
+      if (names.size === 0 || names.has(nodeOf(object))) {
+        kept.push(object);
+        continue;
+      }
+      const { name = '', namespace } = object.metadata;
+      logger.info({ object: name, node: nodeOf(object) }, 'deleted an object of a removed node');
+      await removeFinalizer(client, kind.nodeType, object, nodeFinalizer(kind.kind), { signal });
+      await orUndefined(client.delete(kind.nodeType, { name, namespace }, { signal }));
+    }
+    return kept;
+  }
+
+  #nodeLabels(): string[] {
+    return [...this.#options.nodes.keys()].map(labelValue);
+  }
+
+  async #setCondition(
+    kind: ParentKind,
+    parent: ParentObject,
+    objects: readonly NodeObject[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { generation = 0, name = '', namespace } = parent.metadata;
+    const facts = { kind: kind.kind, deleting: isDeleting(parent), generation };
+    const { type, reason, message } = parentCondition(facts, objects, this.#nodeLabels());
+    const before = parent.status?.conditions ?? [];
+    const conditions = setCondition(
+      before.filter((one) => one.type === type),
+      { type, reason, message, status: 'True', observedGeneration: generation },
+    );
+    if (before.length === 1 && conditions[0] === before[0]) return;
+    const patch = { type: 'merge', body: { status: { conditions } } } as const;
+    const target = { name, namespace, subresource: 'status' };
+    await orUndefined(this.#options.client.patch(kind.type, target, patch, { signal }));
+  }
+}

@@ -1,0 +1,130 @@
+/** A user's object of any kind: its programs, each with its type. */
+import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
+import {
+  memberTypes,
+  type ParentKind,
+  type ParentObject,
+  type ProgramType,
+  type TypedProgram,
+} from '../api.ts';
+import type { ProgramSpec } from '../spec-schema.ts';
+import { labelValue, sanitized } from './names.ts';
+
+/** One program of a parent. */
+export type Member = TypedProgram & {
+  /** Label of its per-node objects: '' unless it belongs to an application. */
+  readonly appProgramId: string;
+  /** `spec`, `spec.programs[2].xdp`: for messages. */
+  readonly field: string;
+};
+
+export interface Parent {
+  readonly kind: ParentKind;
+  /** `XdpNsProgram/web/count`: unique on a node, and for people. */
+  readonly key: string;
+  readonly object: ParentObject;
+  readonly name: string;
+  /** Undefined: cluster-scoped. */
+  readonly namespace: string | undefined;
+  readonly uid: string;
+  readonly deleting: boolean;
+  readonly globals: GlobalData;
+  readonly members: readonly Member[];
+}
+
+export function parentOf(kind: ParentKind, object: ParentObject): Parent {
+  const { name = '', namespace, uid = '' } = object.metadata;
+  const isNamespaced = kind.scope === 'Namespaced';
+  return {
+    kind,
+    key: [kind.kind, ...(isNamespaced ? [namespace ?? ''] : []), name].join('/'),
+    object,
+    name,
+    namespace: isNamespaced ? (namespace ?? '') : undefined,
+    uid,
+    deleting: isDeleting(object),
+    globals: readGlobalData(object.spec.globaldata),
+    members: kind.single === undefined ? membersOf(object) : [single(kind.single, object)],
+  };
+}
+
+function single(type: ProgramType, { spec }: ParentObject): Member {
+  return { ...typed(type, spec as unknown as ProgramSpec), appProgramId: '', field: 'spec' };
+}
+
+function membersOf({ spec }: ParentObject): Member[] {
+  const programs = (spec['programs'] ?? []) as readonly Readonly<Record<string, unknown>>[];
+  const seen = new Map<string, number>();
+  return programs.flatMap((program, index) => {
+    const type = memberTypes.get(String(program['type']));
+    const written = type === undefined ? undefined : program[type];
+    // The schema rejects both; an object that was stored before the schema did so has nothing to run.
+    if (type === undefined || written === undefined) return [];
+    const member = typed(type, written as ProgramSpec);
+    const id = appProgramId(member);
+    // bpfman gives two programs of one type and function the same id, and loses one.
+    const count = (seen.get(id) ?? 0) + 1;
+    seen.set(id, count);
+    return [
+      {
+        ...member,
+        appProgramId: labelValue(count === 1 ? id : `${id}-${count}`),
+        field: `spec.programs[${index}].${type}`,
+      },
+    ];
+  });
+}
+
+/** A return probe can be written as a type of its own, or as a probe with `retprobe`. */
+function typed(type: ProgramType, spec: ProgramSpec): TypedProgram {
+  const { retprobe = false } = spec as { readonly retprobe?: boolean };
+  const of = type === 'kprobe' && retprobe ? 'kretprobe' : type === 'uprobe' && retprobe ? 'uretprobe' : type;
+  return { type: of, spec } as unknown as TypedProgram;
+}
+
+function appProgramId({ type, spec }: TypedProgram): string {
+  let part = '';
+  if (type === 'tc' || type === 'tcx') part = spec.direction;
+  else if (type !== 'xdp' && type !== 'tracepoint') part = sanitized(spec.func_name ?? '');
+  return [type, ...(part === '' ? [] : [part]), spec.bpffunctionname].join('-');
+}
+
+/** No variable of a program that the kernel accepts is larger. */
+const MAX_BYTES = 1 << 20;
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+export type GlobalData =
+  | { readonly values: Readonly<Record<string, Uint8Array>> }
+  /** A whole sentence that names the field. */
+  | { readonly problem: string };
+
+export function readGlobalData(written: Readonly<Record<string, unknown>> = {}): GlobalData {
+  const values: Record<string, Uint8Array> = {};
+  for (const [name, value] of Object.entries(written)) {
+    const bytes = bytesOf(value);
+    if (typeof bytes === 'string') return { problem: `spec.globaldata.${name} ${bytes}.` };
+    values[name] = bytes;
+  }
+  return { values };
+}
+
+/** The bytes, or what is wrong. */
+function bytesOf(value: unknown): Uint8Array | string {
+  if (typeof value === 'string') {
+    if (!base64.test(value))
+      return 'is not base64; write the bytes in base64 or as a list of integers: [1, 0, 0, 0]';
+    const bytes = Buffer.from(value, 'base64');
+    return checked(bytes);
+  }
+  if (!Array.isArray(value)) return 'is neither base64 nor a list of integers, such as [1, 0, 0, 0]';
+  const wrong = value.findIndex((byte) => !Number.isInteger(byte) || byte < 0 || byte > 255);
+  if (wrong !== -1) {
+    return `has ${JSON.stringify(value[wrong])} at index ${wrong}; each item is one byte, 0 to 255, in the byte order of the node`;
+  }
+  return checked(Uint8Array.from(value as readonly number[]));
+}
+
+function checked(bytes: Uint8Array): Uint8Array | string {
+  if (bytes.length === 0) return 'is empty; omit it to keep the value from the object file';
+  return bytes.length > MAX_BYTES ? `has ${bytes.length} bytes; the maximum is ${MAX_BYTES}` : bytes;
+}

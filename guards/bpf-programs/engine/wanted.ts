@@ -1,0 +1,335 @@
+/**
+ * The objects that a parent has on one node: one for each place where one of its programs is attached. Pure: what it needs to know about
+ * the node is given.
+ */
+import { SelectorError } from '../../../lib/kube/selectors/selectors.ts';
+import type { ContainerSelector, InterfaceSelector } from '../spec-schema.ts';
+import type { Attach, ContainerPlace, InterfaceHook } from '../kernel/desired.ts';
+import {
+  annotations,
+  kindAnnotation,
+  labels,
+  labelValue,
+  nodeFinalizer,
+  nodeObjectName,
+  sanitized,
+} from './names.ts';
+import type { Member, Parent } from './parent.ts';
+import { tcMask, xdpMask } from './proceed-on.ts';
+
+/** A container that a selector has selected. */
+export interface SelectedContainer {
+  readonly namespace: string;
+  readonly podName: string;
+  readonly name: string;
+  readonly place: ContainerPlace;
+  /** Inode of its network namespace; undefined if it cannot be determined: then `problem` says why. */
+  readonly network: bigint | undefined;
+  /** It is in the network namespace of the node itself. */
+  readonly hostNetwork: boolean;
+  readonly problem?: string;
+}
+
+/** What is known of the node. */
+export interface NodeView {
+  readonly name: string;
+  /** The interface of the default route, where there is one. */
+  readonly primaryInterface: string | undefined;
+  /** In an order that is stable while they run. @throws {SelectorError} */
+  readonly select: (parent: Parent, selector: ContainerSelector) => readonly SelectedContainer[];
+}
+
+/** One per-node object, and what the kernel should run for it. */
+export interface Wanted {
+  /** As {@link DesiredProgram.id}: `name`, or `namespace/name`. */
+  readonly id: string;
+  readonly name: string;
+  readonly parent: Parent;
+  readonly member: Member;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly finalizer: string;
+  readonly specType: string;
+  readonly attachPoint: string;
+  readonly goal: Goal;
+}
+
+export type Goal =
+  | { readonly attach: Attach }
+  /** Attached once for the pod, by the object with this id. */
+  | { readonly sameAs: string }
+  | { readonly noContainers: string }
+  | { readonly problem: string };
+
+/** One place, before it is an object. */
+interface Place {
+  readonly attachPoint: string;
+  /** Distinguishes places with the same attach point: pods of two namespaces may have the same name. */
+  readonly apart?: string;
+  /** Without the prefix of the kind. */
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly goal: (idOf: (place: PlaceName) => string) => Goal;
+}
+
+type PlaceName = Pick<Place, 'apart' | 'attachPoint'>;
+
+export function wantedOf(parent: Parent, node: NodeView): Wanted[] {
+  return parent.members.flatMap((member) => {
+    const idOf = (place: PlaceName): string => idIn(parent, nameOf(parent, member, node, place));
+    return placesOf(parent, member, node).map((place): Wanted => {
+      const name = nameOf(parent, member, node, place);
+      const { kind } = parent.kind;
+      return {
+        id: idIn(parent, name),
+        name,
+        parent,
+        member,
+        labels: {
+          [labels.ownedByProgram]: labelValue(parent.name),
+          [labels.appProgramId]: member.appProgramId,
+          [labels.hostname]: labelValue(node.name),
+        },
+        annotations: {
+          [annotations.attachPoint]: place.attachPoint,
+          ...Object.fromEntries(
+            Object.entries(place.annotations).map(([key, value]) => [
+              kindAnnotation(parent.kind.single === undefined ? controllerKind(parent, member) : kind, key),
+              value,
+            ]),
+          ),
+        },
+        finalizer: nodeFinalizer(kind),
+        specType: parent.kind.single ?? 'application',
+        attachPoint: place.attachPoint,
+        goal: place.goal(idOf),
+      };
+    });
+  });
+}
+
+function idIn({ namespace }: Parent, name: string): string {
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
+function nameOf(parent: Parent, { type, appProgramId }: Member, node: NodeView, place: PlaceName): string {
+  const begin = parent.kind.single === undefined ? `${parent.name}-${type}` : parent.name;
+  const { kind } = parent.kind;
+  const { attachPoint, apart = '' } = place;
+  return nodeObjectName(begin, [
+    ...[kind, parent.namespace ?? '', parent.uid, node.name],
+    ...[appProgramId, attachPoint, apart],
+  ]);
+}
+
+const singleKinds = {
+  xdp: 'Xdp',
+  tc: 'Tc',
+  tcx: 'Tcx',
+  kprobe: 'Kprobe',
+  kretprobe: 'Kprobe',
+  uprobe: 'Uprobe',
+  uretprobe: 'Uprobe',
+  tracepoint: 'Tracepoint',
+  fentry: 'Fentry',
+  fexit: 'Fexit',
+} as const;
+
+/** An application's objects have the annotations of the kind that the program would have on its own. */
+function controllerKind({ kind }: Parent, { type }: Member): string {
+  return `${singleKinds[type]}${kind.scope === 'Namespaced' ? 'Ns' : ''}Program`;
+}
+
+function placesOf(parent: Parent, member: Member, node: NodeView): Place[] {
+  const { spec, type } = member;
+  switch (type) {
+    case 'xdp':
+      return interfacePlaces(parent, member, spec, node, '', (hook) => ({
+        type,
+        hook,
+        order: { priority: spec.priority, proceedOn: xdpMask(spec.proceedon) },
+      }));
+    case 'tc':
+      return interfacePlaces(parent, member, spec, node, spec.direction, (hook) => ({
+        type,
+        hook,
+        direction: spec.direction,
+        order: { priority: spec.priority, proceedOn: tcMask(spec.proceedon) },
+      }));
+    case 'tcx':
+      return interfacePlaces(parent, member, spec, node, spec.direction, (hook) => ({
+        type,
+        hook,
+        direction: spec.direction,
+        priority: spec.priority,
+      }));
+    case 'kprobe':
+    case 'kretprobe':
+      return [
+        functionPlace(spec.func_name, { type, functionName: spec.func_name, offset: BigInt(spec.offset) }),
+      ];
+    case 'fentry':
+    case 'fexit':
+      return [functionPlace(spec.func_name, { type, functionName: spec.func_name })];
+    case 'tracepoint':
+      return [...new Set(spec.names)].map((tracepoint) => ({
+        attachPoint: sanitized(tracepoint),
+        apart: tracepoint,
+        annotations: { tracepoint },
+        goal: () => ({ attach: { type, tracepoint } }),
+      }));
+    case 'uprobe':
+    case 'uretprobe': {
+      const attachPoint = [sanitized(spec.target), sanitized(spec.func_name ?? '')]
+        .filter((part) => part !== '')
+        .join('-');
+      const attach = (container: ContainerPlace | undefined): Attach => ({
+        type,
+        functionName: spec.func_name,
+        offset: BigInt(spec.offset),
+        target: spec.target,
+        pid: spec.pid === 0 ? undefined : spec.pid,
+        container,
+      });
+      const known = { target: spec.target };
+      if (!needsContainers(parent, spec)) {
+        return [{ attachPoint, annotations: known, goal: () => ({ attach: attach(undefined) }) }];
+      }
+      const selected = selectedBy(parent, member, spec, node);
+      if (!('containers' in selected)) return [noContainers(attachPoint, known, selected.goal)];
+      return selected.containers.map((one) => ({
+        ...inContainer(attachPoint, known, one),
+        goal: () => ({ attach: attach(one.place) }),
+      }));
+    }
+  }
+}
+
+function functionPlace(name: string, attach: Attach): Place {
+  return { attachPoint: sanitized(name), annotations: { function: name }, goal: () => ({ attach }) };
+}
+
+interface InterfaceSpec {
+  readonly interfaceselector: InterfaceSelector;
+  readonly containers?: ContainerSelector;
+}
+
+function interfacePlaces(
+  parent: Parent,
+  member: Member,
+  spec: InterfaceSpec,
+  node: NodeView,
+  direction: string,
+  attachTo: (hook: InterfaceHook) => Attach,
+): Place[] {
+  const names = interfacesOf(spec.interfaceselector, node);
+  const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
+  if (names === undefined) {
+    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so there is no primary interface. Retrying. To name one, use interfaces.`;
+    return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
+  }
+  if (!needsContainers(parent, spec)) {
+    return names.map((name) => ({
+      attachPoint: point(name),
+      annotations: { interface: name },
+      goal: () => ({ attach: attachTo({ interface: name, container: undefined }) }),
+    }));
+  }
+  const selected = selectedBy(parent, member, spec, node);
+  return names.flatMap((name) => {
+    const known = { interface: name };
+    if (!('containers' in selected)) return [noContainers(point(name), known, selected.goal)];
+    // The containers of a pod share one network: the program is attached there once, for the first of them.
+    const firsts = new Map<bigint, PlaceName>();
+    return selected.containers.map((one): Place => {
+      const place = inContainer(point(name), known, one);
+      const { network } = one;
+      const refusal = hostRefusal(parent, one);
+      if (refusal !== undefined || network === undefined) {
+        return { ...place, goal: () => ({ problem: refusal ?? one.problem ?? 'The container is gone.' }) };
+      }
+      const first = firsts.get(network);
+      if (first !== undefined) return { ...place, goal: (idOf) => ({ sameAs: idOf(first) }) };
+      firsts.set(network, place);
+      return { ...place, goal: () => ({ attach: attachTo({ interface: name, container: one.place }) }) };
+    });
+  });
+}
+
+/** A namespaced program may see only its pods; the node's interfaces carry everybody's packets. */
+function hostRefusal(
+  { kind }: Parent,
+  { hostNetwork, namespace, podName }: SelectedContainer,
+): string | undefined {
+  if (kind.scope === 'Cluster' || !hostNetwork) return undefined;
+  return `Pod ${namespace}/${podName} uses the node's network, to which namespaced programs must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
+}
+
+/** Undefined: the primary interface is requested, and there is none. */
+function interfacesOf(
+  { interfaces }: InterfaceSelector,
+  { primaryInterface }: NodeView,
+): readonly string[] | undefined {
+  if (interfaces !== undefined) return [...new Set(interfaces)];
+  return primaryInterface === undefined ? undefined : [primaryInterface];
+}
+
+/** Whether one of its programs is attached in containers. */
+export function selectsContainers(parent: Parent): boolean {
+  return parent.members.some(({ spec }) => 'containers' in spec && needsContainers(parent, spec));
+}
+
+/** A namespaced program is never attached on the node itself, whatever its object says. */
+function needsContainers(
+  { kind }: Parent,
+  { containers }: { readonly containers?: ContainerSelector },
+): boolean {
+  return kind.scope === 'Namespaced' || containers !== undefined;
+}
+
+function selectedBy(
+  parent: Parent,
+  { field }: Member,
+  { containers }: { readonly containers?: ContainerSelector },
+  node: NodeView,
+): { readonly containers: readonly SelectedContainer[] } | { readonly goal: Goal } {
+  if (containers === undefined) {
+    return { goal: { problem: `${field}.containers is required in ${parent.kind.kind}.` } };
+  }
+  let selected: readonly SelectedContainer[];
+  try {
+    selected = node.select(parent, containers);
+  } catch (error) {
+    if (!(error instanceof SelectorError)) throw error;
+    return { goal: { problem: `${field}.containers.pods: ${error.message}.` } };
+  }
+  if (selected.length > 0) return { containers: selected };
+  const where = parent.namespace ?? containers.namespace ?? '';
+  const of = where === '' ? 'of any namespace' : `of namespace ${where}`;
+  const named = containers.containernames ?? [];
+  const which = named.length === 0 ? 'container' : `container named ${named.join(' or ')}`;
+  return {
+    goal: {
+      noContainers: `${field}.containers selects no ${which} on ${node.name} in a pod ${of}. The program is attached as soon as there is one.`,
+    },
+  };
+}
+
+function inContainer(
+  attachPoint: string,
+  known: Readonly<Record<string, string>>,
+  { namespace, podName, name, place }: SelectedContainer,
+): Pick<Place, 'annotations' | 'apart' | 'attachPoint'> {
+  return {
+    attachPoint: `${attachPoint}-${podName}-${name}`,
+    apart: namespace,
+    annotations: { ...known, containerpid: String(place.pid) },
+  };
+}
+
+function noContainers(attachPoint: string, known: Readonly<Record<string, string>>, goal: Goal): Place {
+  return {
+    attachPoint: `${attachPoint}-no-containers-on-node`,
+    annotations: { ...known, nocontainersonnode: 'true' },
+    goal: () => goal,
+  };
+}

@@ -1,0 +1,46 @@
+/** The descriptor of the eBPF programs guard: all that the rest of Rampart knows about it. */
+import type { Guard, HealthPart } from '../../guard/guard.ts';
+import { bpfResources } from './api.ts';
+import { pod, rights } from './deployment.ts';
+import { bpfProgramsOptions } from './options.ts';
+
+const nodeHealth: readonly HealthPart[] = [
+  { on: 'node', name: 'programs-listed', what: 'all kinds of programs are listed' },
+  { on: 'node', name: 'bpfprograms', what: 'the BpfPrograms of the node are listed' },
+  { on: 'node', name: 'bpfnsprograms', what: 'the BpfNsPrograms of the node are listed' },
+  { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
+  { on: 'node', name: 'node', what: 'the Node is known, if there is one' },
+  { on: 'node', name: 'programs', what: 'the programs were requested from the kernel' },
+];
+
+const clusterHealth: readonly HealthPart[] = [
+  { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
+  { on: 'cluster', name: 'programs', what: 'all kinds of programs are listed, while it leads' },
+  { on: 'cluster', name: 'bpfprograms', what: 'BpfPrograms are listed, while it leads' },
+  { on: 'cluster', name: 'bpfnsprograms', what: 'BpfNsPrograms are listed, while it leads' },
+  { on: 'cluster', name: 'nodes', what: 'nodes are listed, while it leads' },
+];
+
+export const bpfPrograms: Guard = {
+  name: 'bpf-programs',
+  summary: 'loads the eBPF programs that XdpProgram, TcNsProgram and similar objects request',
+  resources: bpfResources,
+  containers: 'used',
+  directory: {
+    name: 'bpf',
+    flags: '--bpf-directory <dir>',
+    description: 'where images with bytecode are kept',
+  },
+  lease: 'rampart-bpf-programs',
+  options: bpfProgramsOptions,
+  health: [...nodeHealth, ...clusterHealth],
+  node: async () => (await import('./node-part.ts')).bpfProgramsNode,
+  cluster: async () => (await import('./cluster.ts')).runBpfProgramsCluster,
+  status: async () => (await import('./status/section.ts')).bpfProgramsStatus,
+  rights,
+  pod,
+  metrics: async () => {
+    const { registerNodeMetrics } = await import('./node/metrics.ts');
+    return { node: (metrics) => registerNodeMetrics(metrics) };
+  },
+};

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { AttachmentChanges } from './attachment-changes.ts';
+import { NetworkNamespace } from '../../../test/network-policy/namespaces.fixture.ts';
+
+const obstacle =
+  process.getuid?.() !== 0
+    ? 'needs root'
+    : spawnSync('tc', ['-V']).status !== 0
+      ? 'ip and tc are not installed'
+      : false;
+
+suite('changes of interfaces and of what is attached to them', { skip: obstacle }, () => {
+  test('interfaces that come, go and are renamed, and deleted qdiscs are told, flags are not', async () => {
+    using namespace = new NetworkNamespace();
+    const run = (command: string): void =>
+      namespace.run(() => {
+        const [program = '', ...args] = command.split(' ');
+        execFileSync(program, args);
+      });
+    let told = 0;
+    using _changes = namespace.run(() => new AttachmentChanges(() => told++));
+    const tells = async (command: string): Promise<void> => {
+      const before = told;
+      run(command);
+      await until(command, () => told > before);
+      // All that belongs to it.
+      await delay(20);
+    };
+    await tells('ip link add one0 type veth peer name one1');
+    await tells('ip link set one1 name other1');
+    const before = told;
+    for (const flag of ['up', 'down', 'up']) run(`ip link set one0 ${flag}`);
+    run('tc qdisc add dev one0 clsact');
+    await tells('tc qdisc del dev one0 clsact');
+    // Flags and what is new would have been told before it.
+    assert.ok(told - before <= 2, `${told - before} times`);
+    await tells('ip link del one0');
+  });
+});

@@ -1,0 +1,222 @@
+/**
+ * Types as BTF has them (Documentation/bpf/btf.rst), read in this process: for global variables by name, and for values of maps.
+ * BTF of strangers is malformed until it has been looked at: each access is checked.
+ */
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+
+export interface BtfMember {
+  /** '' for an anonymous structure or union, whose members count as those of what it is in. */
+  readonly name: string;
+  readonly typeId: number;
+  readonly bitOffset: number;
+  /** 0: as wide as its type. */
+  readonly bits: number;
+}
+
+interface SectionVariable {
+  readonly typeId: number;
+  readonly offset: number;
+  readonly sizeBytes: number;
+}
+
+export type BtfType =
+  | { readonly kind: 'void' | 'other'; readonly name: string }
+  | {
+      readonly kind: 'int';
+      readonly name: string;
+      readonly sizeBytes: number;
+      readonly as: 'boolean' | 'character' | 'signed' | 'unsigned';
+    }
+  | { readonly kind: 'float'; readonly name: string; readonly sizeBytes: number }
+  | { readonly kind: 'pointer'; readonly name: string; readonly typeId: number }
+  | { readonly kind: 'array'; readonly name: string; readonly typeId: number; readonly count: number }
+  | {
+      readonly kind: 'struct' | 'union';
+      readonly name: string;
+      readonly sizeBytes: number;
+      readonly members: readonly BtfMember[];
+    }
+  | {
+      readonly kind: 'enum';
+      readonly name: string;
+      readonly sizeBytes: number;
+      readonly signed: boolean;
+      readonly values: ReadonlyMap<bigint, string>;
+    }
+  /** typedef, const, volatile, restrict, a tag; and a variable, which has a name. */
+  | { readonly kind: 'alias' | 'variable'; readonly name: string; readonly typeId: number }
+  | {
+      readonly kind: 'section';
+      readonly name: string;
+      readonly variables: readonly SectionVariable[];
+    };
+
+const MAGIC = 0xeb9f;
+const VOID: BtfType = { kind: 'void', name: '' };
+/** A chain of names for a type longer than this leads in a circle. */
+const LONGEST_CHAIN = 32;
+
+/** One parsed BTF. Type 0 is void. */
+export class Btf {
+  readonly types: readonly BtfType[];
+
+  /** @throws {RampartError} `DECODE` when the bytes are no BTF. */
+  constructor(bytes: Uint8Array) {
+    try {
+      this.types = [VOID, ...parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))];
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw new RampartError(errorCodes.DECODE, { what: 'malformed BTF', why: error.message, cause: error });
+    }
+  }
+
+  /** A type without its typedefs and qualifiers. @throws {RampartError} `DECODE` for an id that is not there */
+  resolved(id: number): BtfType {
+    for (let left = LONGEST_CHAIN; left > 0; left--) {
+      const type = this.types[id];
+      if (type === undefined) break;
+      if (type.kind !== 'alias' && type.kind !== 'variable') return type;
+      id = type.typeId;
+    }
+    throw new RampartError(errorCodes.DECODE, { what: 'malformed BTF', why: `it has no type ${id}` });
+  }
+
+  /** The global variables, by name. */
+  variables(): ReadonlyMap<string, { readonly section: string } & SectionVariable> {
+    const found = new Map<string, { readonly section: string } & SectionVariable>();
+    for (const section of this.types) {
+      if (section.kind !== 'section') continue;
+      for (const entry of section.variables) {
+        const variable = this.types[entry.typeId];
+        if (variable?.kind === 'variable') found.set(variable.name, { section: section.name, ...entry });
+      }
+    }
+    return found;
+  }
+}
+
+function* parse(bytes: Buffer): Generator<BtfType, void> {
+  if (bytes.length < 24 || bytes.readUInt16LE(0) !== MAGIC)
+    throw new RangeError('its BTF has another byte order');
+  const headerBytes = bytes.readUInt32LE(4);
+  const begin = headerBytes + bytes.readUInt32LE(8);
+  const end = begin + bytes.readUInt32LE(12);
+  const stringsBegin = headerBytes + bytes.readUInt32LE(16);
+  const strings = bytes.subarray(stringsBegin, stringsBegin + bytes.readUInt32LE(20));
+  if (end > bytes.length) throw new RangeError('it ends in the middle of its types');
+  const nameAt = (offset: number): string => {
+    const nul = strings.indexOf(0, offset);
+    if (nul < 0) throw new RangeError(`no string at ${offset}`);
+    return strings.toString('latin1', offset, nul);
+  };
+  for (let at = begin; at < end;) {
+    const name = nameAt(bytes.readUInt32LE(at));
+    const info = bytes.readUInt32LE(at + 4);
+    const count = info & 0xffff;
+    const flag = info >>> 31 === 1;
+    // A size or a type id.
+    const value = bytes.readUInt32LE(at + 8);
+    const rest = at + 12;
+    const [type, restBytes] = parseOne(bytes, (info >>> 24) & 0x1f, {
+      name,
+      count,
+      flag,
+      value,
+      rest,
+      nameAt,
+    });
+    yield type;
+    at = rest + restBytes;
+  }
+}
+
+interface Raw {
+  readonly name: string;
+  readonly count: number;
+  readonly flag: boolean;
+  readonly value: number;
+  readonly rest: number;
+  readonly nameAt: (offset: number) => string;
+}
+
+/** What an integer means, by the encoding bits of BTF_KIND_INT. */
+function meaningOf(info: number): 'boolean' | 'character' | 'signed' | 'unsigned' {
+  const encoding = info >>> 24;
+  if ((encoding & 4) !== 0) return 'boolean';
+  if ((encoding & 2) !== 0) return 'character';
+  return (encoding & 1) !== 0 ? 'signed' : 'unsigned';
+}
+
+/** A type by its kind (BTF_KIND_*), and how many bytes follow its first twelve. */
+function parseOne(bytes: Buffer, kind: number, raw: Raw): readonly [BtfType, number] {
+  const { name, count, flag, value, rest, nameAt } = raw;
+  const entries = <T>(sizeBytes: number, read: (at: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => read(rest + index * sizeBytes));
+  switch (kind) {
+    case 1:
+      return [{ kind: 'int', name, sizeBytes: value, as: meaningOf(bytes.readUInt32LE(rest)) }, 4];
+    case 2:
+      return [{ kind: 'pointer', name, typeId: value }, 0];
+    case 3:
+      return [
+        { kind: 'array', name, typeId: bytes.readUInt32LE(rest), count: bytes.readUInt32LE(rest + 8) },
+        12,
+      ];
+    case 4:
+    case 5: {
+      const members = entries(12, (at): BtfMember => {
+        const place = bytes.readUInt32LE(at + 8);
+        return {
+          name: nameAt(bytes.readUInt32LE(at)),
+          typeId: bytes.readUInt32LE(at + 4),
+          bitOffset: flag ? place & 0xffffff : place,
+          bits: flag ? place >>> 24 : 0,
+        };
+      });
+      return [{ kind: kind === 4 ? 'struct' : 'union', name, sizeBytes: value, members }, count * 12];
+    }
+    case 6: {
+      const values = entries(
+        8,
+        (at) => [BigInt(bytes.readInt32LE(at + 4)), nameAt(bytes.readUInt32LE(at))] as const,
+      );
+      return [{ kind: 'enum', name, sizeBytes: value, signed: flag, values: new Map(values) }, count * 8];
+    }
+    case 19: {
+      const values = entries(
+        12,
+        (at) => [bytes.readBigInt64LE(at + 4), nameAt(bytes.readUInt32LE(at))] as const,
+      );
+      return [{ kind: 'enum', name, sizeBytes: value, signed: flag, values: new Map(values) }, count * 12];
+    }
+    // typedef, volatile, const, restrict, type tag
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+    case 18:
+      return [{ kind: 'alias', name, typeId: value }, 0];
+    case 14:
+      return [{ kind: 'variable', name, typeId: value }, 4];
+    case 15: {
+      const variables = entries(12, (at) => ({
+        typeId: bytes.readUInt32LE(at),
+        offset: bytes.readUInt32LE(at + 4),
+        sizeBytes: bytes.readUInt32LE(at + 8),
+      }));
+      return [{ kind: 'section', name, variables }, count * 12];
+    }
+    case 16:
+      return [{ kind: 'float', name, sizeBytes: value }, 0];
+    // A declaration without its definition, a function, its prototype, a tag of a declaration.
+    case 7:
+    case 12:
+      return [{ kind: 'other', name }, 0];
+    case 13:
+      return [{ kind: 'other', name }, count * 8];
+    case 17:
+      return [{ kind: 'other', name }, 4];
+    default:
+      throw new RangeError(`unknown kind ${kind}`);
+  }
+}

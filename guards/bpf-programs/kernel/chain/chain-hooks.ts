@@ -1,0 +1,147 @@
+/**
+ * All desired XDP and TC chains: their hooks, network namespaces and members.
+ */
+import { findInterface } from '../../../../lib/netlink/interface.ts';
+import { RouteSocket } from '../../../../lib/netlink/route.ts';
+import { type ChainHook, tcHook, xdpHook } from './chain-hook.ts';
+import { type ChainPlace, type Chains, type WantedMember } from './chain.ts';
+import type { DesiredProgram, InterfaceHook } from '../desired.ts';
+import { ProgramFailure } from '../failure.ts';
+import { NetworkPlace } from '../place/network-place.ts';
+import type { Pins } from '../pins/pins.ts';
+import type { LoadedProgram } from '../load/programs.ts';
+import { type ChainRecord, keyOf } from '../records.ts';
+import type { Verdicts } from '../verdicts.ts';
+
+interface WantedHook {
+  readonly place: ChainPlace;
+  readonly network: NetworkPlace;
+  readonly members: Map<DesiredProgram, WantedMember>;
+}
+
+/** Makes every hook run the programs that belong on it, and removes the chains that nobody wants. */
+export function settleChains(
+  chains: Chains,
+  pins: Pins,
+  loaded: readonly LoadedProgram[],
+  verdicts: Verdicts,
+): void {
+  const hooks = new Map<string, WantedHook>();
+  /** It could not be determined where they belong, which is no reason to remove them from where they are. */
+  const unknown = new Set<string>();
+  const indexOf = interfaceIndexes();
+  try {
+    for (const { program, record } of loaded) {
+      const { attach } = program;
+      if (attach.type !== 'xdp' && attach.type !== 'tc') continue;
+      verdicts.attempt([program], () => {
+        let network: NetworkPlace | undefined;
+        try {
+          network = NetworkPlace.of(attach.hook.container);
+          const place = chainPlace(pins, network, indexOf(network, attach.hook), attach);
+          const members = new Map<DesiredProgram, WantedMember>();
+          const hook = hooks.get(place.key) ?? { place, network, members };
+          hooks.set(place.key, hook);
+          hook.members.set(program, { record, ...attach.order });
+        } catch (error) {
+          if (!(error instanceof ProgramFailure)) unknown.add(program.id);
+          throw error;
+        } finally {
+          if (![...hooks.values()].some((hook) => hook.network === network)) network?.[Symbol.dispose]();
+        }
+      });
+    }
+    const isUnsure = (record: ChainRecord | undefined): boolean =>
+      record?.members.some(({ id }) => unknown.has(id)) ?? false;
+    for (const record of chains.known.values())
+      if (!hooks.has(record.key) && !isUnsure(record))
+        withHook(pins, record, (hook) => chains.remove(record.key, hook));
+    for (const hook of hooks.values()) {
+      const known = chains.known.get(hook.place.key);
+      if (known !== undefined && isUnsure(known)) leave(known, hook, verdicts);
+      else settleHook(chains, hook, verdicts);
+    }
+  } finally {
+    for (const { network } of hooks.values()) network[Symbol.dispose]();
+  }
+}
+
+/** A chain stays as it is while it is unknown whether one of its members still belongs to it. */
+function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Verdicts): void {
+  for (const [program, { record }] of members) {
+    if (known.members.some(({ programId }) => programId === record.programId))
+      verdicts.loaded(program, record.programId, known.notes);
+    else {
+      const why = `The chain on ${place.hook.shown} is left unchanged until the hooks of all its members are known.`;
+      verdicts.failed(program, new ProgramFailure('attach', why, true));
+    }
+  }
+}
+
+function settleHook(chains: Chains, { place, network, members }: WantedHook, verdicts: Verdicts): void {
+  const programs = [...members.keys()];
+  verdicts.attempt(programs, () => {
+    const { failures, notes } = network.visit(() => chains.settle(place, [...members.values()]));
+    for (const [program, { record }] of members) {
+      const failure = failures.get(program.id);
+      if (failure === undefined) verdicts.loaded(program, record.programId, notes);
+      else verdicts.failed(program, failure);
+    }
+  });
+}
+
+/** {@link interfaceIndexOf}, called once for each interface: most chains have several members. */
+function interfaceIndexes(): typeof interfaceIndexOf {
+  const known = new Map<string, number>();
+  return (network, hook) => {
+    const key = `${network.inode} ${hook.interface}`;
+    const index = known.get(key) ?? interfaceIndexOf(network, hook);
+    known.set(key, index);
+    return index;
+  };
+}
+
+function chainPlace(
+  pins: Pins,
+  network: NetworkPlace,
+  interfaceIndex: number,
+  attach: Extract<DesiredProgram['attach'], { type: 'tc' | 'xdp' }>,
+): ChainPlace {
+  const { interface: name } = attach.hook;
+  const direction = attach.type === 'tc' ? attach.direction : undefined;
+  const key = keyOf([attach.type, name, direction ?? '', network.inode].join(' '));
+  const { inode, inContainer } = network;
+  const where = { interface: name, interfaceIndex, direction, namespaceInode: String(inode), inContainer };
+  return { key, kind: attach.type, hook: hookOf(pins, { key, kind: attach.type, ...where }), where };
+}
+
+function hookOf(
+  pins: Pins,
+  record: Pick<ChainRecord, 'direction' | 'interface' | 'interfaceIndex' | 'key' | 'kind'>,
+): ChainHook {
+  const { kind, interface: name, interfaceIndex, direction } = record;
+  return kind === 'tc' && direction !== undefined
+    ? tcHook(name, interfaceIndex, direction)
+    : xdpHook(name, interfaceIndex, pins.chain(record.key));
+}
+
+/** Runs `work` in the chain's network namespace; without a hook if that is gone. */
+export function withHook<T>(pins: Pins, record: ChainRecord, work: (hook: ChainHook | undefined) => T): T {
+  using network = NetworkPlace.find(BigInt(record.namespaceInode));
+  return network === undefined ? work(undefined) : network.visit(() => work(hookOf(pins, record)));
+}
+
+/** @throws {ProgramFailure} `target`: there is none, yet. */
+export function interfaceIndexOf(network: NetworkPlace, { interface: name }: InterfaceHook): number {
+  const found = network.visit(() => {
+    using socket = new RouteSocket();
+    return findInterface(socket, name);
+  });
+  if (found !== undefined) return found.index;
+  const where = network.inContainer ? 'in the container' : 'on this node';
+  throw new ProgramFailure(
+    'target',
+    `There is no interface ${name} ${where}. The program is attached as soon as there is one.`,
+    true,
+  );
+}

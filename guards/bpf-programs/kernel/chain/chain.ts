@@ -1,0 +1,251 @@
+/** Makes one hook run its members in order, as one composed program that is replaced atomically. */
+import { rmSync, renameSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join } from 'node:path';
+
+import { compareText } from '../../../../lib/output/compare-text.ts';
+import { createPerCpuArray, type Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
+import { mapInfo, programInfo } from '../info.ts';
+import { openPin, pin } from '../pins/pin.ts';
+import { granted, KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
+import type { ChainHook, HookState, PutResult } from './chain-hook.ts';
+import { ProgramFailure } from '../failure.ts';
+import { openProgram, type Pins } from '../pins/pins.ts';
+import { compose } from './compose-members.ts';
+import type { ChainRecord, KeptMember, ProgramRecord, Records } from '../records.ts';
+
+/** One program of a hook. */
+export interface WantedMember {
+  readonly record: ProgramRecord;
+  readonly priority: number;
+  readonly proceedOn: number;
+}
+
+export interface ChainResult {
+  /** Those that cannot join it, by id. */
+  readonly failures: ReadonlyMap<string, ProgramFailure>;
+  /** For all that are. */
+  readonly notes: readonly string[];
+}
+
+export interface ChainPlace {
+  readonly key: string;
+  readonly kind: 'tc' | 'xdp';
+  readonly hook: ChainHook;
+  /** What a record contains besides what is made here. */
+  readonly where: Pick<
+    ChainRecord,
+    'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'
+  >;
+}
+
+/** Counters in the runs map: 512 bytes for each CPU. It grows with the number of members. */
+const LEAST_SLOTS = 64;
+
+/** By priority, then by name: for ties too, so that the order does not depend on who came first. */
+function inOrder(members: readonly WantedMember[]): WantedMember[] {
+  return members.toSorted(
+    (a, b) =>
+      a.priority - b.priority ||
+      compareText(a.record.name, b.record.name) ||
+      compareText(a.record.id, b.record.id),
+  );
+}
+
+/** The chains of this host. A member that could not join is tried again only when the chain changes. */
+export class Chains {
+  readonly #pins: Pins;
+  readonly #records: Records;
+  readonly #known: Map<string, ChainRecord>;
+  readonly #refused = new Map<
+    string,
+    { readonly wanted: string; readonly failures: ChainResult['failures'] }
+  >();
+
+  constructor(pins: Pins, records: Records) {
+    this.#pins = pins;
+    this.#records = records;
+    this.#known = new Map(records.chains().map((record) => [record.key, record]));
+  }
+
+  get known(): ReadonlyMap<string, ChainRecord> {
+    return this.#known;
+  }
+
+  /**
+   * Within a visit of the hook's network namespace. Members that already run see every packet meanwhile.
+   *
+   * @throws {ProgramFailure} for all of them: the hook is not available.
+   * @throws {KernelRefusal}
+   */
+  settle(place: ChainPlace, members: readonly WantedMember[]): ChainResult {
+    const before = this.#known.get(place.key);
+    const state = place.hook.look(before?.madeQdisc ?? false);
+    const wanted = JSON.stringify(members.map(({ record, proceedOn }) => [record.programId, proceedOn]));
+    const refused = this.#refused.get(place.key);
+    const failures = new Map(refused?.wanted === wanted ? refused.failures : []);
+    const joining = inOrder(members.filter(({ record }) => !failures.has(record.id)));
+    if (before !== undefined && isSame(before, state, joining)) {
+      this.#keep(place, before, before, joining);
+      return { failures, notes: before.notes };
+    }
+    using runs = this.#runs(place.key, before, joining);
+    const composing = { place, slots: runs.slots, runs: runs.map, pins: this.#pins, records: this.#records };
+    using composed = compose(composing, joining);
+    const { program, segments, members: joined, refused: more } = composed;
+    for (const [id, failure] of more) failures.set(id, failure);
+    if (failures.size > 0) this.#refused.set(place.key, { wanted, failures });
+    else this.#refused.delete(place.key);
+    if (program === undefined) {
+      this.remove(place.key, place.hook);
+      return { failures, notes: [] };
+    }
+    // A process that was killed may have changed the hook but not yet the pin.
+    const known = before?.programId === state.programId ? before?.programId : undefined;
+    using old =
+      known === undefined ? undefined : openProgram(join(this.#pins.chain(place.key), 'program'), known);
+    const segmentsPath = join(this.#pins.chain(place.key), 'segments');
+    // Left by a process that was killed: it may be the one that is running.
+    moveOver(`${segmentsPath}-next`, `${segmentsPath}-old`);
+    if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
+    let put: PutResult;
+    try {
+      put = place.hook.put(program, state, old);
+    } catch (error) {
+      const newcomers = joined.filter(({ record }) => !before?.members.some(isOf(record)));
+      const others = newcomers.length > 0 && newcomers.length < joined.length;
+      if (!(error instanceof KernelRefusal) || state.programId === undefined || !others) throw error;
+      // The running chain continues without them.
+      for (const { record } of newcomers) failures.set(record.id, cannotJoinHook(place, record, error));
+      this.#refused.set(place.key, { wanted, failures });
+      return this.settle(place, members);
+    }
+    const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
+    pinOver(program, join(this.#pins.chain(place.key), 'program'));
+    // Packets may still be passing through the previous one: it is kept until the next change.
+    moveOver(segmentsPath, `${segmentsPath}-old`);
+    moveOver(`${segmentsPath}-next`, segmentsPath);
+    const made = { programId: programInfo(program.fd).id, notes, madeQdisc: put.madeQdisc };
+    this.#keep(place, { ...made, nextSlot: runs.nextSlot }, before, joined, runs.slots);
+    return { failures, notes };
+  }
+
+  /** Removes the chain, within a visit of its network namespace; without `hook` if that is gone. */
+  remove(key: string, hook: ChainHook | undefined): void {
+    const known = this.#known.get(key);
+    // The other direction of the interface: the last chain to go removes the qdisc.
+    const twin = [...this.#known.values()].find(
+      (one) =>
+        one.key !== key &&
+        one.kind === 'tc' &&
+        one.namespaceInode === known?.namespaceInode &&
+        one.interfaceIndex === known.interfaceIndex,
+    );
+    const madeQdisc = known?.madeQdisc ?? false;
+    hook?.take(madeQdisc && twin === undefined);
+    if (madeQdisc && twin !== undefined) this.#put({ ...twin, madeQdisc });
+    this.#pins.removeChain(key);
+    this.#records.dropChain(key);
+    this.#known.delete(key);
+    this.#refused.delete(key);
+  }
+
+  #keep(
+    place: ChainPlace,
+    made: Pick<ChainRecord, 'madeQdisc' | 'nextSlot' | 'notes' | 'programId'>,
+    before: ChainRecord | undefined,
+    members: readonly WantedMember[],
+    slots?: ReadonlyMap<string, number>,
+  ): void {
+    const record: ChainRecord = {
+      version: 1,
+      key: place.key,
+      kind: place.kind,
+      ...place.where,
+      members: members.map(({ record: { id, programId }, priority, proceedOn }): KeptMember => {
+        const slot = slots?.get(id) ?? before?.members.find((one) => one.programId === programId)?.slot ?? 0;
+        return { id, programId, priority, proceedOn, slot };
+      }),
+      nextSlot: made.nextSlot,
+      programId: made.programId,
+      notes: made.notes,
+      madeQdisc: made.madeQdisc,
+    };
+    if (JSON.stringify(record) === JSON.stringify(before)) return;
+    this.#put(record);
+  }
+
+  #put(record: ChainRecord): void {
+    this.#records.putChain(record);
+    this.#known.set(record.key, record);
+  }
+
+  /** The runs map, with a slot for each member: a member that stays keeps its slot. */
+  #runs(key: string, before: ChainRecord | undefined, members: readonly WantedMember[]) {
+    const path = join(this.#pins.chain(key), 'runs');
+    const slots = new Map<string, number>();
+    const kept = openPin(path);
+    const capacity = kept === undefined ? 0 : mapInfo(kept.fd).valueSizeBytes / 8;
+    let next = before?.nextSlot ?? 0;
+    for (const { record } of members) {
+      const mine = before?.members.find(({ programId }) => programId === record.programId);
+      slots.set(record.id, mine?.slot ?? next++);
+    }
+    if (kept !== undefined && next <= capacity) return disposable(kept, slots, next);
+    kept?.[Symbol.dispose]();
+    members.forEach(({ record }, index) => slots.set(record.id, index));
+    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_SLOTS, members.length * 2)));
+    const made = granted(
+      'cannot create the map that counts runs',
+      createPerCpuArray(size * 8, 1, 'rampart_runs'),
+    );
+    pinOver(made, path);
+    return disposable(made, slots, members.length);
+  }
+}
+
+function disposable(map: Descriptor, slots: ReadonlyMap<string, number>, nextSlot: number) {
+  return { map, slots, nextSlot, [Symbol.dispose]: () => map[Symbol.dispose]() };
+}
+
+const isOf =
+  ({ programId }: ProgramRecord) =>
+  (member: KeptMember): boolean =>
+    member.programId === programId;
+
+function cannotJoinHook({ hook }: ChainPlace, record: ProgramRecord, error: KernelRefusal): ProgramFailure {
+  const tooLong = error.errno === constants.errno.ERANGE && !record.hasFrags;
+  const next = tooLong
+    ? ' Its MTU requires a program that supports multi-buffer packets: SEC("xdp.frags").'
+    : '';
+  const why = `It cannot join the chain on ${hook.shown}, which continues without it: ${error.message}.${next}`;
+  return new ProgramFailure('attach', why, true, error);
+}
+
+function isSame(before: ChainRecord, state: HookState, members: readonly WantedMember[]): boolean {
+  if (state.programId === undefined || state.programId !== before.programId) return false;
+  const [have, want] = [before.members, members].map((list) => list.length);
+  return (
+    have === want &&
+    members.every(({ record, proceedOn }, at) => {
+      const kept = before.members[at];
+      return kept?.programId === record.programId && kept.proceedOn === proceedOn;
+    })
+  );
+}
+
+/** Pins it in place of whatever had that name: rename(2) on bpffs is atomic. */
+function pinOver(object: Descriptor, path: string): void {
+  rmSync(`${path}-new`, { force: true });
+  pin(object.fd, `${path}-new`);
+  renameSync(`${path}-new`, path);
+}
+
+/** If there is something to move. */
+function moveOver(from: string, to: string): void {
+  try {
+    renameSync(from, to);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+}

@@ -1,0 +1,185 @@
+/** TCX: each program has a link of its own, in order among ours; those of others stay where they are. */
+import { constants } from 'node:os';
+import { join } from 'node:path';
+
+import { compareText } from '../../../../lib/output/compare-text.ts';
+import { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
+import { linkInfo } from '../info.ts';
+import { attachTcx, queryTcx, type TcxPlace } from '../link/tcx.ts';
+import { detach, replaceProgram } from '../link/xdp.ts';
+import { openPin, pin, unpin } from '../pins/pin.ts';
+import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
+import { interfaceIndexOf } from './chain-hooks.ts';
+import type { DesiredProgram, Direction } from '../desired.ts';
+import { ProgramFailure } from '../failure.ts';
+import { NetworkPlace } from '../place/network-place.ts';
+import { openProgram, type Pins } from '../pins/pins.ts';
+import type { LoadedProgram, Programs } from '../load/programs.ts';
+import type { ProgramRecord } from '../records.ts';
+import type { Verdicts } from '../verdicts.ts';
+
+interface TcxMember extends LoadedProgram {
+  readonly priority: number;
+  link: Descriptor | undefined;
+}
+
+interface TcxHook {
+  readonly key: string;
+  readonly network: NetworkPlace;
+  readonly index: number;
+  readonly direction: Direction;
+  readonly members: TcxMember[];
+}
+
+/** Somebody else changed the hook between reading and attaching. */
+const ATTEMPTS = 20;
+
+/** Attaches those that are not attached, and moves those whose order changed. */
+export function settleTcx(
+  programs: Programs,
+  pins: Pins,
+  loaded: readonly LoadedProgram[],
+  verdicts: Verdicts,
+): void {
+  const hooks = new Map<string, TcxHook>();
+  try {
+    for (const one of loaded) {
+      const { attach } = one.program;
+      if (attach.type !== 'tcx') continue;
+      verdicts.attempt([one.program], () => {
+        const network = NetworkPlace.of(attach.hook.container);
+        try {
+          const { direction } = attach;
+          const key = `tcx ${attach.hook.interface} ${direction} ${network.inode}`;
+          const index = interfaceIndexOf(network, attach.hook);
+          const hook = hooks.get(key) ?? { key, network, index, direction, members: [] };
+          hooks.set(key, hook);
+          hook.members.push({ ...one, priority: attach.priority, link: undefined });
+        } finally {
+          if (![...hooks.values()].some((hook) => hook.network === network)) network[Symbol.dispose]();
+        }
+      });
+    }
+    for (const hook of hooks.values()) {
+      hook.members.sort(
+        (a, b) =>
+          a.priority - b.priority ||
+          compareText(a.program.name, b.program.name) ||
+          compareText(a.program.id, b.program.id),
+      );
+      try {
+        hook.network.visit(() => settleHook(programs, pins, hook, verdicts));
+      } finally {
+        for (const { link } of hook.members) link?.[Symbol.dispose]();
+      }
+    }
+  } finally {
+    for (const { network } of hooks.values()) network[Symbol.dispose]();
+  }
+}
+
+function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Verdicts): void {
+  const { members } = hook;
+  verdicts.attempt(
+    members.map(({ program }) => program),
+    () => {
+      for (const member of members) member.link = linkOf(pins, hook, member);
+      leaveInOrder(hook);
+      for (const [at, member] of members.entries()) {
+        verdicts.attempt([member.program], () => {
+          member.link ??= attachAt(pins, hook, member, placeOf(members, at));
+          if (member.record.attachKey !== hook.key)
+            programs.remember({ ...member.record, attachKey: hook.key });
+          verdicts.loaded(member.program, member.record.programId, []);
+        });
+      }
+    },
+  );
+}
+
+/** Its link on this hook; the link of the version it replaces is taken over with its position, in one step. */
+function linkOf(pins: Pins, hook: TcxHook, { record, previous }: TcxMember): Descriptor | undefined {
+  const mine = liveLink(pins, hook, record);
+  if (mine !== undefined || previous === undefined) return mine;
+  const theirs = liveLink(pins, hook, previous);
+  if (theirs === undefined) return undefined;
+  using program = openOwn(pins, record);
+  replaceProgram(theirs, program, undefined);
+  pin(theirs.fd, linkPath(pins, record));
+  unpin(linkPath(pins, previous));
+  return theirs;
+}
+
+function liveLink(pins: Pins, hook: TcxHook, record: ProgramRecord): Descriptor | undefined {
+  const link = openPin(linkPath(pins, record));
+  if (link === undefined) return undefined;
+  const info = linkInfo(link.fd);
+  const there = queryTcx(hook.index, hook.direction).programs.some(({ linkId }) => linkId === info.id);
+  if (there && info.programId === record.programId) return link;
+  // On another interface, or on one that is gone.
+  detach(link);
+  link[Symbol.dispose]();
+  unpin(linkPath(pins, record));
+  return undefined;
+}
+
+/** Detaches those that do not follow their predecessors: the kernel has no call that moves a link. */
+function leaveInOrder(hook: TcxHook): void {
+  const there = queryTcx(hook.index, hook.direction).programs.map(({ linkId }) => linkId);
+  let behind = -1;
+  for (const member of hook.members) {
+    if (member.link === undefined) continue;
+    const at = there.indexOf(linkInfo(member.link.fd).id);
+    if (at > behind) {
+      behind = at;
+      continue;
+    }
+    detach(member.link);
+    member.link[Symbol.dispose]();
+    member.link = undefined;
+  }
+}
+
+/** After the one before it, or before the one after it. */
+function placeOf(members: readonly TcxMember[], at: number): TcxPlace {
+  const before = members.slice(0, at).findLast(({ link }) => link !== undefined)?.link;
+  if (before !== undefined) return { at: 'after', link: before };
+  const behind = members.slice(at + 1).find(({ link }) => link !== undefined)?.link;
+  return behind === undefined ? { at: 'end' } : { at: 'before', link: behind };
+}
+
+function attachAt(
+  pins: Pins,
+  hook: TcxHook,
+  { record, program: wanted }: TcxMember,
+  place: TcxPlace,
+): Descriptor {
+  using program = openOwn(pins, record);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { revision } = queryTcx(hook.index, hook.direction);
+      const link = attachTcx(program, hook.index, hook.direction, place, revision);
+      unpin(linkPath(pins, record));
+      pin(link.fd, linkPath(pins, record));
+      return link;
+    } catch (error) {
+      if (!(error instanceof KernelRefusal)) throw error;
+      if (error.errno === constants.errno.ESTALE && attempt < ATTEMPTS) continue;
+      if (error.errno === constants.errno.ERANGE) throw full(wanted, error);
+      throw error;
+    }
+  }
+}
+
+function full({ attach: { type }, name }: DesiredProgram, error: KernelRefusal): ProgramFailure {
+  const text = `There is no room for ${name}: the kernel allows 63 ${type} programs for each interface and direction. Use tc, whose chains have no such limit.`;
+  return new ProgramFailure('attach', text, true, error);
+}
+
+function openOwn(pins: Pins, record: ProgramRecord): Descriptor {
+  const program = openProgram(join(pins.program(record), 'program'), record.programId);
+  if (program instanceof Descriptor) return program;
+  throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
+}
+
+const linkPath = (pins: Pins, record: ProgramRecord): string => join(pins.program(record), 'link');

@@ -1,0 +1,60 @@
+/** Compares the state of the kernel with what was put there. */
+import { join } from 'node:path';
+
+import { linkInfo, linkTypes } from '../info.ts';
+import { openPin } from '../pins/pin.ts';
+import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
+import { findInterface } from '../../../../lib/netlink/interface.ts';
+import { RouteSocket } from '../../../../lib/netlink/route.ts';
+import { withHook } from './chain-hooks.ts';
+import { openProgram, type Pins } from '../pins/pins.ts';
+import type { ChainRecord, ProgramRecord } from '../records.ts';
+
+/** A line for each program whose pins or link are not what they were. */
+export function missingPrograms(
+  pins: Pins,
+  programs: Iterable<ProgramRecord>,
+  chains: Iterable<ChainRecord>,
+): string[] {
+  const inChains = new Set([...chains].flatMap(({ members }) => members.map(({ id }) => id)));
+  return [...programs].flatMap((record) => {
+    using program = openProgram(join(pins.program(record), 'program'), record.programId);
+    if (program === undefined) return [`The pin of ${record.owner} (program ${record.programId}) is gone.`];
+    if (record.attachKey === '' || inChains.has(record.id)) return [];
+    using link = openPin(join(pins.program(record), 'link'));
+    const info = link && linkInfo(link.fd);
+    const detached = info?.type === linkTypes.tcx && info.interfaceIndex === 0;
+    return info === undefined || detached
+      ? [`${record.owner} is no longer attached to ${record.attachPoint}.`]
+      : [];
+  });
+}
+
+/** A line for each chain that no longer runs as it was put there. */
+export function missingChains(
+  pins: Pins,
+  chains: Iterable<ChainRecord>,
+  programs: ReadonlyMap<string, ProgramRecord>,
+): string[] {
+  return [...chains].flatMap((record) => {
+    const names = record.members.map(({ id }) => programs.get(id)?.owner ?? id).join(', ');
+    const why = withHook(pins, record, (hook) => {
+      if (hook === undefined) return 'its network namespace is gone';
+      using socket = new RouteSocket();
+      const now = findInterface(socket, record.interface)?.index;
+      if (now !== record.interfaceIndex)
+        return now === undefined ? 'the interface is gone' : 'the interface was replaced';
+      try {
+        const { programId } = hook.look(record.madeQdisc);
+        if (programId === record.programId) return undefined;
+        const what = record.kind === 'tc' ? 'its filter, or its clsact qdisc,' : 'its link';
+        return programId === undefined ? `${what} was removed` : `program ${programId} is in its place`;
+      } catch (error) {
+        if (error instanceof KernelRefusal) return error.message;
+        throw error;
+      }
+    });
+    const shown = `${record.interface}${record.direction === undefined ? '' : ` ${record.direction}`}`;
+    return why === undefined ? [] : [`${record.kind} on ${shown}: ${why}, so these do not run: ${names}.`];
+  });
+}

@@ -1,0 +1,219 @@
+/**
+ * One program out of many: each becomes a function behind a generated main, which calls them in turn. It is as fast as tail calls or
+ * faster, works where the kernel refuses freplace (BPF_PROG_TYPE_EXT), and is changed by one atomic replacement.
+ *
+ * Pure: from instructions to instructions. Members name maps by descriptors of the process that is going to load the result.
+ * Limits of the verifier: a member's stack is at most 480 bytes on 6.1, 496 from 6.12 on, for main has a frame too; a member
+ * that makes objects of its own types (bpf_obj_new) has lost these types.
+ */
+import { INSTRUCTION_BYTES, type InstructionParts, Instructions } from '../../../../lib/ebpf/instructions.ts';
+import { functionTypes } from './function-types.ts';
+
+/** Where return codes begin: XDP's at 0 (XDP_ABORTED), those of TC at -1 (TC_ACT_UNSPEC). */
+export type ChainKind = 'tc' | 'xdp';
+
+export interface Member {
+  readonly name: string;
+  readonly instructions: Instructions;
+  /** Return codes after which the next member runs: bit 1 << code for XDP, 1 << (code + 1) for TC. */
+  readonly proceedOn: number;
+  /** Which number in the map of runs is its own. */
+  readonly slot: number;
+}
+
+export interface Composition {
+  readonly instructions: Instructions;
+  /** Raw BTF: the kernel wants a type of each function before it allows callbacks and tail calls in them. */
+  readonly types: Uint8Array;
+  /** For `func_info`: where each function begins, and its type's id. */
+  readonly functions: readonly { readonly at: number; readonly typeId: number }[];
+}
+
+/** Which processes a program is to see. */
+export type Gate =
+  /** `device` as the kernel has it: major << 20 | minor of the file system of /proc/PID/ns/pid. */
+  | { readonly by: 'pid-namespace'; readonly device: bigint; readonly inode: bigint }
+  /** `level` is how deep the cgroup is below the root of version 2, which is 0; `id` is its inode. */
+  | { readonly by: 'cgroup'; readonly level: number; readonly id: bigint };
+
+/** XDP_PASS of include/uapi/linux/bpf.h. */
+const XDP_PASS = 2;
+/** TC_ACT_UNSPEC: filters of others behind ours run too. */
+const TC_ACT_UNSPEC = -1;
+const helpers = { mapLookup: 1, tailCall: 12, nsCurrentPidTgid: 120, currentAncestorCgroupId: 123 } as const;
+
+/** Opcodes, by what they do. `w` is the lower half of a register. */
+const op = {
+  copy: 0xbf,
+  copyW: 0xbc,
+  set: 0xb7,
+  setW: 0xb4,
+  add: 0x07,
+  addW: 0x04,
+  andW: 0x54,
+  shiftRightW: 0x7c,
+  store32: 0x62,
+  load64: 0x79,
+  store64: 0x7b,
+  loadImmediate64: 0x18,
+  skip: 0x05,
+  skipUnlessZero: 0x55,
+  skipIfZeroW: 0x16,
+  skipIfAboveW: 0x26,
+  skipIfSame: 0x1d,
+  call: 0x85,
+  exit: 0x95,
+} as const;
+const PSEUDO_MAP_FD = 1;
+const PSEUDO_CALL = 1;
+/** Return codes that a mask of 32 bits can name. */
+const LAST_CODE = 31;
+
+/** A jump to the end of main, or a call of a member, which are known when all of main is. */
+interface Unfinished extends InstructionParts {
+  readonly toEnd?: true;
+  readonly member?: number;
+}
+
+interface ChainOptions {
+  /**
+   * A per-CPU array of one value: at 8 * slot stands how often a member ran. Without it nothing is counted, and a packet takes
+   * about 4 ns less.
+   */
+  readonly runsFd?: number;
+  /** Where the chain goes on behind the last member: a place in a program array. */
+  readonly next?: { readonly arrayFd: number; readonly index: number } | undefined;
+}
+
+/**
+ * A chain. A member's return code outside of its mask ends it with that code; behind the last one it is XDP_PASS or TC_ACT_UNSPEC.
+ */
+export function composeChain(
+  kind: ChainKind,
+  members: readonly Member[],
+  { runsFd, next }: ChainOptions = {},
+): Composition {
+  const onwards = kind === 'xdp' ? XDP_PASS : TC_ACT_UNSPEC;
+  const main: Unfinished[] = [{ code: op.copy, to: 6, from: 1 }];
+  if (runsFd !== undefined) {
+    main.push(
+      { code: op.store32, to: 10, offset: -4, immediate: 0 },
+      { code: op.copy, to: 2, from: 10 },
+      { code: op.add, to: 2, immediate: -4 },
+      { code: op.loadImmediate64, to: 1, from: PSEUDO_MAP_FD, immediate: runsFd },
+      { code: 0 },
+      { code: op.call, immediate: helpers.mapLookup },
+      { code: op.copy, to: 9, from: 0 },
+      // An array always has its first element; the verifier wants to be told.
+      { code: op.skipUnlessZero, to: 9, offset: 2 },
+      { code: op.set, to: 0, immediate: onwards },
+      { code: op.skip, toEnd: true },
+    );
+  }
+  members.forEach(({ proceedOn, slot }, member) => {
+    if (runsFd !== undefined) {
+      main.push(
+        { code: op.load64, to: 1, from: 9, offset: slot * 8 },
+        { code: op.add, to: 1, immediate: 1 },
+        { code: op.store64, to: 9, from: 1, offset: slot * 8 },
+      );
+    }
+    main.push(
+      { code: op.copy, to: 1, from: 6 },
+      { code: op.call, from: PSEUDO_CALL, member },
+      { code: op.copyW, to: 7, from: 0 },
+      ...(kind === 'tc' ? [{ code: op.addW, to: 7, immediate: 1 }] : []),
+      { code: op.skipIfAboveW, to: 7, immediate: LAST_CODE, toEnd: true },
+      { code: op.setW, to: 8, immediate: proceedOn },
+      { code: op.shiftRightW, to: 8, from: 7 },
+      { code: op.andW, to: 8, immediate: 1 },
+      { code: op.skipIfZeroW, to: 8, immediate: 0, toEnd: true },
+    );
+  });
+  if (next !== undefined) {
+    main.push(
+      { code: op.copy, to: 1, from: 6 },
+      { code: op.loadImmediate64, to: 2, from: PSEUDO_MAP_FD, immediate: next.arrayFd },
+      { code: 0 },
+      { code: op.set, to: 3, immediate: next.index },
+      { code: op.call, immediate: helpers.tailCall },
+    );
+  }
+  main.push({ code: op.set, to: 0, immediate: onwards }, { code: op.exit });
+  return joined(main, members);
+}
+
+/** One program behind a gate: for others than those it is to see it returns 0 at once. */
+export function composeGated(gate: Gate, member: Omit<Member, 'proceedOn' | 'slot'>): Composition {
+  const asked: readonly Unfinished[] =
+    gate.by === 'pid-namespace'
+      ? [
+          ...setTo64(1, gate.device),
+          ...setTo64(2, gate.inode),
+          { code: op.copy, to: 3, from: 10 },
+          // struct bpf_pidns_info.
+          { code: op.add, to: 3, immediate: -8 },
+          { code: op.set, to: 4, immediate: 8 },
+          { code: op.call, immediate: helpers.nsCurrentPidTgid },
+          { code: 0x15, to: 0, immediate: 0, offset: 2 },
+        ]
+      : [
+          { code: op.set, to: 1, immediate: gate.level },
+          { code: op.call, immediate: helpers.currentAncestorCgroupId },
+          ...setTo64(2, gate.id),
+          { code: op.skipIfSame, to: 0, from: 2, offset: 2 },
+        ];
+  return joined(
+    [
+      { code: op.copy, to: 6, from: 1 },
+      ...asked,
+      { code: op.set, to: 0, immediate: 0 },
+      { code: op.skip, toEnd: true },
+      { code: op.copy, to: 1, from: 6 },
+      { code: op.call, from: PSEUDO_CALL, member: 0 },
+      { code: op.exit },
+    ],
+    [member],
+  );
+}
+
+function setTo64(register: number, value: bigint): readonly Unfinished[] {
+  const halves = [Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n))] as const;
+  return [
+    { code: op.loadImmediate64, to: register, immediate: halves[0] },
+    { code: 0, immediate: halves[1] },
+  ];
+}
+
+/** Main, whose last instruction is its exit, with the members behind it. */
+function joined(
+  main: readonly Unfinished[],
+  members: readonly Omit<Member, 'proceedOn' | 'slot'>[],
+): Composition {
+  const begins: number[] = [];
+  let next = main.length;
+  for (const { instructions } of members) {
+    begins.push(next);
+    next += instructions.count;
+  }
+  const finished = main.map((parts, index): InstructionParts => {
+    if (parts.toEnd === true) return { ...parts, offset: main.length - 1 - (index + 1) };
+    if (parts.member === undefined) return parts;
+    return { ...parts, immediate: (begins[parts.member] ?? 0) - (index + 1) };
+  });
+  const bytes = Buffer.alloc(next * INSTRUCTION_BYTES);
+  Instructions.of(finished).bytes.copy(bytes);
+  const starts: { at: number; name: string }[] = [{ at: 0, name: 'main' }];
+  members.forEach(({ instructions, name }, member) => {
+    const begin = begins[member] ?? 0;
+    instructions.bytes.copy(bytes, begin * INSTRUCTION_BYTES);
+    for (const start of instructions.functionStarts())
+      starts.push({ at: begin + start, name: start === 0 ? `m${member}_${name}` : `m${member}_${start}` });
+  });
+  const { bytes: types, ids } = functionTypes(starts.map(({ name }) => name));
+  return {
+    instructions: new Instructions(bytes),
+    types,
+    functions: starts.map(({ at }, index) => ({ at, typeId: ids[index] ?? 0 })),
+  };
+}

@@ -1,0 +1,43 @@
+/** The reason why a program does not run, as an error that becomes an {@link Outcome}. */
+import { constants } from 'node:os';
+
+import { SystemCallError } from '../../../lib/ebpf/libc.ts';
+import { KernelRefusal } from '../../../lib/ebpf/refusal.ts';
+import { RampartError } from '../../../lib/errors/errors.ts';
+import type { Outcome } from './desired.ts';
+
+export type FailureReason = Extract<Outcome, { state: 'failed' }>['reason'];
+
+/** One program cannot run; others are not affected. */
+export class ProgramFailure extends Error {
+  readonly reason: FailureReason;
+  /** Whether retrying may help without a change of the object. */
+  readonly mayPass: boolean;
+
+  constructor(reason: FailureReason, message: string, mayPass = false, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'ProgramFailure';
+    this.reason = reason;
+    this.mayPass = mayPass;
+  }
+
+  get outcome(): Outcome {
+    return { state: 'failed', reason: this.reason, message: this.message, mayPass: this.mayPass };
+  }
+}
+
+const { EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM } = constants.errno;
+/** The kernel's answers that say nothing about the program. */
+const passing: ReadonlySet<number> = new Set([EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM]);
+
+/**
+ * Turns an error into a failure of the program. Unforeseen errors are bugs of ours, and rethrown.
+ */
+export function failureOf(error: unknown, reason: FailureReason, mayPass = false): ProgramFailure {
+  if (error instanceof ProgramFailure) return error;
+  if (!(error instanceof RampartError)) throw error;
+  const scarce =
+    (error instanceof KernelRefusal && passing.has(error.errno)) ||
+    (error instanceof SystemCallError && passing.has(error.number));
+  return new ProgramFailure(reason, error.message, mayPass || scarce, error);
+}

@@ -1,0 +1,74 @@
+/**
+ * TCX: links with an order on an interface's ingress or egress, since 6.6. They run before the filters of clsact.
+ */
+import { bpf, bpfDo, command, type Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
+import { done, granted } from '../../../../lib/ebpf/refusal.ts';
+
+type TcxDirection = 'egress' | 'ingress';
+
+const attachTypes = { ingress: 46, egress: 47 } as const;
+const BPF_F_BEFORE = 8;
+const BPF_F_AFTER = 16;
+const BPF_F_LINK = 8192;
+/** BPF_MPROG_MAX of kernel/bpf/mprog.c, of which 63 can be used. */
+const MOST = 64;
+
+/** What is attached, in the order it runs. */
+interface TcxState {
+  /** Counts changes; to be given back as what is expected. */
+  readonly revision: bigint;
+  readonly programs: readonly {
+    readonly programId: number;
+    /** 0 without link. */ readonly linkId: number;
+  }[];
+}
+
+/** Where a link is to be put. */
+export type TcxPlace =
+  { readonly at: 'end' } | { readonly at: 'after' | 'before'; readonly link: Descriptor };
+
+/**
+ * @throws {KernelRefusal} EINVAL before 6.6; ENODEV: no such interface in this thread's network namespace.
+ */
+export function queryTcx(interfaceIndex: number, direction: TcxDirection): TcxState {
+  const programs = new Uint32Array(MOST);
+  const links = new Uint32Array(MOST);
+  const attr = new Structure(64)
+    .u32(0, interfaceIndex)
+    .u32(4, attachTypes[direction])
+    .pointer(16, new Uint8Array(programs.buffer))
+    .u32(24, MOST)
+    .pointer(40, new Uint8Array(links.buffer));
+  done(`cannot list TCX programs of interface ${interfaceIndex}`, bpfDo(command.PROG_QUERY, attr));
+  return {
+    revision: attr.u64At(56),
+    programs: [...programs.subarray(0, attr.u32At(24))].map((programId, at) => ({
+      programId,
+      linkId: links[at] ?? 0,
+    })),
+  };
+}
+
+/**
+ * Attaches at a place among those that are there.
+ *
+ * @param revision - Of {@link queryTcx}: when somebody changed the hook since, the kernel refuses.
+ * @returns the link, which the caller pins and disposes.
+ * @throws {KernelRefusal} ESTALE: the revision is another by now; EEXIST: the program is there; ERANGE: 63 are.
+ */
+export function attachTcx(
+  program: Descriptor,
+  interfaceIndex: number,
+  direction: TcxDirection,
+  place: TcxPlace,
+  revision: bigint,
+): Descriptor {
+  const attr = new Structure(64)
+    .u32(0, program.fd)
+    .u32(4, interfaceIndex)
+    .u32(8, attachTypes[direction])
+    .u64(24, revision);
+  if (place.at !== 'end')
+    attr.u32(12, BPF_F_LINK | (place.at === 'after' ? BPF_F_AFTER : BPF_F_BEFORE)).u32(16, place.link.fd);
+  return granted(`cannot attach TCX to interface ${interfaceIndex}`, bpf(command.LINK_CREATE, attr));
+}

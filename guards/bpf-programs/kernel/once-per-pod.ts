@@ -1,0 +1,90 @@
+/**
+ * Containers of a pod share its network: what is requested for each of them runs once, or it would count each packet twice. When the
+ * container that it was loaded for goes and the pod stays, it continues for another one.
+ */
+import { statSync } from 'node:fs';
+
+import type { DesiredProgram } from './desired.ts';
+import { loadKeyOf, type Programs } from './load/programs.ts';
+import type { ChainRecord, ProgramRecord } from './records.ts';
+
+export interface OncePerPod {
+  /** Those to run. */
+  readonly once: readonly DesiredProgram[];
+  /** Ids of the others: which one runs for it. */
+  readonly others: ReadonlyMap<string, string>;
+}
+
+/** Changes only what `programs` records: the id that something was loaded for. */
+export function oncePerPod(
+  desired: readonly DesiredProgram[],
+  programs: Programs,
+  chains: ReadonlyMap<string, ChainRecord>,
+): OncePerPod {
+  const groups = new Map<string, DesiredProgram[]>();
+  const single: DesiredProgram[] = [];
+  for (const program of desired) {
+    const key = groupOf(program);
+    if (key === undefined) single.push(program);
+    else groups.set(key, [...(groups.get(key) ?? []), program]);
+  }
+  const others = new Map<string, string>();
+  const wanted = new Set(desired.map(({ id }) => id));
+  const first = [...groups.values()].flatMap((group) => {
+    const chosen =
+      group.find(({ id }) => programs.known.has(id)) ?? group.toSorted((a, b) => (a.id < b.id ? -1 : 1))[0];
+    if (chosen === undefined) return [];
+    for (const { id } of group) if (id !== chosen.id) others.set(id, chosen.id);
+    if (!programs.known.has(chosen.id)) {
+      const left = [...programs.known.values()].find(
+        (record) => !wanted.has(record.id) && isSuccessor(chosen, record, chains),
+      );
+      if (left !== undefined) programs.handOver(left, chosen.id);
+    }
+    return [chosen];
+  });
+  const once = [...single, ...first].map((program) => {
+    const owner = program.mapOwner === undefined ? undefined : others.get(program.mapOwner);
+    return owner === undefined ? program : { ...program, mapOwner: owner };
+  });
+  return { once, others };
+}
+
+/** Everything that makes two of them the same in one network namespace. */
+function groupOf(program: DesiredProgram): string | undefined {
+  const inode = podInode(program);
+  if (inode === undefined) return undefined;
+  const { attach, owner, name, namespace } = program;
+  const { hook, ...how } = attach as typeof attach & { readonly hook: { readonly interface: string } };
+  return JSON.stringify([inode, hook.interface, how, owner, name, namespace, loadKeyOf(program)]);
+}
+
+function podInode({ attach }: DesiredProgram): string | undefined {
+  if (attach.type !== 'xdp' && attach.type !== 'tc' && attach.type !== 'tcx') return undefined;
+  if (attach.hook.container === undefined) return undefined;
+  try {
+    return String(statSync(`/proc/${attach.hook.container.pid}/ns/net`, { bigint: true }).ino);
+  } catch {
+    // It is gone; attaching it reports that.
+    return undefined;
+  }
+}
+
+function isSuccessor(
+  program: DesiredProgram,
+  record: ProgramRecord,
+  chains: ReadonlyMap<string, ChainRecord>,
+): boolean {
+  const inode = podInode(program);
+  if (record.owner !== program.owner || record.name !== program.name || record.loadKey !== loadKeyOf(program))
+    return false;
+  if (record.type === 'tcx') return record.attachKey.endsWith(` ${inode}`);
+  const { attach } = program;
+  if (attach.type !== 'xdp' && attach.type !== 'tc') return false;
+  return [...chains.values()].some(
+    ({ namespaceInode, interface: name, members }) =>
+      namespaceInode === inode &&
+      name === attach.hook.interface &&
+      members.some(({ programId }) => programId === record.programId),
+  );
+}

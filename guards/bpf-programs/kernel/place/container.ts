@@ -1,0 +1,46 @@
+/** A container, reached through one of its processes. */
+import { readFileSync } from 'node:fs';
+
+import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../../lib/ebpf/libc.ts';
+import type { ContainerPlace } from '../desired.ts';
+import { ProgramFailure } from '../failure.ts';
+
+/**
+ * The directory of the process in procfs. What is opened below it belongs to that process, even if another one has got its number
+ * since. The caller disposes it.
+ *
+ * @throws {ProgramFailure} `target` when the process is gone, or does not belong to the container.
+ * @throws {SystemCallError} `SYSTEM` when it may not be inspected.
+ */
+export function openContainer({ pid, containerId }: ContainerPlace): Fd {
+  let directory: Fd;
+  try {
+    directory = openat2(AT_FDCWD, `/proc/${pid}`, { flags: openFlags.PATH | openFlags.DIRECTORY });
+  } catch (error) {
+    throw isGone(error) ? gone(containerId, error.message) : error;
+  }
+  try {
+    // After the runtime's name and "://".
+    const id = containerId.slice(containerId.lastIndexOf('/') + 1);
+    if (id !== '' && !readProcess(directory, 'cgroup').includes(id))
+      throw gone(containerId, `process ${pid} now belongs to another container`);
+    return directory;
+  } catch (error) {
+    directory[Symbol.dispose]();
+    throw isGone(error) ? gone(containerId, error.message) : error;
+  }
+}
+
+/** A file of the process. @throws {SystemCallError} `SYSTEM` when it is gone */
+export function readProcess(directory: Fd, name: string): string {
+  using file = openat2(directory, name, { flags: 0 });
+  return readFileSync(file.number, 'latin1');
+}
+
+function isGone(error: unknown): error is SystemCallError {
+  return error instanceof SystemCallError && ['ENOENT', 'ESRCH', 'ENOTDIR'].includes(error.errno);
+}
+
+function gone(containerId: string, why: string): ProgramFailure {
+  return new ProgramFailure('target', `The container ${containerId} is gone: ${why}.`, true);
+}

@@ -1,0 +1,143 @@
+/**
+ * The file that a uprobe goes into: a path or a library's name, resolved as a process in that root would. An absolute symbolic link
+ * of a container leads to a file of the container.
+ */
+import { fstatSync, readdirSync, readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+
+import { functionOffset } from './elf-symbols.ts';
+import { readAt } from '../../../../lib/ebpf/features/elf.ts';
+import { errnoName, Fd, openFlags, resolveFlags, tryOpenat2 } from '../../../../lib/ebpf/libc.ts';
+import { RampartError } from '../../../../lib/errors/errors.ts';
+import { ProgramFailure } from '../failure.ts';
+
+const MAGIC = 'glibc-ld.so.cache1.1';
+const HEADER_BYTES = 48;
+const ENTRY_BYTES = 24;
+
+export interface CachedLibrary {
+  /** `libc.so.6` */
+  readonly name: string;
+  readonly path: string;
+}
+
+/** In the order of the file. What is malformed has no libraries. */
+export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
+  // Up to glibc 2.31 another table may lie before it.
+  const begin = cache.indexOf(MAGIC);
+  if (begin < 0 || cache.length < begin + HEADER_BYTES) return [];
+  const table = cache.subarray(begin);
+  const count = Math.min(table.readUInt32LE(20), Math.floor((table.length - HEADER_BYTES) / ENTRY_BYTES));
+  const textAt = (offset: number): string => {
+    const end = table.indexOf(0, offset);
+    return end < 0 ? '' : table.toString('latin1', offset, end);
+  };
+  return Array.from({ length: count }, (_, index) => {
+    const at = HEADER_BYTES + index * ENTRY_BYTES;
+    return { name: textAt(table.readUInt32LE(at + 4)), path: textAt(table.readUInt32LE(at + 8)) };
+  }).filter(({ path }) => path.startsWith('/'));
+}
+
+/** Where libraries are on Debian, on other distributions and with musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
+const directories = ['/lib64', '/usr/lib64', '/lib', '/usr/lib', '/usr/local/lib'] as const;
+const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+/** Retried when the kernel fails with EAGAIN (openat2(2)). */
+const ATTEMPTS = 64;
+const ELF_MAGIC = Buffer.from('\x7fELF');
+
+export interface Target {
+  /** Open for reading; the caller disposes it. */
+  readonly file: Fd;
+  /** In the root. */
+  readonly path: string;
+}
+
+/**
+ * @param root - A directory.
+ * @param maps - The text of /proc/PID/maps, for libraries that a process has loaded from anywhere.
+ * @throws {ProgramFailure} `target`: there is none.
+ */
+export function openTarget(root: Fd, target: string, maps: string): Target {
+  if (target.includes('\0') || target === '')
+    throw new ProgramFailure('target', `The target ${JSON.stringify(target)} does not name a file.`);
+  const isPath = target.includes('/');
+  const paths = isPath ? [target] : libraryPaths(root, target, maps);
+  let answer = 'ENOENT';
+  for (const path of paths) {
+    const fd = open(root, path, openFlags.NONBLOCK);
+    if (fd < 0) {
+      answer = errnoName(-fd);
+      continue;
+    }
+    const file = new Fd(fd);
+    // On a machine with a compiler, libc.so is a linker script.
+    if (fstatSync(fd).isFile() && (isPath || readAt(fd, 0, 4).equals(ELF_MAGIC))) return { file, path };
+    file[Symbol.dispose]();
+    answer = 'it is not a regular file';
+  }
+  const looked = isPath ? answer : `no library of that name is in ld.so.cache or the standard directories`;
+  throw new ProgramFailure('target', `There is no ${target} to probe: ${looked}.`, true);
+}
+
+/**
+ * Where in the file the probe goes.
+ *
+ * @throws {ProgramFailure} `target`: it has no such function.
+ */
+export function probeOffset(
+  { file, path }: Target,
+  functionName: string | undefined,
+  offset: bigint,
+): bigint {
+  if (functionName === undefined) return offset;
+  let found: bigint | undefined;
+  try {
+    found = functionOffset(file.number, functionName);
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    throw new ProgramFailure('target', `${path} cannot be probed: ${error.message}.`, false, error);
+  }
+  if (found !== undefined) return found + offset;
+  throw new ProgramFailure(
+    'target',
+    `${path} has no function ${functionName}. List its functions with nm -D or nm; a stripped file has only exported functions.`,
+  );
+}
+
+function open(root: Fd, path: string, flags: number): number {
+  let fd = -1;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    fd = tryOpenat2(root, path, { flags, resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS });
+    if (fd !== -constants.errno.EAGAIN && fd !== -constants.errno.EINTR) break;
+  }
+  return fd;
+}
+
+/** `libc` is libc.so.6, and musl's libc.musl-x86_64.so.1; `libc.so.6` is itself. */
+function libraryPaths(root: Fd, name: string, maps: string): readonly string[] {
+  const isIt = (path: string): boolean => {
+    const base = path.slice(path.lastIndexOf('/') + 1);
+    if (base === name) return true;
+    return base.startsWith(name) && /^(\.musl-\w+|-[\d.]+)?\.so(\.[\d.]+)?$/.test(base.slice(name.length));
+  };
+  const cached = librariesOf(readCache(root)).filter(({ name: soname }) => isIt(soname));
+  const mapped = [...maps.matchAll(/\s(\/\S+)$/gm)].map(([, path = '']) => path).filter(isIt);
+  const found = [...cached.map(({ path }) => path), ...new Set(mapped)];
+  for (const directory of directories.flatMap((one) => [one, `${one}/${architecture}-linux-gnu`])) {
+    const fd = open(root, directory, openFlags.DIRECTORY);
+    if (fd < 0) continue;
+    using held = new Fd(fd);
+    const names = readdirSync(`/proc/self/fd/${held.number}`).filter(isIt).toSorted();
+    found.push(...names.map((base) => `${directory}/${base}`));
+  }
+  return found;
+}
+
+function readCache(root: Fd): Buffer {
+  const fd = open(root, '/etc/ld.so.cache', openFlags.NONBLOCK);
+  if (fd < 0) return Buffer.alloc(0);
+  using file = new Fd(fd);
+  const MOST_BYTES = 64 * 1024 * 1024;
+  const { size } = fstatSync(fd);
+  return fstatSync(fd).isFile() && size <= MOST_BYTES ? readFileSync(file.number) : Buffer.alloc(0);
+}

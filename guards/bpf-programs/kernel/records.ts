@@ -1,0 +1,174 @@
+/**
+ * What the host stores for each program and chain besides the pins: on tmpfs, because bpffs is also empty after a reboot of the
+ * machine. The kernel does not return relocated instructions, so they are kept for the next composition, with maps by their
+ * index in the record.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { Instructions } from '../../../lib/ebpf/instructions.ts';
+import type { AttachType, Direction, RunningProgram } from './desired.ts';
+
+const VERSION = 1;
+
+export interface KeptMap {
+  /** In C; of a section of global variables libbpf's name for it. */
+  readonly name: string;
+  /** Global variables: never shared. */
+  readonly internal: boolean;
+  readonly id: number;
+  /** Its file below `maps/` of the program. */
+  readonly pin: string;
+}
+
+export interface ProgramRecord {
+  readonly version: typeof VERSION;
+  readonly id: string;
+  /** Names the directory of its pins: that of the id it was loaded for, which may differ by now. */
+  readonly key: string;
+  /** Counted up with each load; names the directory in it. */
+  readonly generation: number;
+  readonly owner: string;
+  readonly name: string;
+  readonly namespace: string | undefined;
+  readonly digest: string;
+  readonly functionName: string;
+  readonly type: AttachType;
+  /** Of everything that it was loaded from: a different key requires loading again. */
+  readonly loadKey: string;
+  /** Of where it is attached individually; '' for members of chains. */
+  readonly attachKey: string;
+  readonly attachPoint: string;
+  readonly programId: number;
+  readonly gpl: boolean;
+  readonly hasFrags: boolean;
+  /** Whose maps it uses, as of when it was loaded. */
+  readonly sharedWith: { readonly id: string; readonly programId: number } | undefined;
+  readonly maps: readonly KeptMap[];
+  readonly notes: readonly string[];
+}
+
+export interface KeptMember {
+  readonly id: string;
+  readonly programId: number;
+  readonly priority: number;
+  readonly proceedOn: number;
+  readonly slot: number;
+}
+
+/** The chain of one hook. */
+export interface ChainRecord {
+  readonly version: typeof VERSION;
+  readonly key: string;
+  readonly kind: 'tc' | 'xdp';
+  readonly interface: string;
+  readonly interfaceIndex: number;
+  readonly direction: Direction | undefined;
+  /** Decimal. */
+  readonly namespaceInode: string;
+  readonly inContainer: boolean;
+  readonly members: readonly KeptMember[];
+  /** Of the runs map: a slot is not reused, because it contains another member's count. */
+  readonly nextSlot: number;
+  /** Of the composed program. */
+  readonly programId: number;
+  readonly notes: readonly string[];
+  /** Whether the clsact qdisc is ours, to be taken away with the last filter. */
+  readonly madeQdisc: boolean;
+}
+
+/** A name for files and pins, which must not contain dots: readable, and unique for each id. */
+export function keyOf(id: string): string {
+  const readable = id.replaceAll(/[^A-Za-z0-9-]+/g, '_').slice(0, 60);
+  return `${readable}-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
+}
+
+/** As `rampart bpf list` shows it. */
+export function runningProgram(record: ProgramRecord): RunningProgram {
+  const { id, owner, programId, type, functionName, digest, attachPoint, maps } = record;
+  return { id, owner, programId, type, functionName, digest, attachPoint, mapIds: maps.map((map) => map.id) };
+}
+
+/** The records in a directory. One process at a time writes them. */
+export class Records {
+  readonly #programs: string;
+  readonly #chains: string;
+
+  /** For reading: there may be none. */
+  constructor(directory: string) {
+    this.#programs = join(directory, 'programs');
+    this.#chains = join(directory, 'chains');
+  }
+
+  /** For writing: creates the directory. @throws {Error} of the file system */
+  static open(directory: string): Records {
+    const records = new Records(directory);
+    for (const path of [records.#programs, records.#chains])
+      mkdirSync(path, { recursive: true, mode: 0o700 });
+    return records;
+  }
+
+  /** Those that can be read; leftovers of an interrupted write are skipped. */
+  programs(): ProgramRecord[] {
+    return readAll<ProgramRecord>(this.#programs);
+  }
+
+  chains(): ChainRecord[] {
+    return readAll<ChainRecord>(this.#chains);
+  }
+
+  putProgram(record: ProgramRecord, instructions?: Instructions): void {
+    if (instructions !== undefined) replaceFile(this.#instructionsPath(record), instructions.bytes);
+    replaceFile(join(this.#programs, `${record.key}.json`), JSON.stringify(record));
+  }
+
+  putChain(record: ChainRecord): void {
+    replaceFile(join(this.#chains, `${record.key}.json`), JSON.stringify(record));
+  }
+
+  /** With maps by their index in the record. @throws {Error} of the file system */
+  instructions(record: ProgramRecord): Instructions {
+    return new Instructions(readFileSync(this.#instructionsPath(record)));
+  }
+
+  /** Drops the records and instructions of all programs but these. */
+  keepPrograms(programs: ReadonlyMap<string, ProgramRecord>): void {
+    const kept = new Set<string>();
+    for (const record of programs.values()) {
+      kept.add(`${record.key}.json`);
+      kept.add(`${record.key}.${record.generation}.insns`);
+    }
+    for (const name of readdirSync(this.#programs))
+      if (!kept.has(name)) rmSync(join(this.#programs, name), { force: true });
+  }
+
+  dropChain(key: string): void {
+    rmSync(join(this.#chains, `${key}.json`), { force: true });
+  }
+
+  #instructionsPath({ key, generation }: ProgramRecord): string {
+    return join(this.#programs, `${key}.${generation}.insns`);
+  }
+}
+
+function readAll<T extends { readonly version: number }>(directory: string): T[] {
+  if (!existsSync(directory)) return [];
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.json'))
+    .toSorted()
+    .flatMap((name) => {
+      try {
+        const record = JSON.parse(readFileSync(join(directory, name), 'utf8')) as T;
+        return record.version === VERSION ? [record] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+/** A reader sees either the old or the new one. */
+function replaceFile(path: string, data: Uint8Array | string): void {
+  writeFileSync(`${path}.new`, data, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}

@@ -1,0 +1,70 @@
+/** The kernel's error in helpful words: which capability, configuration or version is missing. */
+import {
+  type AttachKind,
+  type Feature,
+  type KernelFeatures,
+  probeFeatures,
+  type ProgramKind,
+} from '../../../lib/ebpf/features/features.ts';
+import type { AttachType } from './desired.ts';
+import { ProgramFailure } from './failure.ts';
+
+const programKinds: Readonly<Record<AttachType, ProgramKind>> = {
+  fentry: 'fentry',
+  fexit: 'fexit',
+  kprobe: 'kprobe',
+  kretprobe: 'kprobe',
+  tc: 'sched_cls',
+  tcx: 'sched_cls',
+  tracepoint: 'tracepoint',
+  uprobe: 'kprobe',
+  uretprobe: 'kprobe',
+  xdp: 'xdp',
+};
+
+/** Probes the kernel once for each kind, when a program of that kind was refused. */
+export class Refusals {
+  readonly #answers = new Map<AttachType, Feature>();
+  readonly #probe: (kinds: readonly AttachKind[]) => KernelFeatures;
+
+  constructor(probe: (kinds: readonly AttachKind[]) => KernelFeatures = probeFeatures) {
+    this.#probe = probe;
+  }
+
+  /** The failure, with the reason if no program of this kind can run here. */
+  explain(failure: ProgramFailure, type: AttachType): ProgramFailure {
+    if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
+    const answer = this.answer(type);
+    if (answer.available) return failure;
+    const text = `This kernel does not run ${type} programs (${answer.reason}): ${answer.detail}`;
+    const next = nextSteps[answer.reason];
+    return new ProgramFailure(
+      failure.reason,
+      `${failure.message}\n${text}${next === undefined ? '' : ` ${next}`}`,
+      false,
+      failure,
+    );
+  }
+
+  /** Whether programs of a kind can run here. */
+  answer(type: AttachType): Feature {
+    let answer = this.#answers.get(type);
+    if (answer === undefined) {
+      const { programs, attach } = this.#probe([type]);
+      const program = programs[programKinds[type]];
+      answer = program.available ? attach[type] : program;
+      // We mount tracefs if it is missing, so its absence means nothing.
+      if (!answer.available && answer.reason === 'no_tracefs') answer = { available: true };
+      this.#answers.set(type, answer);
+    }
+    return answer;
+  }
+}
+
+const nextSteps: Partial<Record<string, string>> = {
+  no_kprobes: 'It needs a kernel with CONFIG_KPROBES and CONFIG_KPROBE_EVENTS.',
+  no_uprobes: 'It needs a kernel with CONFIG_UPROBES and CONFIG_UPROBE_EVENTS.',
+  no_btf: 'It needs a kernel with CONFIG_DEBUG_INFO_BTF.',
+  refused: 'A hardened kernel forbids this program type; use another type, or a kernel that allows it.',
+  lockdown: 'It needs a kernel that is not locked down to confidentiality.',
+};

@@ -1,0 +1,269 @@
+/**
+ * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. Only what a bytecode layer needs
+ * is read: regular files of bounded size and number. What could lead elsewhere (links, devices, names with "..") is refused and
+ * not skipped, because it indicates malice. Nothing is written to disk.
+ */
+import { promisify } from 'node:util';
+import { gunzip, zstdDecompress } from 'node:zlib';
+
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+
+export interface ArchiveLimits {
+  /** Default: 100. */
+  readonly files?: number;
+  /** Of one file. Default: 32 MiB. */
+  readonly fileBytes?: number;
+  /** Of the uncompressed archive. Default: 64 MiB. */
+  readonly totalBytes?: number;
+}
+
+export interface ArchiveFile {
+  /** Relative, without "." and "..": `bytecode/pass.o`. */
+  readonly path: string;
+  readonly bytes: Uint8Array;
+}
+
+const defaults = { files: 100, fileBytes: 32 << 20, totalBytes: 64 << 20 };
+const BLOCK = 512;
+/** Directories and headers besides the files. */
+const ENTRIES_FOR_EACH_FILE = 10;
+const MAX_NAME_BYTES = 4096;
+
+const gunzipAsync = promisify(gunzip);
+const zstdAsync = promisify(zstdDecompress);
+
+/**
+ * The files of an archive.
+ *
+ * @param what - The layer, for messages.
+ * @throws {RampartError} `CORRUPT` if it is not such an archive, `LIMIT` if it is too large, `INPUT` if it has entries that
+ *   are refused
+ * @example
+ * const [bytecode] = await readArchive(await registry.layer(artifact, layer), `the layer of ${artifact.reference}`);
+ */
+export async function readArchive(
+  bytes: Uint8Array,
+  what: string,
+  limits: ArchiveLimits = {},
+): Promise<ArchiveFile[]> {
+  const bounds = { ...defaults, ...limits };
+  const tar = await decompressed(bytes, what, bounds.totalBytes);
+  return new TarReader(tar, what, bounds).files();
+}
+
+async function decompressed(bytes: Uint8Array, what: string, maxOutputLength: number): Promise<Buffer> {
+  const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  const isZstd = bytes[0] === 0x28 && bytes[1] === 0xb5 && bytes[2] === 0x2f && bytes[3] === 0xfd;
+  try {
+    if (isGzip) return await gunzipAsync(bytes, { maxOutputLength });
+    if (isZstd) return await zstdAsync(bytes, { maxOutputLength });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE')
+      throw totalTooLarge(what, maxOutputLength);
+    throw new RampartError(errorCodes.CORRUPT, {
+      what: `${what} cannot be decompressed`,
+      why: (error as Error).message,
+    });
+  }
+  if (bytes.length > maxOutputLength) throw totalTooLarge(what, maxOutputLength);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+interface Header {
+  readonly name: string;
+  readonly size: number;
+  readonly type: string;
+}
+
+class TarReader {
+  readonly #tar: Buffer;
+  readonly #what: string;
+  readonly #limits: Required<ArchiveLimits>;
+  #at = 0;
+
+  constructor(tar: Buffer, what: string, limits: Required<ArchiveLimits>) {
+    this.#tar = tar;
+    this.#what = what;
+    this.#limits = limits;
+  }
+
+  files(): ArchiveFile[] {
+    const files = new Map<string, Uint8Array>();
+    const maxEntries = this.#limits.files * ENTRIES_FOR_EACH_FILE + 100;
+    for (let entries = 0; ; entries++) {
+      if (entries > maxEntries) throw this.#over(`it has more than ${maxEntries} entries`);
+      const header = this.#next();
+      if (header === undefined) break;
+      const path = this.#path(header.name);
+      if (header.type === '5') {
+        if (header.size !== 0) throw this.#corrupt(`the directory ${path} has contents`);
+        continue;
+      }
+      if (header.type !== '0') {
+        throw this.#refused(
+          `${path} is ${kinds[header.type] ?? `of type ${JSON.stringify(header.type)}`}, not a regular file`,
+        );
+      }
+      if (path === '') throw this.#refused('a file has no name');
+      if (header.size > this.#limits.fileBytes) {
+        throw this.#over(`${path} has ${header.size} bytes, and the limit is ${this.#limits.fileBytes}`);
+      }
+      if (files.size >= this.#limits.files) throw this.#over(`it has more than ${this.#limits.files} files`);
+      if (files.has(path)) throw this.#refused(`${path} appears twice`);
+      files.set(path, this.#content(header.size));
+    }
+    for (const path of files.keys()) {
+      for (let at = path.indexOf('/'); at > 0; at = path.indexOf('/', at + 1)) {
+        if (files.has(path.slice(0, at)))
+          throw this.#refused(`${path.slice(0, at)} is a file and a directory`);
+      }
+    }
+    return [...files].map(([path, bytes]) => ({ path, bytes }));
+  }
+
+  /** The next real entry, with the information from the headers before it; undefined at the end. */
+  #next(): Header | undefined {
+    let longName: string | undefined;
+    let pax: ReadonlyMap<string, string> = new Map();
+    for (let extras = 0; ; extras++) {
+      if (extras > 4) throw this.#corrupt('an entry has too many headers');
+      const header = this.#header();
+      if (header === undefined) {
+        if (extras > 0) throw this.#corrupt('it ends after a header');
+        return undefined;
+      }
+      if (header.type === 'L') longName = text(this.#extra(header));
+      else if (header.type === 'x') pax = this.#pax(this.#extra(header));
+      // Of all entries that follow: comments, such as git's.
+      else if (header.type === 'g') this.#pax(this.#extra(header));
+      else {
+        const size = pax.has('size') ? Number(pax.get('size')) : header.size;
+        if (!Number.isSafeInteger(size) || size < 0) throw this.#corrupt('a size is malformed');
+        if ([...pax.keys()].some((key) => key.startsWith('GNU.sparse.')))
+          throw this.#refused('it contains sparse files');
+        return { type: header.type, size, name: pax.get('path') ?? longName ?? header.name };
+      }
+    }
+  }
+
+  #header(): Header | undefined {
+    const block = this.#tar.subarray(this.#at, this.#at + BLOCK);
+    if (block.length < BLOCK) throw this.#corrupt('it ends without an end marker');
+    if (isZero(block)) {
+      // Two of them end it. Some readers would read what follows, and others not.
+      if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('it has data after its end marker');
+      return undefined;
+    }
+    this.#at += BLOCK;
+    const sum = numberAt(block, 148, 8);
+    let own = 0;
+    for (const [index, byte] of block.entries()) own += index >= 148 && index < 156 ? 32 : byte;
+    if (sum !== own) throw this.#corrupt('the checksum of a header is wrong');
+    const size = numberAt(block, 124, 12);
+    if (size === undefined) throw this.#corrupt('a size is malformed');
+    const isPosix = block.toString('latin1', 257, 263) === 'ustar\0';
+    const prefix = isPosix ? text(block.subarray(345, 500)) : '';
+    const name = text(block.subarray(0, 100));
+    const type = String.fromCharCode(block[156] ?? 0);
+    return {
+      name: prefix === '' ? name : `${prefix}/${name}`,
+      size,
+      type: type === '\0' || type === '7' ? '0' : type,
+    };
+  }
+
+  /** Of a header with information about the next entry. */
+  #extra({ size }: Header): Buffer {
+    if (size > 16 * MAX_NAME_BYTES) throw this.#over('it has a header that is too large');
+    return this.#content(size);
+  }
+
+  /** `length key=value\n`, with the total length in bytes. */
+  #pax(data: Buffer): ReadonlyMap<string, string> {
+    const records = new Map<string, string>();
+    for (let at = 0; at < data.length;) {
+      const space = data.indexOf(0x20, at);
+      const digits = space < 0 ? '' : data.toString('latin1', at, space);
+      const end = at + Number(digits);
+      if (!/^[1-9]\d{0,6}$/.test(digits) || end > data.length || data[end - 1] !== 0x0a || end <= space) {
+        throw this.#corrupt('a pax header is malformed');
+      }
+      const record = data.toString('utf8', space + 1, end - 1);
+      const equals = record.indexOf('=');
+      if (equals <= 0) throw this.#corrupt('a pax header is malformed');
+      records.set(record.slice(0, equals), record.slice(equals + 1));
+      at = end;
+    }
+    return records;
+  }
+
+  #content(size: number): Buffer {
+    const end = this.#at + size;
+    if (end > this.#tar.length) throw this.#corrupt('it ends within a file');
+    const content = this.#tar.subarray(this.#at, end);
+    this.#at += Math.ceil(size / BLOCK) * BLOCK;
+    return content;
+  }
+
+  #path(name: string): string {
+    if (Buffer.byteLength(name) > MAX_NAME_BYTES) throw this.#over('a name is too long');
+    if (name.includes('\0') || name.includes('\uFFFD')) throw this.#refused('a name is not valid text');
+    const parts = name.split('/');
+    if (name.startsWith('/') || parts.includes('..'))
+      throw this.#refused(`the name ${JSON.stringify(name)} points outside the archive`);
+    return parts.filter((part) => part !== '' && part !== '.').join('/');
+  }
+
+  #corrupt(why: string): RampartError {
+    return new RampartError(errorCodes.CORRUPT, {
+      what: `${this.#what} is not a readable archive`,
+      why,
+    });
+  }
+
+  #refused(why: string): RampartError {
+    return new RampartError(errorCodes.INPUT, { what: `${this.#what} is refused`, why });
+  }
+
+  #over(why: string): RampartError {
+    return new RampartError(errorCodes.LIMIT, { what: `${this.#what} is too large`, why });
+  }
+}
+
+const kinds: Readonly<Record<string, string>> = {
+  '1': 'a hard link',
+  '2': 'a symbolic link',
+  '3': 'a device',
+  '4': 'a device',
+  '6': 'a FIFO',
+  S: 'a sparse file',
+};
+
+function totalTooLarge(what: string, limit: number): RampartError {
+  return new RampartError(errorCodes.LIMIT, {
+    what: `${what} is too large`,
+    why: `decompressed, it exceeds ${limit} bytes`,
+  });
+}
+
+/** Up to the first zero byte. */
+function text(bytes: Uint8Array): string {
+  const end = bytes.indexOf(0);
+  return Buffer.from(end < 0 ? bytes : bytes.subarray(0, end)).toString();
+}
+
+function isZero(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0);
+}
+
+/** Octal digits; or, with the first bit set, big-endian bytes, as in GNU tar. */
+function numberAt(block: Buffer, at: number, length: number): number | undefined {
+  const first = block[at] ?? 0;
+  if ((first & 0x80) !== 0) {
+    let value = first & 0x7f;
+    for (const byte of block.subarray(at + 1, at + length)) value = value * 256 + byte;
+    return Number.isSafeInteger(value) ? value : undefined;
+  }
+  const digits = /^ *([0-7]*)[ \0]*$/.exec(block.toString('latin1', at, at + length))?.[1];
+  return digits === undefined || digits === '' ? undefined : Number.parseInt(digits, 8);
+}

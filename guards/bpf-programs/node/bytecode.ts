@@ -1,0 +1,212 @@
+/** The bytecode of each parent: known at once for a file, after a while for an image. */
+import { messageOf } from '../../../lib/errors/errors.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { Backoff } from '../../../lib/time/backoff.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import type { Parent } from '../engine/parent.ts';
+import type { BytecodeImage } from '../spec-schema.ts';
+import { fileState, readObjectFile } from './bytecode-file.ts';
+
+/** What is known about the bytecode of a parent now. */
+export type BytecodeState =
+  | { readonly is: 'pending'; readonly message: string }
+  | { readonly is: 'failed'; readonly message: string }
+  | ({ readonly is: 'ready' } & PulledBytecode);
+
+/** A file, or an image that has been pulled. */
+export interface PulledBytecode {
+  readonly digest: string;
+  readonly bytes: () => Promise<Uint8Array>;
+  /** Functions that the image declares; undefined if it declares none. */
+  readonly functions?: readonly string[] | undefined;
+  /** Why it is not known whether this is the newest. */
+  readonly stale?: string | undefined;
+}
+
+/**
+ * Gets the bytecode of an image.
+ *
+ * @throws {Error} whose message says why, and what to do.
+ */
+export type PullBytecode = (
+  image: BytecodeImage,
+  parent: Parent,
+  signal: AbortSignal,
+) => Promise<PulledBytecode>;
+
+export interface BytecodeOptions {
+  readonly hostRoot: string;
+  readonly pull: PullBytecode;
+  /** Called when the state of a parent has changed. */
+  readonly onChange: () => void;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+}
+
+/** A tag that is always pulled may point elsewhere. */
+const ALWAYS_MS = 60_000;
+const RETRY = { baseMs: 1_000, maxMs: 60_000 };
+/** A cached image arrives sooner than this: its object need not report first that it is being pulled. */
+const SOON_MS = 100;
+
+interface FileEntry {
+  readonly key: string;
+  readonly digest: string;
+}
+
+interface ImageEntry {
+  readonly key: string;
+  readonly stop: AbortController;
+  readonly backoff: Backoff;
+  state: BytecodeState;
+  running: boolean;
+  /** The first pull, while somebody may wait for it. */
+  first: Promise<void> | undefined;
+  /** Monotonic; when the registry is queried again. Infinity: not without a change. */
+  dueMs: number;
+}
+
+export class BytecodeSource implements Disposable {
+  readonly #options: BytecodeOptions;
+  /** By path. */
+  readonly #files = new Map<string, FileEntry>();
+  /** By the key of the parent. */
+  readonly #images = new Map<string, ImageEntry>();
+
+  constructor(options: BytecodeOptions) {
+    this.#options = options;
+  }
+
+  /** Starts to fetch it if it is not there yet; `onChange` is called when it is. Files are checked each time. */
+  stateOf(parent: Parent): BytecodeState {
+    const { path, image } = parent.object.spec.bytecode;
+    if (image !== undefined && path === undefined) return this.#image(parent, image);
+    if (path === undefined || image !== undefined) {
+      return failed('spec.bytecode: set exactly one of image and path.');
+    }
+    if (parent.kind.scope === 'Namespaced') {
+      return failed(
+        `spec.bytecode.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
+      );
+    }
+    return this.#file(path);
+  }
+
+  /**
+   * Waits a moment for what was requested for the first time: `onChange` is not called for it then.
+   *
+   * @returns whether something was.
+   * @throws the signal's reason
+   */
+  async soon(signal: AbortSignal): Promise<boolean> {
+    const entries = [...this.#images.values()];
+    const firsts = entries.flatMap(({ first }) => first ?? []);
+    if (firsts.length === 0) return false;
+    const pause = new AbortController();
+    const late = sleep(systemClock, SOON_MS, AbortSignal.any([signal, pause.signal]));
+    try {
+      await Promise.race([Promise.all(firsts), late]);
+    } finally {
+      for (const entry of entries) entry.first = undefined;
+      late.catch(() => undefined);
+      pause.abort();
+    }
+    return true;
+  }
+
+  /** Forgets the parents that are not among these. */
+  keepOnly(parents: ReadonlySet<string>): void {
+    for (const [key, { stop }] of this.#images) {
+      if (parents.has(key)) continue;
+      stop.abort();
+      this.#images.delete(key);
+    }
+  }
+
+  /** Milliseconds until a registry must be queried again. */
+  get dueInMs(): number {
+    let dueMs = Infinity;
+    for (const one of this.#images.values()) if (!one.running) dueMs = Math.min(dueMs, one.dueMs);
+    return Math.max(0, dueMs - systemClock.monotonicMs());
+  }
+
+  [Symbol.dispose](): void {
+    this.keepOnly(new Set());
+  }
+
+  #file(path: string): BytecodeState {
+    const { hostRoot } = this.#options;
+    try {
+      const { key } = fileState(hostRoot, path);
+      let known = this.#files.get(path);
+      if (known?.key !== key) {
+        const read = readObjectFile(hostRoot, path);
+        known = { key: read.key, digest: read.digest };
+        this.#files.set(path, known);
+      }
+      const { digest } = known;
+      return {
+        is: 'ready',
+        digest,
+        bytes: async () => {
+          const read = readObjectFile(hostRoot, path);
+          if (read.digest === digest) return read.bytes;
+          this.#options.onChange();
+          throw new Error(`${path} changed while it was loaded.`);
+        },
+      };
+    } catch (error) {
+      return failed(
+        `spec.bytecode.path: ${messageOf(error)}. Put the object file on this node, or use image. Retrying.`,
+      );
+    }
+  }
+
+  #image(parent: Parent, image: BytecodeImage): BytecodeState {
+    const key = JSON.stringify([image.url, image.imagepullpolicy, image.imagepullsecret]);
+    let entry = this.#images.get(parent.key);
+    if (entry?.key !== key) {
+      entry?.stop.abort();
+      entry = {
+        key,
+        stop: new AbortController(),
+        backoff: new Backoff(RETRY),
+        state: { is: 'pending', message: `Pulling ${image.url}.` },
+        running: false,
+        first: undefined,
+        dueMs: 0,
+      };
+      this.#images.set(parent.key, entry);
+      entry.first = this.#pull(entry, parent, image);
+    } else if (!entry.running && systemClock.monotonicMs() >= entry.dueMs) {
+      void this.#pull(entry, parent, image);
+    }
+    return entry.state;
+  }
+
+  async #pull(entry: ImageEntry, parent: Parent, image: BytecodeImage): Promise<void> {
+    entry.running = true;
+    const signal = AbortSignal.any([this.#options.signal, entry.stop.signal]);
+    const before = entry.state;
+    try {
+      const pulled = await this.#options.pull(image, parent, signal);
+      entry.state = { is: 'ready', ...pulled };
+      entry.backoff.reset();
+      entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
+    } catch (error) {
+      if (signal.aborted) return;
+      const message = `spec.bytecode.image: ${messageOf(error)}`;
+      entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
+      entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
+      this.#options.logger.warn({ parent: parent.key, err: error }, 'cannot pull bytecode, retrying');
+    } finally {
+      entry.running = false;
+    }
+    // Also if it is unchanged: whoever waits must know when it is due again.
+    if (entry.first === undefined) this.#options.onChange();
+  }
+}
+
+function failed(message: string): BytecodeState {
+  return { is: 'failed', message };
+}

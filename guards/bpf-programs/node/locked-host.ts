@@ -1,0 +1,77 @@
+/**
+ * The programs of this node's kernel, held by one process at a time: two that do not know of each other would remove each
+ * other's programs.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { lockFile } from '../../../lib/sqlite/lock.ts';
+import type { ProgramHost } from '../kernel/desired.ts';
+import { isBpffs } from '../kernel/pins/pin.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { ReadOptions } from '../kernel/read/reading.ts';
+
+export interface HostPlace {
+  /** The mount point of the node's bpffs. */
+  readonly bpffs: string;
+  /** On tmpfs. */
+  readonly stateDirectory: string;
+}
+
+/** Of all that Rampart pins, below the mount point. */
+export const pinDirectory = 'rampart';
+
+/** The stored state of programs, in the state directory. */
+function programsDirectory(stateDirectory: string): string {
+  return join(stateDirectory, 'programs');
+}
+
+/**
+ * Whoever opens it disposes it; programs stay.
+ *
+ * @throws {RampartError} `IN_USE` where another process holds them, `UNSUPPORTED` where there is no bpffs.
+ */
+export async function openLockedHost(
+  { bpffs, stateDirectory, hostRoot }: HostPlace & { readonly hostRoot: string },
+  logger: Logger,
+): Promise<ProgramHost> {
+  const { openProgramHost } = await import('../kernel/host.ts');
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  using opening = new DisposableStack();
+  const lock = opening.use(lockFile(join(stateDirectory, 'lock')));
+  const host = await openProgramHost({
+    ...{ bpffs, hostRoot, logger, name: pinDirectory },
+    stateDirectory: programsDirectory(stateDirectory),
+  });
+  opening.move();
+  return {
+    apply: (desired, signal) => host.apply(desired, signal),
+    verify: (signal) => host.verify(signal),
+    list: () => host.list(),
+    remove: (signal) => host.remove(signal),
+    async [Symbol.asyncDispose]() {
+      await host[Symbol.asyncDispose]();
+      lock[Symbol.dispose]();
+    },
+  };
+}
+
+/** @throws {RampartError} `PRIVILEGE` without root, `UNSUPPORTED` where there is no bpffs. */
+export function readingPlace({ bpffs, stateDirectory }: HostPlace): ReadOptions {
+  if (process.geteuid?.() !== 0) {
+    throw new RampartError(errorCodes.PRIVILEGE, {
+      what: 'cannot read the eBPF programs',
+      why: 'only root may open pinned programs',
+      next: 'Run it as root, e.g. with sudo',
+    });
+  }
+  if (!isBpffs(bpffs)) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `there are no eBPF programs in ${bpffs}`,
+      why: 'it is not a bpffs',
+      next: "Set the agent's mount point with --bpffs",
+    });
+  }
+  return { bpffs, name: pinDirectory, stateDirectory: programsDirectory(stateDirectory) };
+}

@@ -1,0 +1,236 @@
+/** The passes of a node: each compares everything that is requested with the kernel, and reports the outcome. */
+import type { NodeContext } from '../../../guard/context.ts';
+import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { Node, Pod } from '../../../lib/kube/object/object.ts';
+import { AttachmentChanges } from '../kernel/attachment-changes.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { Backoff } from '../../../lib/time/backoff.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import type { NodeObject, ParentKind, ParentObject } from '../api.ts';
+import { labels } from '../engine/names.ts';
+import { type Parent, parentOf } from '../engine/parent.ts';
+import type { ProgramHost } from '../kernel/desired.ts';
+import type { BpfProgramsNodeOptions } from '../node.ts';
+import type { Scope } from '../spec-schema.ts';
+import { BytecodeSource } from './bytecode.ts';
+import type { NodeCounts } from './metrics.ts';
+import { NodeObjects } from './node-objects.ts';
+import { primaryInterface } from './primary-interface.ts';
+import { Reconciler } from './reconciler.ts';
+import { selectContainers } from './selected-containers.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
+
+/** Changes that arrive together are handled together. */
+const SETTLE_MS = 5;
+/** How often the kernel is compared with what was applied, and files and routes are checked: none of them notifies us. */
+const LOOK_MS = 5_000;
+/** Interfaces come and go in bulk, with pods. */
+const INTERFACES_SETTLE_MS = 100;
+/** A missing interface is noticed within a second. */
+const RETRY = { baseMs: 500, maxMs: 1_000 };
+
+type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
+
+export interface NodeCaches {
+  readonly parents: ParentCaches;
+  readonly pods: IndexedCache<Pod>;
+  readonly node: IndexedCache<Node>;
+  readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+}
+
+/** Whether the request has changed: the finalizer and the condition, which the operator writes, do not matter to a node. */
+function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boolean {
+  if (type !== 'modified' || previous === undefined) return true;
+  const asked = ({ metadata: { uid, generation, deletionTimestamp } }: ParentObject): string =>
+    JSON.stringify([uid, generation, deletionTimestamp]);
+  return asked(object) !== asked(previous);
+}
+
+/** Notifications of the node's interfaces; without them, interfaces are only polled. */
+function followAttachments(logger: Logger, onChange: () => void): Disposable {
+  const stack = new DisposableStack();
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    stack.use(
+      new AttachmentChanges(() => {
+        timer ??= setTimeout(() => {
+          timer = undefined;
+          onChange();
+        }, INTERFACES_SETTLE_MS).unref();
+      }),
+    );
+  } catch (error) {
+    logger.warn({ err: error }, `no notifications of network interfaces; polling every ${LOOK_MS} ms`);
+  }
+  stack.defer(() => clearTimeout(timer));
+  return stack;
+}
+
+/** The users' objects, compiled; an object is compiled again only if it has changed. */
+class CompiledParents {
+  readonly #caches: ParentCaches;
+  readonly #compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
+
+  constructor(caches: ParentCaches) {
+    this.#caches = caches;
+  }
+
+  all(): Parent[] {
+    const seen = new Set<string>();
+    const all = this.#caches.flatMap(({ kind, cache }) =>
+      [...cache.keys()].map((key): Parent => {
+        const id = `${kind.kind}/${key}`;
+        seen.add(id);
+        const version = cache.versionOf(key) ?? '';
+        const known = this.#compiled.get(id);
+        if (known?.version === version) return known.parent;
+        const object = cache.get(key);
+        if (object === undefined) throw new TypeError(`${id} is not in its cache`);
+        const parent = parentOf(kind, object);
+        this.#compiled.set(id, { version, parent });
+        return parent;
+      }),
+    );
+    for (const id of this.#compiled.keys()) if (!seen.has(id)) this.#compiled.delete(id);
+    return all;
+  }
+}
+
+/** One for a node. Disposing it leaves the kernel's programs running. */
+export class Passes implements AsyncDisposable {
+  readonly #context: NodeContext;
+  readonly #options: BpfProgramsNodeOptions;
+  readonly #caches: NodeCaches;
+  readonly #counts: NodeCounts;
+  readonly #written: NodeObjects;
+  readonly #parents: CompiledParents;
+  readonly #wake = (): void => this.#changed.resolve();
+  #changed = Promise.withResolvers<void>();
+  #containersKnown = false;
+  #host: ProgramHost | undefined;
+  #verifiedAtMs = systemClock.monotonicMs();
+  #problem: string | undefined = 'the kernel has not been read yet';
+
+  constructor(context: NodeContext, options: BpfProgramsNodeOptions, caches: NodeCaches, counts: NodeCounts) {
+    this.#context = context;
+    this.#options = options;
+    this.#caches = caches;
+    this.#counts = counts;
+    this.#parents = new CompiledParents(caches.parents);
+    const { client, logger } = context;
+    this.#written = new NodeObjects({ client, caches: caches.objects, logger });
+    void context.containers.synced.then(() => {
+      this.#containersKnown = true;
+      this.#wake();
+    });
+  }
+
+  /** Why the node is not in the requested state, or not known to be. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** Until the signal aborts. */
+  async run(): Promise<void> {
+    const { hostRoot, signal, logger } = this.#context;
+    const { pull, openHost } = this.#options;
+    using bytecode = new BytecodeSource({ hostRoot, pull, onChange: this.#wake, signal, logger });
+    const host = async (): Promise<ProgramHost> => (this.#host ??= await openHost(signal));
+    const reconciler = new Reconciler({ host, bytecode, logger });
+    using _listening = this.#listen();
+    const backoff = new Backoff(RETRY);
+    while (!signal.aborted) {
+      this.#changed = Promise.withResolvers();
+      let wait = LOOK_MS;
+      try {
+        if (await this.#pass(reconciler)) backoff.reset();
+        else wait = backoff.nextMs();
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#problem = messageOf(error);
+        this.#counts.failedPasses++;
+        logger.error({ err: error }, 'cannot apply the desired state, retrying');
+        wait = backoff.nextMs();
+      }
+      const pause = new AbortController();
+      const dueMs = Math.min(wait, Math.max(bytecode.dueInMs, SETTLE_MS));
+      const due = sleep(systemClock, dueMs, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
+      await Promise.race([due, this.#changed.promise]);
+      pause.abort();
+      await sleep(systemClock, SETTLE_MS, signal).catch(() => undefined);
+    }
+  }
+
+  #listen(): Disposable {
+    const { signal, containers, logger } = this.#context;
+    const { parents, objects, pods, node } = this.#caches;
+    const stack = new DisposableStack();
+    signal.addEventListener('abort', this.#wake, { once: true });
+    for (const { cache } of parents) {
+      stack.use(
+        cache.subscribe((change) => {
+          if (isAskedAnew(change)) this.#wake();
+        }),
+      );
+    }
+    for (const cache of Object.values(objects)) {
+      stack.use(
+        cache.subscribe((change) => {
+          // What was written here need not be handled again.
+          if (!this.#written.isOwn(change)) this.#wake();
+        }),
+      );
+    }
+    for (const source of [pods, node, containers]) stack.use(source.subscribe(this.#wake));
+    stack.use(
+      followAttachments(logger, () => {
+        this.#verifiedAtMs = -Infinity;
+        this.#wake();
+      }),
+    );
+    return stack;
+  }
+
+  /** Whether everything was done; otherwise, retry soon. */
+  async #pass(reconciler: Reconciler): Promise<boolean> {
+    const { nodeName, signal, containers } = this.#context;
+    await this.#repairDrift();
+    const { node, pods } = this.#caches;
+    const result = await reconciler.pass(
+      {
+        parents: this.#parents.all(),
+        nodeLabels: node.get(nodeName)?.metadata.labels ?? { [labels.hostname]: nodeName },
+        node: {
+          name: nodeName,
+          primaryInterface: primaryInterface(),
+          select: (parent, of) => selectContainers({ containers, pods }, parent, of),
+        },
+        containersKnown: this.#containersKnown,
+      },
+      signal,
+    );
+    const isWritten = result !== undefined && (await this.#written.write(result.told, result.kept, signal));
+    this.#counts.passes++;
+    if (result === undefined) {
+      this.#problem = 'the container runtime has not responded yet';
+      return false;
+    }
+    [this.#counts.loaded, this.#counts.failed] = [result.loaded, result.failed];
+    this.#problem = result.told.length > 0 ? result.kept : undefined;
+    return !result.retry && isWritten;
+  }
+
+  async #repairDrift(): Promise<void> {
+    const { signal, logger } = this.#context;
+    if (this.#host === undefined || systemClock.monotonicMs() - this.#verifiedAtMs < LOOK_MS) return;
+    this.#verifiedAtMs = systemClock.monotonicMs();
+    const drift = await this.#host.verify(signal);
+    this.#counts.driftRepaired += drift.length;
+    if (drift.length > 0) logger.warn({ drift }, 'the kernel state was changed; repairing');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#host?.[Symbol.asyncDispose]();
+    this.#written[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,43 @@
+/** The command-line options of this guard. */
+import type { GuardOption } from '../../guard/guard.ts';
+
+/** As the command line gives them. */
+export interface BpfProgramsOptions {
+  /** The mount point of the node's bpffs. */
+  readonly bpffs: string;
+  /** On tmpfs, because its contents belong to this boot. */
+  readonly bpfState: string;
+  readonly bpfRegistries?: string | undefined;
+  readonly bpfInsecureRegistry: readonly string[];
+}
+
+export const bpffsOption: GuardOption = {
+  flags: '--bpffs <dir>',
+  description: "the mount point of the node's bpffs, where eBPF programs stay pinned while the agent is away",
+  on: ['agent', 'standalone'],
+  default: '/sys/fs/bpf',
+};
+
+export const bpfStateOption: GuardOption = {
+  flags: '--bpf-state <dir>',
+  description: 'where to keep the state of eBPF programs that the kernel does not; use a tmpfs',
+  on: ['agent', 'standalone'],
+  default: '/run/rampart/bpf-programs',
+};
+
+export const bpfProgramsOptions: readonly GuardOption[] = [
+  bpffsOption,
+  bpfStateOption,
+  {
+    flags: '--bpf-registries <file>',
+    description: 'a registries.conf for bytecode images: mirrors, insecure and blocked registries',
+    on: ['agent', 'standalone'],
+  },
+  {
+    flags: '--bpf-insecure-registry <host>',
+    description:
+      'a registry for bytecode images that needs no valid certificate, such as registry.example:5000; repeatable',
+    on: ['agent', 'standalone'],
+    repeatable: true,
+  },
+];

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { clockTime } from '../../../lib/output/printable.ts';
+import { access, context } from './alert.fixture.ts';
+import { AlertEncoder } from './alert.ts';
+import { alertLines } from './alert-line-kind.ts';
+
+const timeMs = Number(access.timeNs / 1_000_000n);
+const accessor = (relation: string, name = ''): string =>
+  JSON.stringify({
+    relation,
+    pod: { name, namespace: name && 'shop' },
+    container: { id: name, name: name && 'sh' },
+  });
+
+function shown(line: string, nowMs = timeMs): string {
+  const alert = alertLines.parse(line);
+  assert.ok(alert);
+  return alert.pretty({ colour: false, nowMs });
+}
+
+suite('an alert as a line for a person', () => {
+  const encoder = new AlertEncoder(context);
+  const base =
+    `${clockTime(timeMs)}   read          default/nginx-pod/nginx:/secret.txt       ` +
+    '/usr/bin/cat /secret.txt -  (pid 176928, uid 0, in /)  kive-sample-policy';
+
+  for (const [json, words] of [
+    [undefined, ''],
+    [accessor('owner', 'nginx-pod'), ''],
+    [accessor('host'), ', by the host'],
+    [accessor('unknown'), ', by an unknown container'],
+    [accessor('container', 'debug'), ', by shop/debug/sh'],
+  ] as const) {
+    test(`accessed by ${json ?? 'nobody known'}`, () =>
+      assert.equal(shown(encoder.encode(access, json)), base + words));
+  }
+
+  test('of a file that is not at its path any more', () => {
+    const moved = new AlertEncoder({ ...context, moved: true }).encode(access, accessor('host'));
+    assert.equal(shown(moved), `${base}, by the host, the file was moved`);
+  });
+
+  test('of another day: with its date', () => {
+    const date = new Date(timeMs);
+    const two = (value: number): string => String(value).padStart(2, '0');
+    const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+    assert.equal(shown(encoder.encode(access), timeMs + 2 * 86_400_000), `${day} ${base}`);
+  });
+
+  test('nothing of it reaches the terminal raw', () => {
+    const evil = '\u001b[2Jx\ny';
+    const line = new AlertEncoder({
+      ...context,
+      policyName: evil,
+      path: evil,
+      pod: { ...context.pod, name: evil, namespace: evil, container: { id: evil, name: evil } },
+    }).encode(
+      { ...access, executable: evil, arguments: evil, cwd: evil, comm: evil },
+      accessor('container', evil),
+    );
+    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+    assert.doesNotMatch(shown(line), /[\u0000-\u001f]/);
+  });
+
+  test('of a file of no pod, by rampart watch', () => {
+    const pod = { name: '', namespace: '', ip: '', container: { id: '', name: '' } };
+    const line = new AlertEncoder({ ...context, policyName: '', policyNamespace: '', pod }).encode(access);
+    assert.match(shown(line), / read {10}\/secret\.txt .*\(pid 176928, uid 0, in \/\)$/);
+  });
+});
+
+test('other lines of an agent are no alerts', () => {
+  const whole = new AlertEncoder(context).encode(access);
+  for (const line of [
+    '',
+    'rampart: guarding node n1',
+    '{"level":30,"time":1,"msg":"x"}',
+    '{"kive-alert-version":"v1"}',
+    '{"kive-alert-version":"v1","metadata":null}',
+    whole.slice(0, -2),
+    ` ${whole}`,
+  ]) {
+    assert.equal(alertLines.parse(line), undefined, line);
+  }
+  assert.ok(alertLines.parse(whole));
+});
+
+test('what filters and the order of lines go by', () => {
+  const line = new AlertEncoder(context).encode(access);
+  assert.ok(line.startsWith(alertLines.start));
+  const { timeNs, policy, pod, path } = alertLines.parse(line) ?? {};
+  assert.deepEqual(
+    { timeNs, policy, pod, path },
+    {
+      timeNs: access.timeNs,
+      policy: ['kivebpf-system', 'kive-sample-policy'],
+      pod: ['default', 'nginx-pod'],
+      path: '/secret.txt',
+    },
+  );
+});

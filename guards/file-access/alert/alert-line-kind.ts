@@ -1,0 +1,102 @@
+/** The lines of this guard: a KiveAlert, and how it is shown to a person. */
+import type { LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
+import { apiTimeNs } from '../../../lib/kube/object/api-time.ts';
+import { dateBefore } from '../../../lib/output/date-before.ts';
+import { printable } from '../../../lib/output/printable.ts';
+import { paint } from '../../../lib/output/table.ts';
+import { type AlertAccessor, formatPretty, type KiveAlert } from './alert.ts';
+
+const start = '{"kive-alert-version":';
+
+export const alertLines: LineKind = {
+  start,
+  parse(line) {
+    const alert = parseAlert(line);
+    if (alert === undefined) return undefined;
+    const { metadata, pod, timestamp } = alert;
+    return {
+      timeNs: apiTimeNs(timestamp) ?? 0n,
+      policy: [alert['kive-policy-namespace'], alert['kive-policy-name']],
+      pod: [pod.namespace, pod.name],
+      path: metadata.path,
+      pretty: (options) => formatAlert(alert, options),
+    };
+  },
+};
+
+/** The alert in a line of an agent's output; undefined for its other lines. */
+function parseAlert(line: string): KiveAlert | undefined {
+  if (!line.startsWith(start)) return undefined;
+  try {
+    const alert = JSON.parse(line) as Partial<KiveAlert>;
+    // What a cut line or another program's may lack.
+    if (alert.metadata && alert.pod?.container && alert.process && alert.timestamp) return alert as KiveAlert;
+  } catch {
+    // No alert then.
+  }
+  return undefined;
+}
+
+/**
+ * As `formatPretty`, with the pod before the path, and after it the policy, who it was where that is not the owner, and
+ * whether the file is no longer at that path.
+ *
+ * @example
+ * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, by the host
+ */
+function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): string {
+  const { metadata, process: by, pod } = alert;
+  const ns = apiTimeNs(alert.timestamp) ?? 0n;
+  const place = pod.name === '' ? '' : `${pod.namespace}/${pod.name}/${pod.container.name}:`;
+  const cut = new Set<string>(by.truncated ?? []);
+  const line = formatPretty(
+    {
+      timeNs: ns,
+      inode: BigInt(Math.trunc(metadata.inode)),
+      device: metadata.device,
+      mask: metadata.mask,
+      verdict: metadata.verdict,
+      folded: metadata.folded,
+      tid: by.pid,
+      pid: by.tgid,
+      ppid: by.ppid,
+      uid: by.uid,
+      gid: by.gid,
+      comm: by.comm,
+      executable: by.binary,
+      executableTruncated: cut.has('binary'),
+      cwd: by.cwd,
+      cwdTruncated: cut.has('cwd'),
+      arguments: by.arguments,
+      argumentsTruncated: cut.has('arguments'),
+      cgroupId: 0n,
+      pidNamespace: by['pid-namespace'],
+      mountNamespace: by['mount-namespace'],
+    },
+    `${place}${metadata.path}`,
+    { color: colour, pathWidth: 40 },
+  );
+  const words = [
+    printable(alert['kive-policy-name']),
+    accessorWords(alert.accessor),
+    metadata.moved === true ? 'the file was moved' : '',
+  ].filter((word) => word !== '');
+  const after = words.length === 0 ? '' : `  ${paint('dim', words.join(', '), colour)}`;
+  return `${dateBefore(Number(ns / 1_000_000n), nowMs)}${line}${after}`;
+}
+
+function accessorWords(accessor: AlertAccessor | undefined): string {
+  switch (accessor?.relation) {
+    case 'container': {
+      const { pod, container } = accessor;
+      return `by ${printable(`${pod.namespace}/${pod.name}/${container.name}`)}`;
+    }
+    case 'host':
+      return 'by the host';
+    case 'unknown':
+      return 'by an unknown container';
+    case 'owner':
+    case undefined:
+      return '';
+  }
+}

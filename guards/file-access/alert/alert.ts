@@ -1,0 +1,308 @@
+/**
+ * From an access to what a consumer or a person reads: the KiveAlert JSON line, and a line for a
+ * terminal.
+ */
+import { clockTime, printable } from '../../../lib/output/printable.ts';
+import { type Access, type AccessWord, describeMask, type Verdict } from '../../../lib/sensor/access.ts';
+
+/** What is the same for every alert of one target: one trap on one file of one container. */
+export interface AlertContext {
+  /** Name of the KivePolicy; empty without a cluster. */
+  readonly policyName: string;
+  /** Its namespace; empty, as where it is left out, without a cluster. */
+  readonly policyNamespace?: string;
+  /** `/proc/sys/kernel/random/boot_id`. */
+  readonly kernelId: string;
+  /** The path as the policy or the user wrote it. */
+  readonly path: string;
+  /** URL that alerts are sent to as well, or empty. */
+  readonly callback: string;
+  /** The file was there, and is not any more: it was renamed, or replaced while it has another name. */
+  readonly moved?: boolean;
+  readonly customMetadata: Readonly<Record<string, string>>;
+  /** All fields empty when the file belongs to no pod. */
+  readonly pod: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly ip: string;
+    readonly container: {
+      /** With its runtime: `containerd://da9e46...`. */
+      readonly id: string;
+      readonly name: string;
+    };
+  };
+  readonly nodeName: string;
+}
+
+/** The fields of a process that may have been cut in the kernel. */
+export type TruncatedField = 'binary' | 'cwd' | 'arguments';
+
+/**
+ * An alert as `JSON.parse` returns it. All keys are always there, in this order. Keys that Kive has not
+ * are marked "ours"; a consumer written for Kive can ignore them.
+ */
+export interface KiveAlert {
+  readonly 'kive-alert-version': 'v1';
+  readonly 'kive-policy-name': string;
+  /** Ours: policies of one name in two namespaces are two. */
+  readonly 'kive-policy-namespace': string;
+  /** RFC 3339, UTC, nanoseconds: `2026-11-21T10:00:00.123456789Z`. */
+  readonly timestamp: string;
+  readonly metadata: {
+    readonly path: string;
+    /**
+     * A u64, written in full. `JSON.parse` rounds it above 2^53: to compare such inode numbers,
+     * read them from the text of the line.
+     */
+    readonly inode: number;
+    /** The kernel's MAY_* bits. */
+    readonly mask: number;
+    readonly 'kernel-id': string;
+    readonly callback: string;
+    /** Ours: `super_block.s_dev`, major << 20 | minor. */
+    readonly device: number;
+    /** Ours: the mask in words. */
+    readonly access: readonly AccessWord[];
+    /** Ours: whether the kernel let it through. */
+    readonly verdict: Verdict;
+    /** Ours: accesses folded into this one by the rate limit. */
+    readonly folded: number;
+    /** Ours, only where it is so: `path` led to this file before, and does not any more. */
+    readonly moved?: true;
+  };
+  readonly 'custom-metadata': Readonly<Record<string, string>>;
+  readonly pod: AlertContext['pod'];
+  readonly node: { readonly name: string };
+  readonly process: {
+    /** The thread, in the first pid namespace. */
+    readonly pid: number;
+    /** The process. */
+    readonly tgid: number;
+    readonly uid: number;
+    readonly gid: number;
+    /** Full path of the executable, as the process sees it. */
+    readonly binary: string;
+    readonly cwd: string;
+    /** argv[1..], joined by one space. */
+    readonly arguments: string;
+    /** Ours, as all that follow. */
+    readonly ppid: number;
+    readonly comm: string;
+    /** A u64, see `metadata.inode`. */
+    readonly 'cgroup-id': number;
+    readonly 'pid-namespace': number;
+    readonly 'mount-namespace': number;
+    /** Which of the fields above were too long for the kernel's record; nearly always empty. */
+    readonly truncated: readonly TruncatedField[];
+  };
+  /** Ours, where containers are known: who accessed the file, which `pod` is the owner of. */
+  readonly accessor?: AlertAccessor;
+}
+
+/** The container that a process was in when it accessed a file. */
+export interface AlertAccessor {
+  /**
+   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node; `unknown`: a mount
+   * namespace and cgroup of which no container is known.
+   */
+  readonly relation: 'owner' | 'container' | 'host' | 'unknown';
+  /** Empty texts without a container. */
+  readonly pod: { readonly name: string; readonly namespace: string };
+  readonly container: { readonly id: string; readonly name: string };
+}
+
+const NS_PER_SECOND = 1_000_000_000n;
+const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =>
+  String(value).padStart(3, '0'),
+);
+/** Kernel masks have eight bits in use; anything that grows this further is not worth keeping. */
+const MAX_CACHED_MASKS = 1024;
+// oxlint-disable-next-line no-control-regex -- control characters are what has to be found
+const needsEscape = /[\u0000-\u001f"\\\ud800-\udfff]/;
+
+/** A JSON string. Most need no escape, and testing for it is faster than JSON.stringify. */
+function quote(text: string): string {
+  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
+/**
+ * Writes the alerts of one target. The text that never changes is serialised once, and what seldom
+ * changes (second, mask, inode, cgroup) is kept from the alert before. Concatenated strings were
+ * faster here than writing into a Buffer (see README.md).
+ *
+ * The bytes are exactly what JSON.stringify makes of the same object, integers above 2^53 included.
+ */
+export class AlertEncoder {
+  readonly #head: string;
+  readonly #afterTimestamp: string;
+  readonly #afterMask: string;
+  readonly #afterMetadata: string;
+  readonly #masks = new Map<number, { readonly before: string; readonly after: string }>();
+  #secondStartNs = 0n;
+  #second = '1970-01-01T00:00:00.';
+  #inode = 0n;
+  #inodeText = '0';
+  #cgroupId = 0n;
+  #cgroupText = '0';
+
+  constructor(context: AlertContext) {
+    const { pod } = context;
+    // Field by field, not the caller's object: the keys and their order are the contract.
+    const podJson = JSON.stringify({
+      name: pod.name,
+      namespace: pod.namespace,
+      ip: pod.ip,
+      container: { id: pod.container.id, name: pod.container.name },
+    });
+    this.#head =
+      `{"kive-alert-version":"v1","kive-policy-name":${JSON.stringify(context.policyName)},` +
+      `"kive-policy-namespace":${JSON.stringify(context.policyNamespace ?? '')},"timestamp":"`;
+    this.#afterTimestamp = `Z","metadata":{"path":${JSON.stringify(context.path)},"inode":`;
+    this.#afterMask = `,"kernel-id":${JSON.stringify(context.kernelId)},"callback":${JSON.stringify(context.callback)},"device":`;
+    this.#afterMetadata =
+      `${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${JSON.stringify(context.customMetadata)},"pod":${podJson}` +
+      `,"node":${JSON.stringify({ name: context.nodeName })},"process":{"pid":`;
+  }
+
+  /**
+   * One alert as one line, without a newline in it or at its end.
+   *
+   * @param accessor - The JSON of an {@link AlertAccessor}; without it the key is not there.
+   */
+  encode(access: Access, accessor?: string): string {
+    const mask = this.#masks.get(access.mask) ?? this.#addMask(access.mask);
+    if (access.inode !== this.#inode) {
+      this.#inode = access.inode;
+      this.#inodeText = access.inode.toString();
+    }
+    if (access.cgroupId !== this.#cgroupId) {
+      this.#cgroupId = access.cgroupId;
+      this.#cgroupText = access.cgroupId.toString();
+    }
+    return (
+      this.#head +
+      this.#timestamp(access.timeNs) +
+      this.#afterTimestamp +
+      this.#inodeText +
+      mask.before +
+      access.device +
+      mask.after +
+      access.verdict +
+      '","folded":' +
+      access.folded +
+      this.#afterMetadata +
+      access.tid +
+      ',"tgid":' +
+      access.pid +
+      ',"uid":' +
+      access.uid +
+      ',"gid":' +
+      access.gid +
+      ',"binary":' +
+      quote(access.executable) +
+      ',"cwd":' +
+      quote(access.cwd) +
+      ',"arguments":' +
+      quote(access.arguments) +
+      ',"ppid":' +
+      access.ppid +
+      ',"comm":' +
+      quote(access.comm) +
+      ',"cgroup-id":' +
+      this.#cgroupText +
+      ',"pid-namespace":' +
+      access.pidNamespace +
+      ',"mount-namespace":' +
+      access.mountNamespace +
+      ',"truncated":' +
+      truncatedJson(access) +
+      (accessor === undefined ? '}}' : '},"accessor":' + accessor + '}')
+    );
+  }
+
+  /** Without the final Z. `timeNs` is a u64, so the year has four digits. */
+  #timestamp(timeNs: bigint): string {
+    let ns = Number(timeNs - this.#secondStartNs);
+    if (ns < 0 || ns >= 1e9) {
+      const second = timeNs / NS_PER_SECOND;
+      this.#secondStartNs = second * NS_PER_SECOND;
+      this.#second = new Date(Number(second) * 1000).toISOString().slice(0, '2026-11-21T10:00:00.'.length);
+      ns = Number(timeNs - this.#secondStartNs);
+    }
+    const ms = Math.trunc(ns / 1e6);
+    const us = Math.trunc(ns / 1e3) - ms * 1e3;
+    return this.#second + threeDigits[ms] + threeDigits[us] + threeDigits[ns % 1e3];
+  }
+
+  #addMask(mask: number): { readonly before: string; readonly after: string } {
+    if (this.#masks.size >= MAX_CACHED_MASKS) this.#masks.clear();
+    const fragments = {
+      before: `,"mask":${mask}${this.#afterMask}`,
+      after: `,"access":${JSON.stringify(describeMask(mask))},"verdict":"`,
+    };
+    this.#masks.set(mask, fragments);
+    return fragments;
+  }
+}
+
+function truncatedJson(access: Access): string {
+  if (!access.executableTruncated && !access.cwdTruncated && !access.argumentsTruncated) return '[]';
+  const fields: TruncatedField[] = [];
+  if (access.executableTruncated) fields.push('binary');
+  if (access.cwdTruncated) fields.push('cwd');
+  if (access.argumentsTruncated) fields.push('arguments');
+  return JSON.stringify(fields);
+}
+
+export interface PrettyOptions {
+  /** Whether to use ANSI colours: denied accesses are red. */
+  readonly color: boolean;
+  /** Width of the column of paths, in characters; longer paths push the rest to the right. Default 24. */
+  readonly pathWidth?: number;
+}
+
+const MAX_PRETTY_ARGUMENTS = 120;
+const verdictMarks: Readonly<Record<Verdict, string>> = { allowed: ' ', denied: '✗', unknown: '?' };
+
+/**
+ * One access as one line for a person: local time, a mark (`✗` denied, `?` not known to this sensor
+ * mode), the access in words, the path, the process. Everything a process chose itself (its names
+ * and arguments) is escaped, see {@link printable}: none of it reaches the terminal raw.
+ *
+ * @example
+ * // 10:00:00.123   read          /etc/shadow   /usr/bin/cat /etc/shadow  (pid 4711, uid 0, in /root)
+ */
+export function formatPretty(access: Access, path: string, options: PrettyOptions): string {
+  const denied = access.verdict === 'denied';
+  const what = `${verdictMarks[access.verdict]} ${describeMask(access.mask).join(',').padEnd(12)}`;
+  const where = printable(path).padEnd(options.pathWidth ?? 24);
+  // A kernel thread has no executable; its comm in brackets is what ps shows.
+  const binary =
+    access.executable === ''
+      ? `[${printable(access.comm)}]`
+      : shownPath(access.executable, access.executableTruncated);
+  const details = [`pid ${access.pid}`, `uid ${access.uid}`];
+  if (access.cwd !== '') details.push(`in ${shownPath(access.cwd, access.cwdTruncated)}`);
+  if (denied) details.push('denied');
+  if (access.folded > 0) details.push(`${access.folded} more like it before`);
+  const subject = `${what}  ${where}`;
+  return (
+    `${clockTime(Number(access.timeNs / 1_000_000n))} ` +
+    `${options.color && denied ? `\u001b[31m${subject}\u001b[0m` : subject}  ` +
+    `${binary}${shortArguments(access)}  (${details.join(', ')})`
+  );
+}
+
+/** The kernel walks a path from its end, so what is missing of a cut one is its beginning. */
+function shownPath(path: string, cut: boolean): string {
+  return `${cut ? '…' : ''}${printable(path)}`;
+}
+
+/** The arguments with a space before them, cut to what fits on a screen. */
+function shortArguments(access: Access): string {
+  if (access.arguments === '') return '';
+  // Cut before escaping, so that no escape is cut in two; by code points, so that no character is.
+  const characters = Array.from(access.arguments.slice(0, 2 * MAX_PRETTY_ARGUMENTS + 2));
+  const cut = characters.length > MAX_PRETTY_ARGUMENTS || access.argumentsTruncated;
+  return ` ${printable(characters.slice(0, MAX_PRETTY_ARGUMENTS).join(''))}${cut ? '…' : ''}`;
+}

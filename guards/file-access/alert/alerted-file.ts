@@ -1,0 +1,72 @@
+/**
+ * A file whose accesses are alerted, and what its alerts tell. A KiveData says the same of a file as what it was made
+ * from: so a file that this node found needs no KiveData to be watched.
+ */
+import type { FileIdentity } from '../../../lib/sensor/access.ts';
+import type { AlertContext } from './alert.ts';
+import type { KiveData } from '../api.ts';
+import {
+  alertContextOf,
+  callbackSecretOf,
+  type FoundFile,
+  type FoundOn,
+  identityOf,
+  movedFilesOf,
+} from '../kive-data.ts';
+
+export interface AlertedFile {
+  /** Of its KiveData. */
+  readonly name: string;
+  readonly identity: FileIdentity;
+  /** See `ourAnnotations.movedFiles`. */
+  readonly moved: readonly FileIdentity[];
+  readonly context: AlertContext;
+  /** See `callbackSecretOf`. */
+  readonly callbackSecret: string | undefined;
+}
+
+const none: readonly FileIdentity[] = [];
+
+/** Of what was found. */
+export function alertedOfFound(
+  { trap, container, identity, moved = none, name }: FoundFile,
+  { kernelId, nodeName }: FoundOn,
+): AlertedFile {
+  const { metadata: pod, status } = container.pod;
+  return {
+    name,
+    identity,
+    moved,
+    context: {
+      policyName: trap.policyName,
+      policyNamespace: trap.policyNamespace,
+      kernelId,
+      path: trap.path,
+      callback: trap.callback,
+      customMetadata: trap.metadata,
+      pod: {
+        name: pod.name ?? '',
+        namespace: pod.namespace ?? '',
+        ip: status?.podIP ?? '',
+        container: { id: container.id, name: container.name },
+      },
+      nodeName,
+    },
+    callbackSecret: trap.callbackSecret,
+  };
+}
+
+/** Of a KiveData; undefined where it is being deleted or names no file. */
+export function alertedOfData(data: KiveData): AlertedFile | undefined {
+  const { name = '', deletionTimestamp } = data.metadata;
+  const identity = deletionTimestamp === undefined ? identityOf(data) : undefined;
+  return (
+    identity && {
+      name,
+      identity,
+      moved: movedFilesOf(data),
+      context: alertContextOf(data),
+      callbackSecret: callbackSecretOf(data),
+    }
+  );
+}

@@ -1,0 +1,275 @@
+/**
+ * The resources of the file-access guard: what users write (KivePolicy), and what the agents tell each other
+ * (KiveData). Group, kinds and fields are those of Kive, so that what is written for it works unchanged.
+ *
+ * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
+ */
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import { ageColumn, defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
+import {
+  boolean,
+  integer,
+  intOrString,
+  list,
+  mapOf,
+  object,
+  optional,
+  type ReadOf,
+  rule,
+  type Rule,
+  string,
+} from '../../lib/kube/crd/schema.ts';
+import { misreadModes } from './policy/file-mode.ts';
+import { policyStatus } from './cluster/policy-status-schema.ts';
+
+const group = 'kivebpf.san7o.github.io';
+
+/** In the syntax of RE2. What stands before an @ would be a name and a password, told in each alert. */
+const callbackPattern = '^$|^(?i:https?)://[^/?#@[:space:]]+([/?#][^[:space:]]*)?$';
+
+/** The name of a Secret: RFC 1123, a subdomain of DNS. */
+const secretPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
+
+/** Kubernetes tells of a pattern by showing it; a rule says what is wrong with which path. */
+function pathRule(expression: string, why: string) {
+  return rule(expression, `path ${why}`, { messageExpression: `"path ${why}; it is '" + self + "'"` });
+}
+
+function containerName(description: string) {
+  return string({
+    description,
+    maxLength: 256,
+    rules: [
+      // Matching with an expression that is none is an error of CEL, and refuses the object.
+      rule(
+        "self.startsWith('glob:') || ''.matches(self) in [true, false]",
+        'must be a regular expression of RE2, or begin with "glob:"',
+      ),
+    ],
+  });
+}
+
+const match = object(
+  {
+    pod: optional(string({ description: 'The name of the pod.', minLength: 1, maxLength: 253 })),
+    namespace: optional(string({ description: 'The namespace of the pod.', minLength: 1, maxLength: 63 })),
+    containerName: optional(
+      containerName(
+        'The name of the container. A value with characters that container names cannot have, such as ".*", is an RE2 regular expression. The prefix "regex:" or "glob:" selects the kind of pattern explicitly. Patterns match the whole name: "web" does not match "web-proxy". An empty value is ignored.',
+      ),
+    ),
+    'container-name': optional(containerName('An older spelling of containerName. Set only one of the two.')),
+    ip: optional(
+      string({
+        description: 'One of the IP addresses of the pod, as in its status. An empty value is ignored.',
+        maxLength: 45,
+        pattern: '^[0-9A-Fa-f:.]*$',
+      }),
+    ),
+    matchLabels: optional(
+      mapOf(string({ maxLength: 63 }), { description: 'Labels that the pod must have, all of them.' }),
+    ),
+  },
+  {
+    description: 'Matches containers that meet every criterion set here. At least one is required.',
+    minProperties: 1,
+    rules: [
+      rule(
+        "has(self.pod) || has(self.__namespace__) || (has(self.ip) && self.ip != '') || (has(self.containerName) && " +
+          "self.containerName != '') || (has(self.container__dash__name) && self.container__dash__name != '') || " +
+          '(has(self.matchLabels) && size(self.matchLabels) > 0)',
+        'At least one match block with one match item must be present: an empty block would match every container. To watch them all, ' +
+          'write containerName: ".*"',
+        { reason: 'FieldValueRequired' },
+      ),
+    ],
+  },
+);
+
+const trapFields = {
+  path: string({
+    description: 'The absolute path of the file within the container, without "." and ".." components.',
+    minLength: 1,
+    maxLength: 4096,
+    rules: [
+      pathRule("self.startsWith('/')", 'must be absolute'),
+      pathRule("!self.endsWith('/')", 'must be that of a file'),
+      pathRule(
+        "!self.contains('/./') && !self.endsWith('/.') && !self.contains('/../') && !self.endsWith('/..')",
+        "must not contain '.' or '..' components",
+      ),
+      rule("!self.contains('\\u0000')", 'path must not contain NUL'),
+    ],
+  }),
+  create: optional(
+    boolean({ description: 'Create the file if it does not exist. An existing file is never changed.' }),
+  ),
+  mode: optional(
+    intOrString({
+      description:
+        'Permissions of a created file; default: 0400. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
+      pattern: '^(0o?)?[0-7]{1,4}$',
+      minimum: 0,
+      maximum: 7777,
+      rules: [
+        rule(
+          'type(self) != int || (self % 10 < 8 && self / 10 % 10 < 8 && self / 100 % 10 < 8 && self / 1000 < 8 && ' +
+            `!(self in [${misreadModes.join(', ')}]))`,
+          'the digits are octal; YAML reads an unquoted number with a leading 0 differently (292 for 0444, 420 for ' +
+            '0644): write 444 or "0444"',
+        ),
+      ],
+    }),
+  ),
+  callback: optional(
+    string({
+      description:
+        'An http:// or https:// URL to which alerts are also sent, with POST. It must not contain a user name.',
+      maxLength: 2048,
+      pattern: callbackPattern,
+    }),
+  ),
+  callbackSecret: optional(
+    string({
+      description:
+        'A Secret in the namespace of the policy with credentials for the callback, which must be https://. Its keys are token (a bearer token), tls.crt with tls.key (a client certificate), and ca.crt (the certificate authority of the receiver); at least one is required. If the Secret does not exist, no alerts are sent.',
+      minLength: 1,
+      maxLength: 253,
+      pattern: secretPattern,
+    }),
+  ),
+  metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
+  matchAny: optional(
+    list(match, { description: 'Selects the containers: those that match any of these.', maxItems: 32 }),
+  ),
+};
+
+/** A trap without a match is for no container. Releases of Kive take it, and have such a sample, of v2alpha1. */
+const matchRule = rule(
+  'has(self.matchAny) && size(self.matchAny) > 0',
+  'At least one match block with one match item must be present: without one the trap matches no container',
+  { reason: 'FieldValueRequired', fieldPath: '.matchAny' },
+);
+const secretRule = rule(
+  "!has(self.callbackSecret) || (has(self.callback) && self.callback.matches('^[Hh][Tt][Tt][Pp][Ss]:'))",
+  'callbackSecret requires a callback with https://',
+  { fieldPath: '.callbackSecret' },
+);
+
+function policyFields(rules: readonly Rule[]) {
+  const trap = object(trapFields, {
+    description: 'A file in matching containers. Each access to it raises an alert.',
+    rules,
+  });
+  return {
+    spec: object({
+      alertVersion: optional(
+        string({
+          description: 'The version of the alert format. If empty or unknown, the newest, v1, is used.',
+        }),
+      ),
+      traps: list(trap, { description: 'The watched files.', maxItems: 1000 }),
+    }),
+    status: optional(policyStatus),
+  };
+}
+
+const policyVersion = {
+  description: 'Selects files in containers and reports accesses to them.',
+  columns: [
+    { name: 'Paths', type: 'string', jsonPath: '.spec.traps[*].path' },
+    { name: 'Containers', type: 'integer', jsonPath: '.status.matchedContainers' },
+    { name: 'Files', type: 'integer', jsonPath: '.status.watchedFiles' },
+    { name: 'Last Alert', type: 'date', jsonPath: '.status.lastAlertTime' },
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    ageColumn,
+  ],
+} as const;
+
+/**
+ * Kive's versions have the same fields, and so have ours: Kubernetes converts by changing the apiVersion (strategy
+ * None), and drops what the other version does not have. Kive stored v2alpha1; without it in the definition its objects
+ * could not be read any more, and Kubernetes does not take the definition.
+ */
+export const kivePolicies = defineResource({
+  group,
+  kind: 'KivePolicy',
+  plural: 'kivepolicies',
+  scope: 'Namespaced',
+  versions: {
+    v1: { ...policyVersion, storage: true, fields: policyFields([matchRule, secretRule]) },
+    v2alpha1: { ...policyVersion, storage: false, fields: policyFields([secretRule]) },
+  },
+});
+
+/** Releases of Kive wrote these fields with a dash, or one of each; both are read. */
+function eitherRule(name: string, dashed: string) {
+  return rule(`has(self.${name}) || has(self.${dashed.replaceAll('-', '__dash__')})`, `${name} is required`, {
+    reason: 'FieldValueRequired',
+    fieldPath: `.${name}`,
+  });
+}
+
+const inode = {
+  description: 'The inode number of the file. As a JSON number, JavaScript rounds it above 2^53.',
+  format: 'int64',
+  minimum: 0,
+} as const;
+const device = {
+  description: 'The device of the file system, as the kernel encodes it: major << 20 | minor.',
+  format: 'int64',
+  minimum: 0,
+} as const;
+const kernel = {
+  description: 'The kernel that the file belongs to: /proc/sys/kernel/random/boot_id.',
+  maxLength: 64,
+} as const;
+const older = <T extends { readonly description: string }>(options: T, name: string): T => ({
+  ...options,
+  description: `The former spelling of ${name}.`,
+});
+
+const dataVersion = {
+  description: 'A file in a container that a KivePolicy watches. Written by the agents; do not edit.',
+  fields: {
+    spec: object(
+      {
+        inodeNo: optional(integer(inode)),
+        devId: optional(integer(device)),
+        kernelId: optional(string(kernel)),
+        metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
+        'inode-no': optional(integer(older(inode, 'inodeNo'))),
+        'dev-id': optional(integer(older(device, 'devId'))),
+        'kernel-id': optional(string(older(kernel, 'kernelId'))),
+      },
+      // No rule for the kernel: Kive's last release has it in a label, which rules do not see.
+      { rules: [eitherRule('inodeNo', 'inode-no'), eitherRule('devId', 'dev-id')] },
+    ),
+    status: optional(object({ conditions: optional(conditionList()) })),
+  },
+  columns: [
+    { name: 'Policy', type: 'string', jsonPath: '.metadata.annotations.kive-policy-name' },
+    { name: 'Pod', type: 'string', jsonPath: '.metadata.annotations.pod-name' },
+    { name: 'Path', type: 'string', jsonPath: '.metadata.annotations.path' },
+    { name: 'Inode', type: 'integer', jsonPath: '.spec.inodeNo', priority: 1 },
+    { name: 'Kernel', type: 'string', jsonPath: '.spec.kernelId', priority: 1 },
+    ageColumn,
+  ],
+} as const;
+
+export const kiveData = defineResource({
+  group,
+  kind: 'KiveData',
+  plural: 'kivedata',
+  scope: 'Namespaced',
+  versions: { v1: { ...dataVersion, storage: true }, v2alpha1: { ...dataVersion, storage: false } },
+});
+
+export type KivePolicy = ObjectOf<typeof kivePolicies, 'v1'>;
+export type KiveData = ObjectOf<typeof kiveData, 'v1'>;
+export type KiveTrap = KivePolicy['spec']['traps'][number];
+/** One block of `matchAny`. */
+export type KiveMatch = ReadOf<typeof match>;
+
+export const kivePolicyType = resourceType(kivePolicies, 'v1');
+export const kiveDataType = resourceType(kiveData, 'v1');

@@ -1,0 +1,56 @@
+/** What the controllers of this guard keep of the API, and under which values they look it up. */
+import { isDeleting } from '../../lib/kube/controller/finalizers.ts';
+import { nodeFacts, podFacts } from '../../lib/kube/object/facts.ts';
+import { type Node, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';
+import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
+import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
+import { kiveDataNamespace, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
+import { compilePolicy } from './policy/matching.ts';
+import { annotationOf, kernelOf } from './policy/spellings.ts';
+
+/** `namespace/name` of the policy that a KiveData is of. */
+export function policyKeyOf(data: KiveData): string {
+  return `${annotationOf(data, ourAnnotations.policyNamespace)}/${annotationOf(data, 'kive-policy-name')}`;
+}
+
+/** With its runtime; empty when the object does not say. */
+export function containerIdOf(data: KiveData): string {
+  return annotationOf(data, 'container-id');
+}
+
+/** A container of a node: two runtimes on one machine may have the same ids. */
+export function placeOf(nodeName: string, containerId: string): string {
+  return `${nodeName} ${containerId}`;
+}
+
+/** Index `trap`: the ids of the traps that work. */
+export const policyQuery: CacheQuery<KivePolicy> = {
+  type: kivePolicyType,
+  indexes: {
+    trap: (policy) => (isDeleting(policy) ? [] : compilePolicy(policy).traps.map(({ id }) => id)),
+  },
+};
+
+const dataIndexes = {
+  policy: (data: KiveData): string[] => [policyKeyOf(data)],
+  node: (data: KiveData): string[] => [nodeOf(data)],
+  place: (data: KiveData): string[] => [placeOf(nodeOf(data), containerIdOf(data))],
+  kernel: (data: KiveData): string[] => [kernelOf(data)],
+  pod: (data: KiveData): string[] => {
+    const { namespace, name } = podOf(data);
+    return [`${namespace}/${name}`];
+  },
+};
+
+/** With the indexes that are named. */
+export function dataQuery(indexes: readonly (keyof typeof dataIndexes)[]): CacheQuery<KiveData> {
+  return {
+    type: kiveDataType,
+    namespace: kiveDataNamespace,
+    indexes: Object.fromEntries(indexes.map((name) => [name, dataIndexes[name]])),
+  };
+}
+
+export const podQuery: CacheQuery<Pod> = { type: pods, projection: podFacts };
+
+export const nodeQuery: CacheQuery<Node> = { type: nodes, projection: nodeFacts };

@@ -1,0 +1,47 @@
+/** What the operator runs for this guard, once per cluster. */
+import type { ClusterContext, GuardContext } from '../../guard/context.ts';
+import { allOrNone, whenSynced } from '../../lib/kube/controller/run-parts.ts';
+import { dataQuery, nodeQuery, podQuery, policyQuery } from './caches.ts';
+import { runPodController } from './cluster/pod-controller.ts';
+import { runPolicyController } from './cluster/policy-controller.ts';
+
+/** See PodControllerOptions. */
+export interface FileAccessClusterOptions {
+  readonly graceMs?: number;
+  readonly releaseMs?: number;
+}
+
+/**
+ * Runs the pod controller and looks after the policies, while this process holds the lease; until the signal aborts.
+ *
+ * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
+ *   reached is not among it.
+ */
+export async function runFileAccessCluster(
+  context: ClusterContext,
+  options: FileAccessClusterOptions = {},
+): Promise<void> {
+  await context.lead((term) => work(term, options));
+}
+
+/** While it leads. */
+async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClusterOptions): Promise<void> {
+  const { client, logger } = context;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  const recorder = context.recorder();
+  const data = context.cache(dataQuery(['policy', 'node', 'pod']), 'kivedata');
+  const policies = context.cache(policyQuery, 'kivepolicies');
+  const pods = context.cache(podQuery, 'pods');
+  const nodes = context.cache(nodeQuery, 'nodes');
+  const common = { client, data, nodes, policies, signal, logger, metrics: context.metrics?.controllers };
+  await allOrNone(stop, [
+    runPodController({
+      ...common,
+      pods,
+      graceMs,
+      releaseMs,
+    }),
+    whenSynced([policies, data, nodes], signal, () => runPolicyController({ ...common, recorder })),
+  ]);
+}

@@ -1,0 +1,186 @@
+/**
+ * Deletes the KiveData that nobody is left for: of pods that are gone or over, of gone traps, nodes and kernels.
+ *
+ * One per cluster. The agent of the node does the same for what it can see, and quicker; this is for when it is gone,
+ * or was when it should have done it. A pod that is created needs nothing: its node's agent follows its pods itself.
+ */
+import { fieldsOf } from '../../../lib/kube/object/facts.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { isConflict, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
+import {
+  done,
+  type Reconcile,
+  requeueAfter,
+  type Result,
+  runController,
+} from '../../../lib/kube/controller/controller.ts';
+import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { type KiveData, kiveDataType, type KivePolicy } from '../api.ts';
+import { type Node, nodes as nodeType, type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
+import { policyKeyOf } from '../caches.ts';
+import { dataHolds, nodeOf, podOf } from '../kive-data.ts';
+import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
+
+export interface PodControllerOptions {
+  readonly client: KubeClient;
+  /** With the indexes `pod`, `node`, `policy`. */
+  readonly data: IndexedCache<KiveData>;
+  readonly pods: IndexedCache<Pod>;
+  readonly nodes: IndexedCache<Node>;
+  /** With the index `trap`. */
+  readonly policies: IndexedCache<KivePolicy>;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: ControllerMetrics | undefined;
+  /**
+   * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
+   * is edited, or that comes up again with its node, is to be first. Default: 10 s.
+   */
+  readonly graceMs?: number | undefined;
+  /** After this time a finalizer that no loader takes off is taken off here. Default: 30 s. */
+  readonly releaseMs?: number | undefined;
+}
+
+/** Gone for good with the process that would have told; for the others an agent is likely to be at work. */
+const graceful: ReadonlySet<StaleReason> = new Set(['TrapGone', 'NodeGone', 'KernelGone']);
+const WORKERS = 4;
+const AGAIN_MS = 1000;
+
+/** Runs until `signal` aborts. The caches are fed by others. @throws {RampartError} `INPUT` for times that cannot work. */
+export async function runPodController(options: PodControllerOptions): Promise<void> {
+  const { data, pods, nodes, policies, signal, logger, metrics } = options;
+  const controller = new PodController(options);
+  using queue = keyQueue();
+  using stack = new DisposableStack();
+  const addAll = (index: string, value: string): void => {
+    for (const key of data.keysByIndex(index, value)) queue.add(key);
+  };
+  // In order of what they say something about: the last list must not find the others empty.
+  await Promise.race([
+    Promise.all([data.synced, pods.synced, nodes.synced, policies.synced]),
+    aborted(signal),
+  ]);
+  if (signal.aborted) return;
+  stack.use(data.subscribe(({ key }) => queue.add(key)));
+  stack.use(pods.subscribe(({ key }) => addAll('pod', key)));
+  stack.use(nodes.subscribe(({ object }) => addAll('node', object.metadata.name ?? '')));
+  stack.use(policies.subscribe(({ key }) => addAll('policy', key)));
+  for (const key of data.keys()) queue.add(key, { level: 1 });
+  await runController({
+    name: 'file-access-stale-data',
+    queue,
+    reconcile: controller.reconcile,
+    signal,
+    workers: WORKERS,
+    logger,
+    metrics,
+  });
+}
+
+class PodController {
+  readonly #options: PodControllerOptions;
+  readonly #view: ClusterView;
+  /** Since when an object is stale, or being deleted. */
+  readonly #since = new Map<string, { readonly what: string; readonly ms: number }>();
+
+  constructor(options: PodControllerOptions) {
+    const { pods, nodes, policies } = options;
+    this.#options = options;
+    this.#view = {
+      pod: (namespace, name) => pods.get(`${namespace}/${name}`),
+      bootId: (name) => {
+        // A single machine has no Node objects: then nothing can be said about any node.
+        if (nodes.size === 0) return '';
+        const node = nodes.get(name);
+        return node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? '');
+      },
+      hasTrap: (id) => policies.keysByIndex('trap', id).length > 0,
+    };
+  }
+
+  readonly reconcile: Reconcile<string> = async (key, signal) => {
+    const data = this.#options.data.get(key);
+    if (data === undefined) {
+      this.#since.delete(key);
+      return done;
+    }
+    if (isDeleting(data)) return await this.#release(key, data, signal);
+    const reason = staleReason(data, this.#view);
+    if (reason === undefined) {
+      this.#since.delete(key);
+      return done;
+    }
+    const leftMs = graceful.has(reason) ? this.#leftMs(key, reason, this.#options.graceMs ?? 10_000) : 0;
+    if (leftMs > 0) return requeueAfter(leftMs);
+    if (!(await this.#confirm(reason, data, signal))) return requeueAfter(AGAIN_MS);
+    return await this.#delete(key, data, reason, signal);
+  };
+
+  async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
+    const { client, logger } = this.#options;
+    const { namespace, name = '' } = data.metadata;
+    const preconditions = fieldsOf(data.metadata, ['uid', 'resourceVersion']);
+    try {
+      await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
+    } catch (error) {
+      if (isNotFound(error)) return done;
+      // Somebody has changed it: look at it as it is then.
+      if (isConflict(error)) return requeueAfter(AGAIN_MS);
+      throw error;
+    }
+    logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');
+    if (reason === 'NodeGone' || reason === 'KernelGone') {
+      await removeFinalizer(client, kiveDataType, data, dataHolds, { signal });
+    }
+    return done;
+  }
+
+  /** Takes the finalizer off for a loader that is not there. */
+  async #release(key: string, data: KiveData, signal: AbortSignal): Promise<Result> {
+    if (!hasFinalizer(data, dataHolds)) return done;
+    const reason = staleReason(data, this.#view);
+    const orphan = reason === 'NodeGone' || reason === 'KernelGone';
+    const { releaseMs = 30_000, graceMs = 10_000 } = this.#options;
+    const leftMs = this.#leftMs(key, 'deleting', orphan ? Math.min(graceMs, releaseMs) : releaseMs);
+    if (leftMs > 0) return requeueAfter(leftMs);
+    this.#options.logger.info(
+      { data: key, node: nodeOf(data) },
+      'no loader responded: removed the finalizer',
+    );
+    await removeFinalizer(this.#options.client, kiveDataType, data, dataHolds, { signal });
+    return done;
+  }
+
+  /** How much of a time is left since `what` was first seen of an object. */
+  #leftMs(key: string, what: string, ms: number): number {
+    const now = systemClock.monotonicMs();
+    const known = this.#since.get(key);
+    if (known?.what === what) return known.ms + ms - now;
+    this.#since.set(key, { what, ms: now });
+    return ms;
+  }
+
+  /** Asks the API itself: one cache may be behind another, and what is deleted wrongly leaves a gap. */
+  async #confirm(reason: StaleReason, data: KiveData, signal: AbortSignal): Promise<boolean> {
+    const { client } = this.#options;
+    const view = { ...this.#view };
+    if (reason === 'PodGone' || reason === 'PodOver' || reason === 'PodReplaced') {
+      const { namespace, name } = podOf(data);
+      if (namespace === '' || name === '') return true;
+      const pod = await orUndefined(client.get(podType, { namespace, name }, { signal }));
+      view.pod = () => pod;
+    } else if (reason === 'NodeGone' || reason === 'KernelGone') {
+      const name = nodeOf(data);
+      if (name === '') return true;
+      const node = await orUndefined(client.get(nodeType, { name }, { signal }));
+      view.bootId = () => (node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? ''));
+    }
+    return staleReason(data, view) !== undefined;
+  }
+}

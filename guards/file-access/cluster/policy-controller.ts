@@ -1,0 +1,149 @@
+/**
+ * Looks after the policies, once per cluster: their finalizer, their conditions, and events about traps that cannot work.
+ */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
+import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
+import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import {
+  addFinalizer,
+  hasFinalizer,
+  isDeleting,
+  removeFinalizer,
+} from '../../../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { type KiveData, type KivePolicy, kivePolicyType } from '../api.ts';
+import type { Node } from '../../../lib/kube/object/object.ts';
+import { policyKeyOf } from '../caches.ts';
+import { kivePolicyFinalizer, policyHolds } from '../kive-data.ts';
+import { compilePolicy } from '../policy/matching.ts';
+import { clusterStatus, statusOf } from './policy-status.ts';
+import { describeProblem } from '../policy/validation.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+
+export interface PolicyControllerOptions {
+  readonly client: KubeClient;
+  readonly policies: IndexedCache<KivePolicy>;
+  /** With the index `policy`. */
+  readonly data: IndexedCache<KiveData>;
+  readonly nodes: IndexedCache<Node>;
+  readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: ControllerMetrics | undefined;
+}
+
+const WORKERS = 2;
+/** Between two writes of the status of one policy. */
+const PACE_MS = 500;
+
+/** Runs until `signal` aborts; the caches are synced. */
+export async function runPolicyController(options: PolicyControllerOptions): Promise<void> {
+  const { policies, data, nodes, signal, logger, metrics } = options;
+  const controller = new PolicyController(options);
+  using queue = keyQueue();
+  using stack = new DisposableStack();
+  stack.use(policies.subscribe(({ key }) => queue.add(key)));
+  stack.use(
+    data.subscribe(({ type, object }) => {
+      // The last one to go is what a policy that is being deleted waits for.
+      if (type === 'deleted') queue.add(policyKeyOf(object));
+    }),
+  );
+  stack.use(
+    nodes.subscribe(({ type }) => {
+      if (type === 'deleted') for (const key of policies.keys()) queue.add(key, { level: 1 });
+    }),
+  );
+  for (const key of policies.keys()) queue.add(key, { level: 1 });
+  await runController({
+    name: 'file-access-policies',
+    queue,
+    reconcile: controller.reconcile,
+    signal,
+    workers: WORKERS,
+    logger,
+    metrics,
+  });
+}
+
+class PolicyController {
+  readonly #options: PolicyControllerOptions;
+  readonly #writtenMs = new Map<string, number>();
+  /** By policy: what was told of its traps. */
+  readonly #told = new Map<string, string>();
+
+  constructor(options: PolicyControllerOptions) {
+    this.#options = options;
+  }
+
+  readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
+    const { client, policies, data, logger } = this.#options;
+    const policy = policies.get(key);
+    if (policy === undefined || isDeleting(policy)) {
+      this.#writtenMs.delete(key);
+      this.#told.delete(key);
+    }
+    if (policy === undefined) return done;
+    if (isDeleting(policy)) {
+      if (!hasFinalizer(policy, policyHolds)) return done;
+      const left = data.keysByIndex('policy', key).length;
+      // The agents delete them, and the pod controller where there is none; the end of the last one asks again.
+      if (left > 0) {
+        logger.debug({ policy: key, left }, 'waiting for the KiveData of a deleted policy to be removed');
+        return done;
+      }
+      await removeFinalizer(client, kivePolicyType, policy, policyHolds, { signal });
+      return done;
+    }
+    const live = await addFinalizer(client, kivePolicyType, policy, kivePolicyFinalizer, { signal });
+    this.#tellRefused(key, live);
+    return await this.#writeStatus(key, live, signal);
+  };
+
+  #tellRefused(key: string, policy: KivePolicy): void {
+    for (const text of this.#newProblems(key, policy)) {
+      this.#options.recorder.record({
+        regarding: referenceTo(kivePolicyType, policy),
+        type: 'Warning',
+        reason: 'TrapRefused',
+        action: 'Validate',
+        note: text,
+      });
+    }
+  }
+
+  #newProblems(key: string, policy: KivePolicy): string[] {
+    const texts = compilePolicy(policy).problems.map(describeProblem);
+    const all = texts.join('\n');
+    if ((this.#told.get(key) ?? '') === all) return [];
+    this.#told.set(key, all);
+    return texts;
+  }
+
+  async #writeStatus(key: string, policy: KivePolicy, signal: AbortSignal): Promise<Result> {
+    const { client, nodes } = this.#options;
+    const now = systemClock.monotonicMs();
+    const leftMs = (this.#writtenMs.get(key) ?? -Infinity) + PACE_MS - now;
+    const before = statusOf(policy);
+    // A single machine has no Node objects.
+    const status = clusterStatus(policy, (name) => nodes.size === 0 || nodes.has(name));
+    if (status === before) return done;
+    if (leftMs > 0) return requeueAfter(leftMs);
+    const { nodes: kept, ...rest } = status;
+    const gone = kept?.length !== (before.nodes ?? []).length;
+    const { namespace, name = '', resourceVersion } = policy.metadata;
+    // With the version: a node that has changed its entry meanwhile must not lose it.
+    const body = { metadata: { resourceVersion }, status: gone ? { ...rest, nodes: kept } : rest };
+    const place = { namespace, name, subresource: 'status' };
+    const written = await orUndefined(
+      client.patch(kivePolicyType, place, { type: 'merge', body }, { signal }),
+    );
+    if (written !== undefined) this.#writtenMs.set(key, now);
+    return done;
+  }
+}

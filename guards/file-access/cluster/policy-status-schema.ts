@@ -1,0 +1,63 @@
+/** The status of a KivePolicy, as a schema: what is watched for it, where, and why something is not. */
+import { conditionList } from '../../../lib/kube/crd/condition-list.ts';
+import { integer, list, object, optional, type ReadOf, string } from '../../../lib/kube/crd/schema.ts';
+
+const count = (description: string) => integer({ description, minimum: 0 });
+const lastAlertTime = optional(
+  string({
+    description: 'When a file was last accessed. Updated with a delay of a few seconds.',
+    format: 'date-time',
+  }),
+);
+
+const problem = object(
+  {
+    trap: count('The index in spec.traps.'),
+    path: string({ description: 'The path of the trap.' }),
+    container: string({ description: 'namespace/pod/container.' }),
+    message: string({ description: 'Why the file is not watched.' }),
+  },
+  { description: 'A requested file that is not watched.' },
+);
+
+const callbackProblem = object(
+  {
+    callback: string({
+      description: 'The origin of the URL, and part of a hash to distinguish URLs of one origin.',
+    }),
+    message: string({ description: 'Why it does not accept alerts.' }),
+  },
+  { description: 'A callback of the policy that does not accept alerts from this node.' },
+);
+
+const node = object(
+  {
+    name: string({ description: 'The node.' }),
+    observedGeneration: optional(
+      integer({ description: 'The observed metadata.generation.', format: 'int64', minimum: 0 }),
+    ),
+    matchedContainers: count('Running containers that a trap matches.'),
+    watchedFiles: count('Watched files in these containers.'),
+    problemCount: count('Requested files in these containers that are not watched.'),
+    problems: optional(list(problem, { description: 'The first of these files.', maxItems: 10 })),
+    callbackProblems: optional(
+      list(callbackProblem, { description: 'The first callbacks that do not accept alerts.', maxItems: 10 }),
+    ),
+    lastAlertTime,
+  },
+  { description: 'The report of the agent on one node.' },
+);
+
+export const policyStatus = object({
+  conditions: optional(conditionList()),
+  matchedContainers: optional(count('Running containers that a trap matches, on all nodes.')),
+  watchedFiles: optional(count('Watched files in these containers.')),
+  lastAlertTime,
+  nodes: optional(
+    list(node, { description: 'Nodes with containers that a trap matches.', mapKeys: ['name'] }),
+  ),
+});
+
+export type PolicyStatus = ReadOf<typeof policyStatus>;
+/** What the agent of one node says of a policy. */
+export type PolicyNodeStatus = ReadOf<typeof node>;

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { ManualClock } from '../../../lib/time/clock.fixture.ts';
+import { LaneTrouble } from './lane-trouble.ts';
+
+function start(): { clock: ManualClock; trouble: LaneTrouble; told: (string | undefined)[] } {
+  const clock = new ManualClock(0);
+  const told: (string | undefined)[] = [];
+  const trouble = new LaneTrouble({
+    clock,
+    failingMs: 1000,
+    onChange: () => void told.push(trouble.lasting),
+  });
+  return { clock, trouble, told };
+}
+
+suite('a trouble that lasts', () => {
+  test('is told once, however many tries fail, and its end', async () => {
+    const { clock, trouble, told } = start();
+    for (let tries = 0; tries < 100; tries++) {
+      trouble.failed('HTTP 404');
+      await clock.advance(99);
+      assert.equal(trouble.isDecided, tries >= 10);
+    }
+    assert.deepEqual(told, ['HTTP 404']);
+    trouble.delivered();
+    trouble.delivered();
+    assert.deepEqual(told, ['HTTP 404', undefined]);
+    assert.ok(trouble.isDecided);
+    assert.equal(clock.timers, 0);
+  });
+
+  test('needs no second try: what is dropped is not tried again', async () => {
+    const { clock, trouble, told } = start();
+    trouble.failed('HTTP 400');
+    await clock.advance(1000);
+    assert.deepEqual(told, ['HTTP 400']);
+  });
+
+  test('one that passes is not told, nor is a receiver that takes some now and then', async () => {
+    const { clock, trouble, told } = start();
+    for (let tries = 0; tries < 100; tries++) {
+      trouble.failed('HTTP 503');
+      await clock.advance(999);
+      trouble.delivered();
+    }
+    assert.deepEqual([told, clock.timers], [[], 0]);
+  });
+
+  test('another reason is told, not more often than a person reads it', async () => {
+    const { clock, trouble, told } = start();
+    for (let tries = 0; tries < 400; tries++) {
+      trouble.failed(`reason ${tries}`);
+      await clock.advance(100);
+    }
+    assert.ok(told.length > 1 && told.length <= 1 + 40_000 / 10_000, told.join());
+    assert.equal(new Set(told).size, told.length);
+  });
+
+  test('disposed, it tells nothing', async () => {
+    const { clock, trouble, told } = start();
+    trouble.failed('HTTP 404');
+    trouble[Symbol.dispose]();
+    await clock.advance(5000);
+    assert.deepEqual([told, clock.timers], [[], 0]);
+  });
+});

@@ -1,0 +1,79 @@
+/**
+ * Whether a callback takes alerts, for those who look at it now and then: a policy's status must not change with each try.
+ */
+import type { Clock } from '../../../lib/time/clock.ts';
+
+export interface LaneTroubleOptions {
+  readonly clock: Clock;
+  /** For how long nothing has to have been delivered, from the first failure on. */
+  readonly failingMs: number;
+  /** `lasting` is something else now: at most twice in `failingMs`, however often the receiver changes its mind. */
+  readonly onChange: () => void;
+}
+
+/** A reason is told for so many times `failingMs` before another one is. */
+const REASON_TIMES = 10;
+
+/** Of one lane. Disposing it ends the waiting. */
+export class LaneTrouble implements Disposable {
+  readonly #options: LaneTroubleOptions;
+  #why: string | undefined;
+  #lasting: string | undefined;
+  #toldMs = -Infinity;
+  #cancel: (() => void) | undefined;
+  #hasDelivered = false;
+
+  constructor(options: LaneTroubleOptions) {
+    this.#options = options;
+  }
+
+  /** Why nothing has been delivered for long; undefined where that is not so. */
+  get lasting(): string | undefined {
+    return this.#lasting;
+  }
+
+  /** Whether this process knows by now how it is. */
+  get isDecided(): boolean {
+    return this.#hasDelivered || this.#lasting !== undefined;
+  }
+
+  /** A try came to nothing, or the receiver does not want an alert. */
+  failed(why: string): void {
+    this.#why = why;
+    // Also where no other try follows: of a receiver that wants none, each alert is dropped.
+    if (this.#cancel === undefined && why !== this.#lasting) this.#settleIn(this.#waitMs());
+  }
+
+  delivered(): void {
+    this.#hasDelivered = true;
+    this.#why = undefined;
+    this.#cancel?.();
+    this.#cancel = undefined;
+    if (this.#lasting !== undefined) this.#set(undefined);
+  }
+
+  [Symbol.dispose](): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+
+  #waitMs(): number {
+    const { failingMs, clock } = this.#options;
+    if (this.#lasting === undefined) return failingMs;
+    // It is told already that something is wrong: of a name with several addresses each try may fail for another reason.
+    return Math.max(0, this.#toldMs + REASON_TIMES * failingMs - clock.monotonicMs());
+  }
+
+  #settleIn(delayMs: number): void {
+    this.#cancel = this.#options.clock.schedule(delayMs, () => {
+      this.#cancel = undefined;
+      if (this.#why !== undefined && this.#why !== this.#lasting) this.#set(this.#why);
+    });
+  }
+
+  #set(lasting: string | undefined): void {
+    this.#lasting = lasting;
+    this.#toldMs = this.#options.clock.monotonicMs();
+    this.#options.onChange();
+  }
+}

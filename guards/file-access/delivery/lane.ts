@@ -1,0 +1,247 @@
+/**
+ * The way of one callback's alerts to its receiver: one at a time, so in order, each until it is delivered, unwanted
+ * or too old.
+ */
+import { messageOf } from '../../../lib/errors/errors.ts';
+import { Backoff, type BackoffOptions } from '../../../lib/time/backoff.ts';
+import { type Clock, sleep } from '../../../lib/time/clock.ts';
+import type { CallbackLog } from './callback-log.ts';
+import { displayName } from './callback-url.ts';
+import { LaneTrouble } from './lane-trouble.ts';
+import type { CallbackState, CallbackStats, LastError } from './options.ts';
+import type { Outcome } from './outcome.ts';
+import { Poster, type PosterOptions } from './poster.ts';
+import type { StoredAlert } from './record.ts';
+import type { Slots } from './slots.ts';
+
+/** What a lane tells. Names of callbacks are those of {@link displayName}. */
+export interface LaneObserver {
+  delivered(latencyMs: number): void;
+  retried(): void;
+  dropped(reason: 'unwanted' | 'expired'): void;
+  /** The cursor could not be written: what was delivered is delivered again by the next process. */
+  cursorFailed(): void;
+  /** The first failure after a success; about credentials also each other reason. `lastError` says which. */
+  troubled(lane: Lane): void;
+  /** `state` tells another problem now, or none. */
+  lasting(lane: Lane): void;
+  /** The first success after a failure. */
+  recovered(name: string, failures: number, waiting: number): void;
+  unwanted(name: string, id: string, why: string): void;
+}
+
+export interface LaneOptions extends PosterOptions {
+  readonly slots: Slots;
+  readonly backoff: BackoffOptions;
+  readonly maxAgeMs: number;
+  readonly maxRetryAfterMs: number;
+  readonly failingMs: number;
+  /** Milliseconds since 1970, in which steps of the clock do not show. */
+  readonly nowMs: () => number;
+  readonly observer: LaneObserver;
+}
+
+/** Tries of an alert that the receiver refuses as such (400, 413, ...). */
+const UNWANTED_TRIES = 3;
+
+/** Starts with `wake`. The owner stops it; the log stays the owner's. */
+export class Lane {
+  readonly log: CallbackLog;
+  readonly #options: LaneOptions;
+  readonly #poster: Poster;
+  readonly #backoff: Backoff;
+  readonly #clock: Clock;
+  readonly #abort = new AbortController();
+  /** Ends waiting, not a request that is under way. */
+  readonly #leave = new AbortController();
+  /** What logs and metrics call it. */
+  readonly name: string;
+  #running: Promise<void> | undefined;
+  #refusals = 0;
+  #delivered = 0;
+  #lastError: LastError | undefined;
+  #toldWhy = '';
+  readonly #trouble: LaneTrouble;
+
+  constructor(log: CallbackLog, options: LaneOptions) {
+    this.log = log;
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#poster = new Poster(log.callback, log.secret, options);
+    this.#backoff = new Backoff(options.backoff);
+    this.name = displayName(log.callback, log.secret);
+    const { clock, failingMs, observer } = options;
+    this.#trouble = new LaneTrouble({ clock, failingMs, onChange: () => observer.lasting(this) });
+  }
+
+  /** Nothing waits and nothing is under way. */
+  get idle(): boolean {
+    return this.#running === undefined && this.log.depth === 0;
+  }
+
+  /** Of the last failed try, also when others have succeeded since. */
+  get lastError(): LastError | undefined {
+    return this.#lastError;
+  }
+
+  /** Age of the oldest alert; 0 when none waits, or it cannot be read now. */
+  get oldestMs(): number {
+    try {
+      const head = this.log.depth > 0 ? this.log.head() : undefined;
+      return head === undefined ? 0 : Math.max(0, this.#options.nowMs() - head.acceptedMs);
+    } catch {
+      return 0;
+    }
+  }
+
+  get stats(): CallbackStats {
+    const { callback, secret, depth, sizeBytes } = this.log;
+    return {
+      callback,
+      secret,
+      name: this.name,
+      depth,
+      sizeBytes,
+      oldestMs: this.oldestMs,
+      delivered: this.#delivered,
+      failures: this.#backoff.attempts,
+      lastError: this.#lastError,
+    };
+  }
+
+  get state(): CallbackState {
+    const { callback, secret, depth } = this.log;
+    const { lasting: problem, isDecided } = this.#trouble;
+    return {
+      callback,
+      secret,
+      name: this.name,
+      problem,
+      isDecided: isDecided || depth === 0,
+      aboutCredentials: this.#lastError?.aboutCredentials === true,
+    };
+  }
+
+  /** There is something in the log. */
+  wake(): void {
+    if (this.#running !== undefined || this.#leave.signal.aborted) return;
+    this.#running = this.#run().finally(() => {
+      this.#running = undefined;
+      // What came between the last look into the log and now.
+      if (this.log.depth > 0) this.wake();
+    });
+  }
+
+  /** Starts no further request, gives the one under way `lingerMs`, and closes the connection. */
+  async stop(lingerMs: number): Promise<void> {
+    this.#leave.abort();
+    this.#trouble[Symbol.dispose]();
+    const cancel = this.#clock.schedule(lingerMs, () => this.#abort.abort());
+    await this.#running;
+    cancel();
+    this.#poster[Symbol.dispose]();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#leave;
+    while (!signal.aborted) {
+      let delayMs = 0;
+      try {
+        const alert = this.#nextLive();
+        if (alert === undefined) return;
+        const outcome = await this.#try(alert);
+        if (outcome === undefined) return;
+        delayMs = this.#settle(alert, outcome);
+      } catch (error) {
+        delayMs = this.#failed({ kind: 'failed', why: `cannot read the queue: ${messageOf(error)}` });
+      }
+      if (delayMs > 0) await sleep(this.#clock, delayMs, signal).catch(() => undefined);
+    }
+  }
+
+  /** The oldest alert that is not too old. */
+  #nextLive(): StoredAlert | undefined {
+    const { nowMs, maxAgeMs, observer } = this.#options;
+    for (let alert; (alert = this.log.head()) !== undefined;) {
+      if (nowMs() - alert.acceptedMs <= maxAgeMs) return alert;
+      this.#pass();
+      observer.dropped('expired');
+    }
+    return undefined;
+  }
+
+  /** @returns undefined when it is time to leave. */
+  async #try(alert: StoredAlert): Promise<Outcome | undefined> {
+    const leave = this.#leave.signal;
+    try {
+      // Before there is a place for the request: credentials may take their time.
+      const prepared = await this.#poster.prepare(leave);
+      if (prepared.kind !== 'prepared') return prepared;
+      using _slot = await this.#options.slots.acquire(this.#backoff.attempts > 0);
+      if (leave.aborted) return undefined;
+      return await this.#poster.post(alert, prepared, this.#abort.signal);
+    } catch (error) {
+      if (leave.aborted) return undefined;
+      throw error;
+    }
+  }
+
+  /** @returns how long to wait before the next try, in milliseconds. */
+  #settle(alert: StoredAlert, outcome: Outcome): number {
+    const { observer, nowMs } = this.#options;
+    if (outcome.kind === 'delivered') {
+      this.#pass();
+      this.#delivered++;
+      observer.delivered(Math.max(0, nowMs() - alert.acceptedMs));
+      this.#trouble.delivered();
+      this.#succeeded();
+      return 0;
+    }
+    if (outcome.kind === 'unwanted' && ++this.#refusals >= UNWANTED_TRIES) {
+      this.#note(outcome);
+      this.#pass();
+      observer.dropped('unwanted');
+      observer.unwanted(this.name, alert.id, outcome.why);
+      // It answers, and the next alert may be another matter.
+      this.#succeeded();
+      return 0;
+    }
+    return this.#failed(outcome);
+  }
+
+  #pass(): void {
+    this.#refusals = 0;
+    if (!this.log.pass()) this.#options.observer.cursorFailed();
+  }
+
+  #succeeded(): void {
+    const failures = this.#backoff.attempts;
+    this.#backoff.reset();
+    this.#toldWhy = '';
+    if (failures > 0) this.#options.observer.recovered(this.name, failures, this.log.depth);
+  }
+
+  #failed(outcome: Exclude<Outcome, { kind: 'delivered' }>): number {
+    const { observer, maxRetryAfterMs } = this.#options;
+    const { why, aboutCredentials } = this.#note(outcome);
+    const isNews = this.#backoff.attempts === 0 || (aboutCredentials && why !== this.#toldWhy);
+    observer.retried();
+    const askedMs = outcome.kind === 'failed' ? (outcome.retryAfterMs ?? 0) : 0;
+    const delayMs = Math.max(this.#backoff.nextMs(), Math.min(askedMs, maxRetryAfterMs));
+    if (isNews) {
+      this.#toldWhy = why;
+      observer.troubled(this);
+    }
+    return delayMs;
+  }
+
+  #note(outcome: Exclude<Outcome, { kind: 'delivered' }>): LastError {
+    const aboutCredentials = outcome.kind === 'failed' && outcome.aboutCredentials === true;
+    // Not while it is stopped: what fails then says nothing of the receiver.
+    if (!this.#leave.signal.aborted)
+      this.#trouble.failed(
+        outcome.kind === 'unwanted' ? `${outcome.why}, so the alerts are dropped` : outcome.why,
+      );
+    return (this.#lastError = { why: outcome.why, atMs: this.#options.nowMs(), aboutCredentials });
+  }
+}

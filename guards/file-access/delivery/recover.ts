@@ -1,0 +1,117 @@
+/** Recovers what an earlier process left in the directory. */
+import { chmodSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { makeDirectories } from '../../../lib/files/make-directories.ts';
+import { errorCodes, fileError, RampartError } from '../../../lib/errors/errors.ts';
+import { keyOf, parseFileName } from './callback-log.ts';
+import { Segment, SET_ASIDE_SUFFIX, setAside } from './segment.ts';
+
+/** More damaged files than these are not kept: they would be a queue without a bound. */
+const MAX_SET_ASIDE = 8;
+
+export interface Recovered {
+  readonly segment: Segment;
+  readonly sequence: number;
+}
+
+export interface RecoveryReport {
+  /** Of each callback in order. */
+  readonly segments: readonly Recovered[];
+  readonly tornBytes: number;
+  /** Files that nobody can tell the callback of. They were set aside. */
+  readonly unreadable: number;
+}
+
+/**
+ * Makes the directory, or checks the one that is there.
+ *
+ * @throws {RampartError} `INPUT` for a directory of another user, `FULL` or `SYSTEM` when it cannot be made.
+ */
+export function prepareDirectory(path: string): void {
+  try {
+    makeDirectories(path);
+    const { mode, uid } = statSync(path);
+    const own = process.geteuid?.();
+    if (own !== undefined && uid !== own) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `cannot queue alerts in ${path}`,
+        why: `it belongs to user ${uid}, and this process runs as ${own}`,
+        next: 'Use a separate directory',
+      });
+    }
+    // Alerts say what is watched and who did what: for their owner only.
+    if ((mode & 0o077) !== 0) chmodSync(path, 0o700);
+  } catch (error) {
+    throw asDirectoryError(path, error);
+  }
+}
+
+/**
+ * Opens all queue files. What cannot be used is set aside or left, never a reason not to start.
+ *
+ * @throws {RampartError} `SYSTEM` when the directory itself cannot be read.
+ */
+export function recoverSegments(directory: string): RecoveryReport {
+  let names: string[];
+  try {
+    names = readdirSync(directory).sort();
+  } catch (error) {
+    throw asDirectoryError(directory, error);
+  }
+  const segments: Recovered[] = [];
+  let tornBytes = 0;
+  let unreadable = 0;
+  for (const name of names) {
+    const parts = parseFileName(name);
+    if (parts === undefined) continue;
+    const path = join(directory, name);
+    try {
+      if (statSync(path).size === 0) {
+        // The process ended before anything was in it.
+        rmSync(path);
+        continue;
+      }
+      const found = Segment.recover(path);
+      if (found !== undefined && keyOf(found.segment.callback, found.segment.secret) === parts.key) {
+        found.segment.close();
+        segments.push({ segment: found.segment, sequence: parts.sequence });
+        tornBytes += found.tornBytes;
+        continue;
+      }
+      found?.segment.close();
+    } catch {
+      // As one whose header is damaged.
+    }
+    unreadable++;
+    trySetAside(path);
+  }
+  pruneSetAside(directory);
+  return { segments, tornBytes, unreadable };
+}
+
+/** Keeps the newest. */
+export function pruneSetAside(directory: string): void {
+  try {
+    const kept = readdirSync(directory)
+      .filter((name) => name.endsWith(SET_ASIDE_SUFFIX))
+      .map((name) => ({ path: join(directory, name), ageMs: -statSync(join(directory, name)).mtimeMs }))
+      .sort((one, other) => one.ageMs - other.ageMs);
+    for (const { path } of kept.slice(MAX_SET_ASIDE)) rmSync(path, { force: true });
+  } catch {
+    // Tried again with the next one.
+  }
+}
+
+function trySetAside(path: string): void {
+  try {
+    setAside(path);
+  } catch {
+    // It stays, and is counted again by the next process.
+  }
+}
+
+function asDirectoryError(path: string, error: unknown): RampartError {
+  if (error instanceof RampartError) return error;
+  return fileError(`cannot queue alerts in ${path}`, error, 'Name a writable directory');
+}

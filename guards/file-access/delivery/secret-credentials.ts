@@ -1,0 +1,119 @@
+/**
+ * What a Secret holds for a callback: a bearer token, a client certificate with its key, the authority of the receiver;
+ * under the keys that such things usually have in Secrets. No error tells any of it.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+
+import type { Secret } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { Credentials } from './options.ts';
+import { tokenForm } from './poster.ts';
+
+/** Those of `kubernetes.io/tls` among them. */
+const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;
+type Key = (typeof keys)[number];
+
+/** Of all four. A bundle of all public authorities has some 220 kB; an agent keeps many Secrets. */
+const MAX_BYTES = 256 * 1024;
+/** What most servers take as a header at most. */
+const MAX_TOKEN_BYTES = 8 * 1024;
+const certificateForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+/** A token for the Kubernetes API. Whoever may write a policy could have it sent to a server of his own. */
+const SERVICE_ACCOUNT_TOKEN = 'kubernetes.io/service-account-token';
+
+/**
+ * The credentials in a Secret: at least one of them, all of them usable.
+ *
+ * @param secret `namespace/name`, for errors.
+ * @throws {RampartError} `INPUT` for a Secret that cannot be used; it names the key, never what is under it.
+ */
+export function secretCredentials({ type, data = {} }: Secret, secret: string): Credentials {
+  if (type === SERVICE_ACCOUNT_TOKEN) {
+    throw unusable(secret, 'it is a service account token, which is for the Kubernetes API only');
+  }
+  const texts = new Map<Key, string>();
+  let sizeBytes = 0;
+  for (const key of keys) {
+    const encoded = data[key];
+    if (encoded === undefined) continue;
+    const bytes = Buffer.from(encoded, 'base64');
+    if (bytes.byteLength === 0) throw unusable(secret, `its key ${key} is empty`);
+    sizeBytes += bytes.byteLength;
+    texts.set(key, bytes.toString('utf8'));
+  }
+  if (texts.size === 0) throw unusable(secret, `it has none of the keys ${keys.join(', ')}`);
+  if (sizeBytes > MAX_BYTES) throw unusable(secret, `these keys hold more than ${MAX_BYTES / 1024} KiB`);
+  const [token, cert, key, ca] = keys.map((name) => texts.get(name));
+  if (cert !== undefined || key !== undefined) checkPair(secret, cert, key);
+  if (ca !== undefined) checkCertificates(secret, 'ca.crt', ca);
+  return {
+    ...(token !== undefined && { bearerToken: checkedToken(secret, token) }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+    ...(ca !== undefined && { ca }),
+  };
+}
+
+/** How much of the memory these take, about. */
+export function credentialBytes({ bearerToken = '', cert = '', key = '', ca = '' }: Credentials): number {
+  return bearerToken.length + cert.length + key.length + ca.length;
+}
+
+export function sameCredentials(one: Credentials, other: Credentials): boolean {
+  return (
+    one.bearerToken === other.bearerToken &&
+    one.cert === other.cert &&
+    one.key === other.key &&
+    one.ca === other.ca
+  );
+}
+
+function checkedToken(secret: string, text: string): string {
+  // As of `echo TOKEN > file`, and as Kubernetes itself reads files with tokens: one line break at the end is none of it.
+  const token = text.replace(/\r?\n$/, '');
+  if (/[\r\n]/.test(token)) throw unusable(secret, 'its key token contains a line break');
+  if (token.length > MAX_TOKEN_BYTES)
+    throw unusable(secret, `its key token is longer than ${MAX_TOKEN_BYTES} bytes`);
+  if (!tokenForm.test(token)) {
+    throw unusable(
+      secret,
+      'its key token contains characters that are invalid in a bearer token',
+      'Write it without "Bearer "',
+    );
+  }
+  return token;
+}
+
+function checkPair(secret: string, cert: string | undefined, key: string | undefined): void {
+  if (cert === undefined) throw unusable(secret, 'it has the key tls.key but not tls.crt');
+  if (key === undefined) throw unusable(secret, 'it has the key tls.crt but not tls.key');
+  const [leaf] = checkCertificates(secret, 'tls.crt', cert);
+  let matches: boolean;
+  try {
+    matches = leaf?.checkPrivateKey(createPrivateKey(key)) === true;
+  } catch {
+    throw unusable(secret, 'its key tls.key is not an unencrypted private key in PEM');
+  }
+  if (!matches) throw unusable(secret, 'its key tls.key does not match the certificate in tls.crt');
+}
+
+function checkCertificates(secret: string, key: Key, text: string): X509Certificate[] {
+  const found = text.match(certificateForm) ?? [];
+  // As many as begin, too: one that was cut off would be left out in silence.
+  if (found.length > 0 && found.length === text.split('-----BEGIN ').length - 1) {
+    try {
+      return found.map((one) => new X509Certificate(one));
+    } catch {
+      // As below.
+    }
+  }
+  throw unusable(secret, `its key ${key} does not contain certificates in PEM`);
+}
+
+function unusable(secret: string, why: string, next?: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `the Secret ${secret} cannot be used`,
+    why,
+    next,
+  });
+}

@@ -1,0 +1,70 @@
+/** The guard of files in containers: what the rest of the program knows of it. */
+import type { Guard, HealthPart } from '../../guard/guard.ts';
+import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
+import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
+import type { Delivery } from './delivery/delivery.ts';
+import { pod, rights } from './deployment.ts';
+import type { NodeReadings } from './node/node-metrics.ts';
+import { type FileAccessOptions, fileAccessOptions } from './options.ts';
+
+const nodeHealth: readonly HealthPart[] = [
+  { on: 'node', name: 'kivepolicies', what: 'KivePolicies are listed' },
+  { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
+  { on: 'node', name: 'kivedata', what: 'KiveData are listed' },
+  { on: 'node', name: 'containers', what: 'the containers have been listed by the container runtime' },
+  { on: 'node', name: 'files', what: 'all existing files have been examined' },
+  { on: 'node', name: 'loader', what: 'an agent is known to watch the files of this kernel' },
+  { on: 'node', name: 'sensor', what: 'kernel events are read', alive: true },
+];
+
+const clusterHealth: readonly HealthPart[] = [
+  { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
+  ...[
+    ['kivepolicies', 'KivePolicies'],
+    ['kivedata', 'KiveData'],
+    ['pods', 'pods'],
+    ['nodes', 'nodes'],
+  ].map(([name = '', what = '']): HealthPart => ({
+    on: 'cluster',
+    name,
+    what: `${what} are listed, on the leader`,
+  })),
+];
+
+export const fileAccess: Guard = {
+  name: 'file-access',
+  summary: 'reports accesses to the files that a KivePolicy names',
+  resources: [kivePolicies, kiveData],
+  guarded: [kivePolicyType],
+  containers: 'needed',
+  directory: {
+    name: 'spool',
+    flags: '--spool <dir>',
+    description: 'where alerts are queued for callbacks',
+  },
+  lease: 'kive',
+  options: fileAccessOptions,
+  checkOptions: (values) => {
+    // The operator has none.
+    const { callbackSecret = [] } = values as Partial<FileAccessOptions>;
+    parseCallbackDefaults(callbackSecret);
+  },
+  health: [...nodeHealth, ...clusterHealth],
+  node: async () => (await import('./node-part.ts')).fileAccessNode,
+  cluster: async () => (await import('./cluster.ts')).runFileAccessCluster,
+  status: async () => (await import('./status/section.ts')).fileAccessStatus,
+  lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],
+  rights,
+  pod,
+  metrics: async () => {
+    const { registerNodeMetrics } = await import('./node/node-metrics.ts');
+    const { addDeliveryMetrics } = await import('./delivery/delivery-metrics.ts');
+    return {
+      node: (metrics) => {
+        // Nothing is read of what is given to them.
+        registerNodeMetrics(metrics, {} as NodeReadings);
+        addDeliveryMetrics(metrics, {} as Delivery);
+      },
+    };
+  },
+};

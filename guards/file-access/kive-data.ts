@@ -1,0 +1,188 @@
+/** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
+import { type FileIdentity, fileKey } from '../../lib/sensor/access.ts';
+import type { AlertContext } from './alert/alert.ts';
+import type { KiveData } from './api.ts';
+import { alertVersion, type CompiledTrap, type PodView } from './policy/matching.ts';
+import { MAX_MOVED_FILES } from './node/moved-files.ts';
+import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
+import { kiveDataName } from './policy/trap-id.ts';
+
+/** Where all KiveData are. */
+export const kiveDataNamespace = 'kivebpf-system';
+export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
+export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
+/** What is taken off when they are deleted: also what only old objects have. */
+export const policyHolds = [kivePolicyFinalizer, oldFinalizer] as const;
+export const dataHolds = [kiveDataFinalizer, oldFinalizer] as const;
+export const trapIdLabel = 'trap-id';
+
+/** Annotations that are not Kive's. */
+export const ourAnnotations = {
+  /**
+   * `inode:device:generation`, decimal. A JSON number is rounded above 2^53, where overlay's inode numbers may be;
+   * the generation tells a recycled number apart.
+   */
+  file: 'kivebpf.san7o.github.io/file',
+  /**
+   * Files that the path led to before and that are still watched, each spelled as in `file`, the last one first, with
+   * commas between; not there without any. The file of the spec is one of them where the path leads to no file now.
+   */
+  movedFiles: 'kivebpf.san7o.github.io/moved-files',
+  /** `namespace/name` of the Secret for the callback; not there without one. */
+  callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
+  policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
+  podUid: 'kivebpf.san7o.github.io/pod-uid',
+} as const;
+
+/** A container of this node; what the runtime and the pod say of it. */
+export interface NodeContainer {
+  /** With its runtime: `containerd://da9e46...`. */
+  readonly id: string;
+  readonly name: string;
+  readonly pod: PodView;
+}
+
+/** A file that was found for a trap in a container. */
+export interface FoundFile {
+  readonly trap: CompiledTrap;
+  readonly container: NodeContainer;
+  readonly identity: FileIdentity;
+  /** See `ourAnnotations.movedFiles`. */
+  readonly moved?: readonly FileIdentity[];
+  /** Of its KiveData, see {@link nameFor}. */
+  readonly name: string;
+}
+
+/** Where it was found. */
+export interface FoundOn {
+  /** `/proc/sys/kernel/random/boot_id`. */
+  readonly kernelId: string;
+  readonly nodeName: string;
+}
+
+/** The name of the KiveData for a trap in a container. */
+export function nameFor(
+  { policyNamespace, policyName, slot }: CompiledTrap,
+  { id, pod }: NodeContainer,
+): string {
+  const { name: podName = '', namespace: podNamespace = '' } = pod.metadata;
+  return kiveDataName({ policyNamespace, policyName, slot, containerId: id, podName, podNamespace });
+}
+
+/** The KiveData for a found file, as it is to be stored. */
+export function kiveDataOf(
+  { trap, container, identity, moved = [], name }: FoundFile,
+  { kernelId, nodeName }: FoundOn,
+): KiveData {
+  const { metadata: pod, status } = container.pod;
+  return {
+    apiVersion: 'kivebpf.san7o.github.io/v1',
+    kind: 'KiveData',
+    metadata: {
+      name,
+      namespace: kiveDataNamespace,
+      labels: { [trapIdLabel]: trap.id },
+      annotations: {
+        'kive-alert-version': alertVersion,
+        'kive-policy-name': trap.policyName,
+        callback: trap.callback,
+        'pod-name': pod.name ?? '',
+        namespace: pod.namespace ?? '',
+        'pod-ip': status?.podIP ?? '',
+        path: trap.path,
+        'container-id': container.id,
+        'container-name': container.name,
+        'node-name': nodeName,
+        [ourAnnotations.file]: fileKey(identity),
+        ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileKey).join() }),
+        [ourAnnotations.policyNamespace]: trap.policyNamespace,
+        [ourAnnotations.podUid]: pod.uid ?? '',
+        ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
+      },
+      finalizers: [kiveDataFinalizer],
+    },
+    spec: {
+      inodeNo: Number(identity.inode),
+      devId: identity.device,
+      kernelId,
+      metadata: trap.metadata,
+    },
+  };
+}
+
+/** What {@link fileKey} makes. */
+const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
+
+/** The node whose agent found the file; empty when it does not say. */
+export function nodeOf(data: KiveData): string {
+  return annotationOf(data, 'node-name');
+}
+
+/** The pod of the file's container; `uid` is empty in objects that are not ours. */
+export function podOf(data: KiveData): {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+} {
+  return {
+    name: annotationOf(data, 'pod-name'),
+    namespace: annotationOf(data, 'namespace'),
+    uid: annotationOf(data, ourAnnotations.podUid),
+  };
+}
+
+/** The file; undefined where the object does not name one. */
+export function identityOf(data: KiveData): FileIdentity | undefined {
+  const { inode, device } = fileNumbersOf(data);
+  if (inode === undefined || device === undefined) return undefined;
+  const [, exact, exactDevice, generation] = fileTexts.exec(annotationOf(data, ourAnnotations.file)) ?? [];
+  // The spec is what users see and may edit: the annotation only adds to it.
+  if (exact !== undefined && Number(exact) === inode && Number(exactDevice) === device) {
+    return { inode: BigInt(exact), device, generation: Number(generation) };
+  }
+  return { inode: BigInt(inode), device, generation: 0 };
+}
+
+/** The files of `ourAnnotations.movedFiles`, no more than there are to be. */
+export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
+  const text = metadata.annotations?.[ourAnnotations.movedFiles];
+  if (text === undefined) return [];
+  const files: FileIdentity[] = [];
+  for (const one of text.split(',', MAX_MOVED_FILES)) {
+    const [, inode, device, generation] = fileTexts.exec(one) ?? [];
+    if (inode === undefined) continue;
+    files.push({ inode: BigInt(inode), device: Number(device), generation: Number(generation) });
+  }
+  return files;
+}
+
+/**
+ * The Secret to send its alerts to the callback with, `namespace/name`; empty without one. Undefined where it is not of the
+ * namespace of the policy: whoever wrote that may not have it used, and nothing is sent without it either.
+ */
+export function callbackSecretOf(data: KiveData): string | undefined {
+  const secret = annotationOf(data, ourAnnotations.callbackSecret);
+  if (secret === '') return '';
+  const namespace = annotationOf(data, ourAnnotations.policyNamespace);
+  return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
+}
+
+/** What alerts about the file tell. */
+export function alertContextOf(data: KiveData): AlertContext {
+  const text = (name: string): string => annotationOf(data, name);
+  return {
+    policyName: text('kive-policy-name'),
+    policyNamespace: text(ourAnnotations.policyNamespace),
+    kernelId: kernelOf(data),
+    path: text('path'),
+    callback: text('callback'),
+    customMetadata: data.spec.metadata ?? {},
+    pod: {
+      name: text('pod-name'),
+      namespace: text('namespace'),
+      ip: text('pod-ip'),
+      container: { id: text('container-id'), name: text('container-name') },
+    },
+    nodeName: text('node-name'),
+  };
+}

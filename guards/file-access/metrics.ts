@@ -1,0 +1,68 @@
+/** The sensor's counts as Prometheus metrics. */
+import type { Metrics } from '../../lib/telemetry/metrics.ts';
+import type { SensorStats } from '../../lib/sensor/options.ts';
+
+/**
+ * Serves /metrics and /healthz at `address`, or nothing when there is none. The caller disposes it.
+ *
+ * @param stats - The counts now; undefined, which shows as zeros, while there is no sensor yet.
+ * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` when it cannot be listened on.
+ */
+export async function serveSensorMetrics(
+  address: string | undefined,
+  stats: () => SensorStats | undefined,
+  say: (text: string) => void,
+): Promise<AsyncDisposable> {
+  if (address === undefined) return { [Symbol.asyncDispose]: async () => {} };
+  const { createMetrics, serveMetrics } = await import('../../lib/telemetry/metrics.ts');
+  const metrics = await createMetrics();
+  const { counter } = registerSensorCounts(metrics, 'rampart_sensor', stats);
+  counter('produced', 'Accesses to watched files that passed the filters.', (counts) => counts.produced);
+  counter('received', 'Accesses reported.', (counts) => counts.received);
+  const server = await serveMetrics({ registry: metrics.registry, address });
+  say(`metrics on ${server.url}/metrics`);
+  return server;
+}
+
+/**
+ * Registers what the sensor counts, as `<prefix>_*`.
+ *
+ * @returns how to register more of its counts.
+ */
+export function registerSensorCounts(
+  metrics: Pick<Metrics, 'counter' | 'gauge'>,
+  prefix: string,
+  stats: () => SensorStats | undefined,
+): { counter: (name: string, help: string, read: (counts: SensorStats) => number) => void } {
+  const now = (read: (counts: SensorStats) => number): number => {
+    const counts = stats();
+    return counts === undefined ? 0 : read(counts);
+  };
+  const counter = (name: string, help: string, read: (counts: SensorStats) => number): void =>
+    metrics.counter({ name: `${prefix}_${name}_total`, help }, () => now(read));
+  const gauge = (name: string, help: string, read: (counts: SensorStats) => number): void =>
+    metrics.gauge({ name: `${prefix}_${name}`, help }, () => now(read));
+  counter('folded', 'Accesses suppressed by the rate limit.', (counts) => counts.folded);
+  counter(
+    'recycled',
+    'Accesses to another file that reused the inode number of a watched one.',
+    (counts) => counts.recycled,
+  );
+  counter('verdict_unknown', 'Accesses without a verdict.', (counts) => counts.verdictUnknown);
+  counter(
+    'hook_misses',
+    'Times the kernel skipped a program because it was already running.',
+    (counts) => counts.hookMisses,
+  );
+  metrics.counter(
+    { name: `${prefix}_lost_total`, help: 'Accesses lost, by reason.', labelNames: ['reason'] },
+    () => [
+      { labels: { reason: 'ring_full' }, value: now(({ lost }) => lost.ringFull) },
+      { labels: { reason: 'no_return' }, value: now(({ lost }) => lost.noReturn) },
+      { labels: { reason: 'consumer' }, value: now(({ lost }) => lost.consumer) },
+    ],
+  );
+  gauge('targets', 'Files that the sensor watches.', (counts) => counts.targets);
+  gauge('capacity', 'Maximum number of files that the sensor can watch.', (counts) => counts.capacity);
+  return { counter };
+}

@@ -1,0 +1,35 @@
+/**
+ * The node part of this guard as the agent runs it: with callbacks, and an identity that outlives a restart.
+ */
+import { join } from 'node:path';
+
+import type { NodePart } from '../../guard/guard.ts';
+import { lastingIdentity } from '../../guard/identity.ts';
+import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
+import { CallbackSecrets } from './delivery/callback-secrets.ts';
+import { addDeliveryMetrics } from './delivery/delivery-metrics.ts';
+import { openDelivery } from './delivery/delivery.ts';
+import { runFileAccessNode } from './node.ts';
+import type { FileAccessOptions } from './options.ts';
+
+export const fileAccessNode: NodePart = async (context, values) => {
+  const { client, nodeName, directory, logger, metrics, say } = context;
+  const { allowCallback, callbackSecret, mode } = values as unknown as FileAccessOptions;
+  using secrets = new CallbackSecrets({ client, defaults: parseCallbackDefaults(callbackSecret), logger });
+  await using delivery = openDelivery({
+    directory: join(directory, 'callbacks'),
+    log: logger,
+    allow: allowCallback,
+    credentialsFor: secrets.credentialsFor,
+  });
+  if (metrics !== undefined) addDeliveryMetrics(metrics.metrics, delivery);
+  await runFileAccessNode(context, {
+    sensor: { mode },
+    delivery,
+    // The queues above are locked, so no other process has this directory now.
+    identity: lastingIdentity(directory, nodeName),
+    onState: ({ ready, isLoader, sensorMode }) => {
+      if (ready && isLoader) say(`guarding this machine with sensor mode ${sensorMode}`);
+    },
+  });
+};

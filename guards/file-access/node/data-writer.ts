@@ -1,0 +1,100 @@
+/** Writes the difference between the existing KiveData and the desired ones. */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { isAlreadyExists, isConflict, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { KubeObject } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { type KiveData, kiveDataType } from '../api.ts';
+import type { DataChanges } from './desired.ts';
+import { dataHolds, type FoundOn, kiveDataNamespace } from '../kive-data.ts';
+import { kernelOf } from '../policy/spellings.ts';
+
+/** What was written, for people. */
+export type WrittenEvent = 'Watching' | 'FileReplaced';
+
+/** What happens to the file of a trap. `FileMoved`: nothing is at its path any more, but the file is somewhere. */
+export type FileEvent = WrittenEvent | 'FileMissing' | 'FileMoved';
+
+export interface WriteTarget {
+  readonly client: KubeClient;
+  /** Gets what was written at once: the next look must not write it again. */
+  readonly data: IndexedCache<KiveData>;
+  readonly on: FoundOn;
+  readonly signal: AbortSignal;
+}
+
+/** Writes of one container at a time: others have their turn too, and each that is under way has a TLS connection of its own. */
+const AT_A_TIME = 2;
+
+/**
+ * Does all of it that can be done, also when something fails.
+ *
+ * @throws what failed: then what differs has to be asked for again.
+ */
+export async function writeChanges(
+  { client, data, on, signal }: WriteTarget,
+  { create, update, remove }: DataChanges,
+  tell: (event: WrittenEvent, data: KiveData) => void,
+): Promise<void> {
+  await inTurns([
+    ...create.map((wanted) => async () => {
+      data.put(await client.create(kiveDataType, wanted, { signal }).catch(explain));
+      tell('Watching', wanted);
+    }),
+    ...update.map((wanted) => async () => {
+      const before = data.get(`${wanted.metadata.namespace}/${wanted.metadata.name}`);
+      data.put(await client.update(kiveDataType, wanted, { signal }));
+      const moved = before?.spec.inodeNo !== wanted.spec.inodeNo || before?.spec.devId !== wanted.spec.devId;
+      if (moved) tell('FileReplaced', wanted);
+    }),
+    ...remove.map((stored) => async () => {
+      const { namespace, name = '', uid } = stored.metadata;
+      const preconditions = uid === undefined ? {} : { uid };
+      const answer = await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
+      if (isData(answer)) data.put(answer);
+      // The loader of another kernel ended with it, at the last boot.
+      if (kernelOf(stored) !== on.kernelId) {
+        await removeFinalizer(client, kiveDataType, stored, dataHolds, { signal });
+      }
+    }),
+  ]);
+}
+
+/** Runs all, some at a time, also when one fails. @throws the first error that matters; what is gone is gone. */
+async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
+  let next = 0;
+  let failed: unknown;
+  const work = async (): Promise<void> => {
+    for (let step; (step = steps[next++]) !== undefined;) {
+      try {
+        await step();
+      } catch (error) {
+        // Of two errors the one that is not an ordinary race says more.
+        const ordinary = isNotFound(error) || isConflict(error) || isAlreadyExists(error);
+        if (failed === undefined || !ordinary) failed = error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_A_TIME, steps.length) }, work));
+  if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
+}
+
+/** What is not found when something is created is the namespace. */
+function explain(error: unknown): never {
+  if (!isNotFound(error)) throw error;
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: 'cannot write KiveData',
+    why: `the namespace ${kiveDataNamespace} or the resource does not exist`,
+    next: `The operator creates the namespace; without it: kubectl create namespace ${kiveDataNamespace}`,
+    cause: error,
+  });
+}
+
+/** A deletion answers with the object while it has finalizers, else with a Status. */
+function isData(answer: unknown): answer is KiveData {
+  return (
+    (answer as KubeObject | undefined)?.kind === 'KiveData' &&
+    (answer as KubeObject).metadata?.deletionTimestamp !== undefined
+  );
+}

@@ -1,0 +1,299 @@
+/**
+ * Finds the files that the policies ask for in the containers of this node, and tells them as KiveData. One on every
+ * node.
+ *
+ * Two steps for each container, so that none waits for another and neither waits for the API:
+ *
+ * - looking: which traps are for it, and which files these are now. At once, after any change of policies, pods,
+ *   containers or files. What is found can be watched from then on, see {@link Discovery.found}.
+ * - writing: the difference to the KiveData that the API has; retried for as long as it takes.
+ */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { done, requeueAfter, type Result } from '../../../lib/kube/controller/controller.ts';
+import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
+import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { type AlertedFile, alertedOfFound } from '../alert/alerted-file.ts';
+import type { KiveData, KivePolicy } from '../api.ts';
+import { isPod } from '../../../lib/kube/object/facts.ts';
+import type { Pod } from '../../../lib/kube/object/object.ts';
+import { containerIdOf, placeOf } from '../caches.ts';
+import type { ContainerSource, SourceContainer } from '../../../lib/cri/container-source.ts';
+import type { FileState } from './file-state.ts';
+import { type FileEvent, writeChanges } from './data-writer.ts';
+import { desiredData, diffData, isOver } from './desired.ts';
+import { type FoundFile, type FoundOn, type NodeContainer, nodeOf } from '../kive-data.ts';
+import {
+  changedNames,
+  changedPolicies,
+  lookAgain,
+  type Looked,
+  type MatchedTrap,
+  nothing,
+  samePod,
+} from './looked.ts';
+import { type CompiledPolicy, type CompiledTrap, compilePolicy, TrapIndex } from '../policy/matching.ts';
+import { TouchedKeys } from './touched-keys.ts';
+import type { TrapFiles } from './trap-files.ts';
+
+export interface DiscoveryOptions {
+  readonly client: KubeClient;
+  readonly on: FoundOn;
+  readonly containers: ContainerSource;
+  readonly files: TrapFiles;
+  readonly policies: IndexedCache<KivePolicy>;
+  /** Of this node. */
+  readonly pods: IndexedCache<Pod>;
+  /** With the index `place`. */
+  readonly data: IndexedCache<KiveData>;
+  /** Of ids of containers; its reconcile is {@link Discovery.reconcile}. */
+  readonly queue: WorkQueue;
+  readonly logger: Logger;
+  /** The names that {@link Discovery.found} says something else of; told before anything of it is written. */
+  readonly onFound: (names: Iterable<string>) => void;
+  /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
+  readonly onPolicies: (keys: Iterable<string>) => void;
+  readonly onFile: (event: FileEvent, trap: CompiledTrap, container: NodeContainer) => void;
+}
+
+const BLOCKED_MS = 1000;
+/** Writing waits for looking, but not for longer than this. */
+const WRITE_MS = 1000;
+
+/** Looks and writes; disposing it ends the looking. */
+export class Discovery implements Disposable {
+  readonly #options: DiscoveryOptions;
+  readonly #index = new TrapIndex();
+  readonly #looked = new Map<string, Looked>();
+  readonly #found = new Map<string, FoundFile>();
+  /** Names of `#found` that are to be told. */
+  readonly #changed = new Set<string>();
+  /** By the key of the policy: the containers it has a trap for. */
+  readonly #containersOf = new Map<string, Set<string>>();
+  /** By `namespace/name` of the pod. */
+  readonly #idsOfPod = new Map<string, Set<string>>();
+  readonly #podOfId = new Map<string, string>();
+  readonly #touched: TouchedKeys;
+  /** Looked at, and not yet given to the queue. */
+  readonly #toWrite = new Set<string>();
+  #toWriteSinceMs = 0;
+  #writing: NodeJS.Immediate | undefined;
+  readonly #stack = new DisposableStack();
+
+  /** The caches and the source have to be synced. */
+  constructor(options: DiscoveryOptions) {
+    this.#options = options;
+    const { containers, policies, pods, data, logger } = options;
+    this.#touched = this.#stack.use(
+      new TouchedKeys({
+        each: (id) => this.#look(id),
+        onSliceEnd: () => {
+          this.#tellFound();
+          this.#letWrite();
+        },
+        onProblem: (err, id) => logger.error({ err, container: id }, 'cannot inspect a container'),
+      }),
+    );
+    this.#stack.use(containers.subscribe((id) => this.touch(id)));
+    this.#stack.use(policies.subscribe((change) => this.#policyChanged(change)));
+    this.#stack.use(pods.subscribe((change) => this.#podChanged(change)));
+    this.#stack.use(data.subscribe(({ object }) => this.#dataChanged(object)));
+    for (const policy of policies.list()) this.#setPolicy(policy);
+    for (const { id } of containers.list()) this.touch(id);
+    // What an earlier process of this node has found, in containers that are gone.
+    for (const object of data.list()) this.#dataChanged(object);
+    this.#touched.flush();
+  }
+
+  /** The file that a KiveData of this node tells, as it is now; undefined when there is none of that name. */
+  found(name: string): AlertedFile | undefined {
+    const file = this.#found.get(name);
+    return file && alertedOfFound(file, this.#options.on);
+  }
+
+  /** The names that {@link Discovery.found} has an answer for. */
+  names(): Iterable<string> {
+    return this.#found.keys();
+  }
+
+  /** The traps of a policy in the containers of this node. */
+  *viewOf(policyKey: string): Iterable<MatchedTrap> {
+    for (const id of this.#containersOf.get(policyKey) ?? []) {
+      for (const matched of this.#looked.get(id)?.matched ?? []) {
+        if (matched.trap.policyKey === policyKey) yield matched;
+      }
+    }
+  }
+
+  /** Looks at a container again, soon: one of its files may be another. */
+  touch(id: string): void {
+    this.#touched.add(id);
+  }
+
+  /** Writes what differs for one container. */
+  readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
+    const { client, data, on, onFile } = this.#options;
+    const { files } = this.#looked.get(id) ?? nothing;
+    const changes = diffData(
+      desiredData(files.values(), on),
+      data.byIndex('place', placeOf(on.nodeName, id)),
+      on.nodeName,
+    );
+    await writeChanges({ client, data, on, signal }, changes, (event, { metadata }) => {
+      const file = files.get(metadata.name ?? '');
+      if (file !== undefined) onFile(event, file.trap, file.container);
+    });
+    // Its end is told by the cache; this is for when that is behind.
+    return changes.blocked.length > 0 ? requeueAfter(BLOCKED_MS) : done;
+  };
+
+  [Symbol.dispose](): void {
+    clearImmediate(this.#writing);
+    this.#stack.dispose();
+  }
+
+  #look(id: string): void {
+    const { containers, files, onPolicies } = this.#options;
+    const source = containers.get(id);
+    const container = source && this.#nodeContainer(source);
+    if (source === undefined) this.#forgetPodOf(id);
+    const traps = trapsFor(container, this.#index);
+    let states: ReadonlyMap<CompiledTrap, FileState> = new Map();
+    if (source === undefined || traps.length === 0) files.forget(id);
+    else states = files.follow(source, traps);
+    const before = this.#looked.get(id) ?? nothing;
+    const now = container === undefined ? nothing : lookAgain(before, container, states);
+    if (now.matched.length === 0) this.#looked.delete(id);
+    else this.#looked.set(id, now);
+
+    for (const name of changedNames(before, now)) {
+      const file = now.files.get(name);
+      if (file === undefined) this.#found.delete(name);
+      else this.#found.set(name, file);
+      this.#changed.add(name);
+    }
+    this.#tellMissing(before, now);
+    const keys = changedPolicies(before, now);
+    const nowKeys = new Set(now.matched.map(({ trap }) => trap.policyKey));
+    for (const key of keys) this.#setContainerOf(key, id, nowKeys.has(key));
+    if (keys.size > 0) onPolicies(keys);
+    if (this.#toWrite.size === 0) this.#toWriteSinceMs = performance.now();
+    this.#toWrite.add(id);
+  }
+
+  #setContainerOf(policyKey: string, id: string, has: boolean): void {
+    const ids = this.#containersOf.get(policyKey);
+    if (has && ids === undefined) this.#containersOf.set(policyKey, new Set([id]));
+    else if (has) ids?.add(id);
+    else if (ids?.delete(id) && ids.size === 0) this.#containersOf.delete(policyKey);
+  }
+
+  /** What is known of a container by now is watched before anything else has its turn. */
+  #tellFound(): void {
+    if (this.#changed.size === 0) return;
+    const names = [...this.#changed];
+    this.#changed.clear();
+    this.#options.onFound(names);
+  }
+
+  /** Writing takes time of the same thread: first all is looked at, and watched, and others have their turn. */
+  #letWrite(): void {
+    if (this.#touched.size > 0 && performance.now() - this.#toWriteSinceMs < WRITE_MS) return;
+    this.#writing ??= setImmediate(() => {
+      this.#writing = undefined;
+      for (const id of this.#toWrite) this.#options.queue.add(id);
+      this.#toWrite.clear();
+    });
+  }
+
+  #tellMissing(before: Looked, now: Looked): void {
+    if (before.files.size === 0) return;
+    const watched = new Set<string>();
+    for (const { name, state } of before.matched) if (state.kind === 'watched') watched.add(name);
+    for (const { trap, container, state, name } of now.matched) {
+      if (state.kind !== 'watched' && watched.has(name))
+        this.#options.onFile(state.moved === undefined ? 'FileMissing' : 'FileMoved', trap, container);
+    }
+  }
+
+  /**
+   * The container with its pod as the API has it, which is where labels change. Undefined while the API has not told of
+   * the pod: what is written of a pod that the API does not have is deleted as stale.
+   */
+  #nodeContainer(source: SourceContainer): NodeContainer | undefined {
+    const { id, name, podNamespace, podName, podUid, podIp } = source;
+    const podKey = `${podNamespace}/${podName}`;
+    this.#remember(id, podKey);
+    const pod = this.#options.pods.get(podKey);
+    if (pod === undefined || !isPod(pod, podUid)) return undefined;
+    // The runtime knows the address before the API does.
+    const known = pod.status?.podIP !== undefined || podIp === '';
+    return { id, name, pod: known ? pod : { ...pod, status: { ...pod.status, podIP: podIp } } };
+  }
+
+  #remember(id: string, podKey: string): void {
+    if (this.#podOfId.get(id) === podKey) return;
+    this.#podOfId.set(id, podKey);
+    const ids = this.#idsOfPod.get(podKey);
+    if (ids === undefined) this.#idsOfPod.set(podKey, new Set([id]));
+    else ids.add(id);
+  }
+
+  #forgetPodOf(id: string): void {
+    const podKey = this.#podOfId.get(id);
+    if (podKey === undefined) return;
+    this.#podOfId.delete(id);
+    const ids = this.#idsOfPod.get(podKey);
+    ids?.delete(id);
+    if (ids?.size === 0) this.#idsOfPod.delete(podKey);
+  }
+
+  #podChanged({ key, type, object, previous }: CacheChange<Pod>): void {
+    if (type === 'modified' && previous !== undefined && samePod(object, previous)) return;
+    for (const id of this.#idsOfPod.get(key) ?? []) this.touch(id);
+  }
+
+  #policyChanged({ key, type, object, previous }: CacheChange<KivePolicy>): void {
+    // The status is changed far more often than what is asked for.
+    if (type === 'modified' && sameGeneration(object, previous)) return;
+    const concerned = new TrapIndex();
+    if (type === 'deleted') this.#index.delete(key);
+    else {
+      const compiled = this.#setPolicy(object);
+      if (!isDeleting(object)) concerned.set(compiled);
+    }
+    this.#options.onPolicies([key]);
+    const before = this.#containersOf.get(key);
+    for (const source of this.#options.containers.list()) {
+      if (before?.has(source.id) || trapsFor(this.#nodeContainer(source), concerned).length > 0)
+        this.touch(source.id);
+    }
+  }
+
+  #setPolicy(policy: KivePolicy): CompiledPolicy {
+    const compiled = compilePolicy(policy);
+    if (isDeleting(policy)) this.#index.delete(compiled.key);
+    else this.#index.set(compiled);
+    return compiled;
+  }
+
+  #dataChanged(data: KiveData): void {
+    if (nodeOf(data) !== this.#options.on.nodeName) return;
+    this.#options.queue.add(containerIdOf(data));
+  }
+}
+
+function trapsFor(container: NodeContainer | undefined, index: TrapIndex): CompiledTrap[] {
+  if (container === undefined || isOver(container.pod)) return [];
+  return index.forPod(container.pod).for(container.name);
+}
+
+function sameGeneration(now: KivePolicy, before: KivePolicy | undefined): boolean {
+  return (
+    before !== undefined &&
+    now.metadata.uid === before.metadata.uid &&
+    now.metadata.generation === before.metadata.generation &&
+    isDeleting(now) === isDeleting(before)
+  );
+}

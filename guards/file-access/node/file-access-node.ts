@@ -1,0 +1,275 @@
+/** The parts of an agent for this guard, and how they are put together. */
+import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
+import type { NodeContext } from '../../../guard/context.ts';
+import { type Reconcile, runController } from '../../../lib/kube/controller/controller.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import type { Pod } from '../../../lib/kube/object/object.ts';
+import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
+import { accessorJson, accessorOf } from './accessor.ts';
+import { AlertPath, policyOf } from './alert-path.ts';
+import type { KiveData, KivePolicy } from '../api.ts';
+import { dataQuery, podQuery, policyQuery } from '../caches.ts';
+import type { FoundOn } from '../kive-data.ts';
+import { Discovery } from './discover.ts';
+import { Loader, runLoaderElection } from './loader.ts';
+import type { PlannedAlert } from './loader-plan.ts';
+import { LocalSensor } from './local-sensor.ts';
+import { NodeEvents } from './node-events.ts';
+import { registerNodeHealth } from './node-health.ts';
+import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
+import { NodeReporter } from './node-reporter.ts';
+import { PlanApplier } from './plan-applier.ts';
+import { TrapFiles } from './trap-files.ts';
+import type { FileAccessNodeOptions } from '../node.ts';
+import { readKernelId } from './kernel-id.ts';
+import { warnOfSlowStart } from '../../../guard/slow-start.ts';
+
+const WORKERS = 8;
+
+/** What runs on a node. Its parts know of each other by callbacks only; here they are put together. */
+export class FileAccessNode implements Disposable {
+  readonly #context: NodeContext;
+  readonly #options: FileAccessNodeOptions;
+  readonly #on: FoundOn;
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #stack: DisposableStack;
+
+  readonly #policies: IndexedCache<KivePolicy>;
+  /** Of this node. */
+  readonly #pods: IndexedCache<Pod>;
+  readonly #data: IndexedCache<KiveData>;
+  readonly #queues: {
+    readonly containers: WorkQueue;
+    readonly deletions: WorkQueue;
+    readonly reports: WorkQueue;
+  };
+
+  readonly #counts = new NodeCounts();
+  readonly #sensor: LocalSensor;
+  readonly #files: TrapFiles;
+  readonly #applier: PlanApplier;
+  readonly #told: NodeEvents;
+  readonly #reporter: NodeReporter;
+  /** Both are there once the caches are filled. */
+  #discovery: Discovery | undefined;
+  #loader: Loader | undefined;
+  #ready = false;
+  /** Of the lease of this kernel, empty while nobody was seen with it. */
+  #holder = '';
+
+  constructor(context: NodeContext, options: FileAccessNodeOptions) {
+    const { nodeName, logger } = context;
+    this.#context = context;
+    this.#options = options;
+    this.#on = { kernelId: options.kernelId ?? readKernelId(), nodeName };
+    this.#signal = AbortSignal.any([context.signal, this.#stop.signal]);
+    using stack = new DisposableStack();
+    this.#policies = context.cache(policyQuery, 'kivepolicies');
+    this.#pods = context.cache({ ...podQuery, fieldSelector: `spec.nodeName=${nodeName}` }, 'pods');
+    this.#data = context.cache(dataQuery(['place', 'kernel']), 'kivedata');
+    this.#sensor = this.#openSensor(stack);
+    this.#queues = {
+      containers: stack.use(keyQueue()),
+      deletions: stack.use(keyQueue()),
+      reports: stack.use(keyQueue()),
+    };
+    this.#told = new NodeEvents({
+      recorder: context.recorder(),
+      nodeName,
+      policies: this.#policies,
+      onCallbacks: (keys) => this.#reporter.touch(keys),
+    });
+    this.#reporter = this.#newReporter();
+    this.#files = stack.use(
+      new TrapFiles({
+        identify: (fd) => this.#sensor.identify(fd),
+        onChange: (id) => this.#discovery?.touch(id),
+        onProblem: (err) => logger.warn({ err }, 'some files in containers cannot be tracked by events'),
+      }),
+    );
+    this.#applier = stack.use(new PlanApplier(this.#sensor, logger));
+    this.#registerMetrics();
+    registerNodeHealth(context.health, {
+      containers: context.containers,
+      sensor: () => this.#sensor.stats(),
+      looked: () => this.#ready,
+      hasLoader: () => this.#isLoader || this.#holder !== '',
+    });
+    this.#stack = stack.move();
+  }
+
+  /** Until the signal of the context aborts. */
+  async run(): Promise<void> {
+    const caches = [this.#policies, this.#pods, this.#data];
+    using slow = warnOfSlowStart(caches, {
+      logger: this.#context.logger,
+      consequence: 'files are not watched until they are available',
+      last: 'containers',
+    });
+    await whenSynced([...caches, this.#context.containers], this.#signal, async () => {
+      slow[Symbol.dispose]();
+      await this.#work();
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+
+  get #isLoader(): boolean {
+    return this.#loader?.active === true;
+  }
+
+  /** Only the loader of a kernel attaches it and sees accesses; for the others it identifies files. */
+  #openSensor(stack: DisposableStack): LocalSensor {
+    const { containers, logger, sink } = this.#context;
+    const accessors = stack.use(new NodeContainerIndex(containers, accessorOf));
+    const path = new AlertPath({
+      sink,
+      counts: this.#counts,
+      delivery: this.#options.delivery,
+      onAlerted: (key, wallMs) => this.#reporter.alerted(key, wallMs),
+    });
+    return stack.use(
+      new LocalSensor({
+        ...this.#options.sensor,
+        attached: false,
+        accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
+        onAlert: path.alert,
+        onBatchEnd: path.batchEnd,
+        onLoss: (lost, stats) => {
+          logger.error({ lost, stats }, 'accesses to watched files were lost');
+          this.#told.lost(lost, this.#alertedPolicies());
+        },
+        onProblem: (err) => logger.error({ err }, 'the sensor reported a problem'),
+      }),
+    );
+  }
+
+  /** Of each planned alert the policy; few of them are taken. */
+  *#alertedPolicies(): Iterable<string> {
+    for (const planned of this.#loader?.plan.values() ?? []) yield policyOf(planned);
+  }
+
+  #newReporter(): NodeReporter {
+    const { client, nodeName } = this.#context;
+    const { delivery } = this.#options;
+    return new NodeReporter({
+      client,
+      nodeName,
+      policies: this.#policies,
+      viewOf: (key) => this.#discovery?.viewOf(key) ?? [],
+      queue: this.#queues.reports,
+      stateOf: delivery?.stateOf?.bind(delivery),
+      onRefused: (key, problem) => this.#told.callbackRefused(key, problem),
+    });
+  }
+
+  #registerMetrics(): void {
+    const { metrics, containers } = this.#context;
+    if (metrics === undefined) return;
+    registerNodeMetrics(metrics.metrics, {
+      counts: this.#counts,
+      sensor: () => this.#sensor.stats(),
+      watched: () => this.#sensor.size,
+      moved: () => this.#sensor.moved,
+      movedDropped: () => this.#files.droppedMoved,
+      refused: () => this.#sensor.refused.size,
+      isLoader: () => this.#isLoader,
+      containers: () => [...containers.list()].length,
+      data: () => this.#data.size,
+    });
+  }
+
+  /** When all that it stands on is known. */
+  async #work(): Promise<void> {
+    const { client, logger } = this.#context;
+    const { delivery } = this.#options;
+    using running = new DisposableStack();
+    const discovery = running.use(this.#newDiscovery());
+    this.#discovery = discovery;
+    const loader = running.use(this.#newLoader(discovery));
+    this.#loader = loader;
+    running.use(delivery && this.#told.followCallbacks(delivery));
+    for (const key of this.#policies.keys()) this.#queues.reports.add(key, { level: 1 });
+    this.#ready = true;
+    this.#tellState();
+    await allOrNone(this.#stop, [
+      this.#control('discover', this.#queues.containers, discovery.reconcile),
+      this.#control('loader', this.#queues.deletions, loader.reconcile),
+      this.#control('report', this.#queues.reports, this.#reporter.reconcile),
+      runLoaderElection({
+        client,
+        kernelId: this.#on.kernelId,
+        identity: this.#options.identity ?? this.#context.identity,
+        loader,
+        signal: this.#signal,
+        logger,
+        onHolder: (seen) => void (this.#holder = seen),
+      }),
+    ]);
+  }
+
+  #newDiscovery(): Discovery {
+    const { client, containers, logger } = this.#context;
+    return new Discovery({
+      client,
+      on: this.#on,
+      containers,
+      files: this.#files,
+      policies: this.#policies,
+      pods: this.#pods,
+      data: this.#data,
+      queue: this.#queues.containers,
+      logger,
+      onFound: (names) => this.#loader?.found(names),
+      onPolicies: (keys) => this.#reporter.touch(keys),
+      onFile: (event, trap, container) => this.#told.file(event, trap, container),
+    });
+  }
+
+  #newLoader(local: Discovery): Loader {
+    const { client, logger } = this.#context;
+    return new Loader({
+      client,
+      on: this.#on,
+      data: this.#data,
+      local,
+      queue: this.#queues.deletions,
+      apply: this.#applier.apply,
+      sensor: this.#sensor,
+      logger,
+      onPlanned: (planned) => this.#tellForeignSecret(planned),
+      onActive: () => this.#tellState(),
+    });
+  }
+
+  #tellForeignSecret({ callbackSecret, name }: PlannedAlert): void {
+    if (callbackSecret !== undefined) return;
+    this.#context.logger.error(
+      { data: name },
+      'a KiveData names a Secret outside the namespace of its policy; its alerts are not sent to its callback',
+    );
+  }
+
+  #tellState(): void {
+    const { mode: sensorMode } = this.#sensor.sensor;
+    this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });
+  }
+
+  async #control(name: string, queue: WorkQueue, reconcile: Reconcile<string>): Promise<void> {
+    const { logger, metrics } = this.#context;
+    await runController({
+      name: `file-access-${name}`,
+      queue,
+      reconcile,
+      signal: this.#signal,
+      workers: WORKERS,
+      logger,
+      metrics: metrics?.controllers,
+    });
+  }
+}

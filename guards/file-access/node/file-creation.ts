@@ -1,0 +1,83 @@
+/** Creation of a file that a trap asks for, where nothing has its name. */
+import { SystemCallError } from '../../../lib/ebpf/libc.ts';
+import { createInRoot } from '../../../lib/sensor/paths/resolve.ts';
+import { Backoff } from '../../../lib/time/backoff.ts';
+import type { ContainerRoot } from './container-root.ts';
+
+const LAST_PAUSE_MS = 60_000;
+
+/** What happens anyway when the path changes is no reason to try again by time. */
+const waitsForPath: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ESRCH']);
+
+/**
+ * One file in one root. Whoever deletes it again and again gets it back at a growing pace (1 s to 60 s), as does what
+ * cannot be created now (a read-only or full file system). Parents are never created.
+ */
+export class FileCreation implements Disposable {
+  readonly #root: ContainerRoot;
+  readonly #path: string;
+  readonly #again: () => void;
+  readonly #backoff = new Backoff({ baseMs: 1000, maxMs: LAST_PAUSE_MS });
+  #notBeforeMs = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #failure: string | undefined;
+
+  /** @param again - Called when it is time for another {@link FileCreation.attempt}, if the file is still missing. */
+  constructor(root: ContainerRoot, path: string, again: () => void) {
+    this.#root = root;
+    this.#path = path;
+    this.#again = again;
+  }
+
+  /**
+   * Creates the file now, or arranges for it. Nothing that is there is touched, a symbolic link that leads nowhere
+   * included.
+   *
+   * @returns why the file could not be created; undefined when it was, or soon will be.
+   */
+  attempt(modeBits: number): string | undefined {
+    const now = performance.now();
+    if (now < this.#notBeforeMs) {
+      this.#schedule();
+      return this.#failure;
+    }
+    // After a long rest it is no longer the same quarrel.
+    if (now > this.#notBeforeMs + 2 * LAST_PAUSE_MS) this.#backoff.reset();
+    this.#failure = this.#create(modeBits);
+    return this.#failure;
+  }
+
+  #create(modeBits: number): string | undefined {
+    try {
+      using root = this.#root.open();
+      if (!createInRoot(root, this.#path, modeBits)) {
+        return 'it was not created because a dangling symbolic link has its name';
+      }
+      this.#pause();
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof SystemCallError)) return String(error);
+      if (error.errno === 'ENOENT') return 'it was not created because its directory does not exist';
+      if (!waitsForPath.has(error.errno)) {
+        this.#pause();
+        this.#schedule();
+      }
+      return error.message;
+    }
+  }
+
+  #pause(): void {
+    this.#notBeforeMs = performance.now() + this.#backoff.nextMs();
+  }
+
+  #schedule(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#again();
+    }, this.#notBeforeMs - performance.now());
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,60 @@
+/** What came of a request for a file in a container. */
+import { constants as fsConstants } from 'node:fs';
+
+import type { FileIdentity } from '../../../lib/sensor/access.ts';
+import type { PathState } from '../../../lib/sensor/paths/path-state.ts';
+import { sameFiles } from './moved-files.ts';
+
+/** `moved`: files that the path led to before and that are still there, see MovedFiles. */
+export type FileState = Seen & { readonly moved?: readonly FileIdentity[] };
+
+/** What the path leads to. */
+export type Seen =
+  | { readonly kind: 'watched'; readonly identity: FileIdentity }
+  /** It is not there (yet), or could not be created. */
+  | { readonly kind: 'waiting'; readonly why: string }
+  /** It is nothing that is watched (a directory, a FIFO), cannot be reached, or the container is gone. */
+  | { readonly kind: 'refused'; readonly why: string };
+
+const none: readonly FileIdentity[] = [];
+
+/** The state before the first, of which nothing is told. */
+export const unseen: FileState = { kind: 'waiting', why: 'it has not been examined yet' };
+
+/** Of a path that leads to a file. */
+export function seenOf({ identity, type }: Extract<PathState, { kind: 'file' }>): Seen {
+  if (type === fsConstants.S_IFIFO) return { kind: 'refused', why: 'it is a FIFO' };
+  if (type === fsConstants.S_IFSOCK) return { kind: 'refused', why: 'it is a socket' };
+  return { kind: 'watched', identity };
+}
+
+export function withMoved(seen: Seen, moved: readonly FileIdentity[]): FileState {
+  if (moved.length === 0) return seen;
+  return seen.kind === 'watched' ? { ...seen, moved } : { ...seen, why: andMoved(seen.why, moved), moved };
+}
+
+/** What is said of a path that leads to no file. */
+function andMoved(why: string, moved: readonly FileIdentity[]): string {
+  if (moved.length === 0) return why;
+  return moved.length === 1
+    ? `${why}; the previous file was moved and is still watched`
+    : `${why}; ${moved.length} previous files were moved and are still watched`;
+}
+
+/** The file that a KiveData tells, and those that were moved; the first of these where the path leads to none. */
+export function watchedFile(
+  state: FileState,
+): { readonly identity: FileIdentity; readonly moved: readonly FileIdentity[] } | undefined {
+  const { moved = none } = state;
+  const identity = state.kind === 'watched' ? state.identity : moved[0];
+  return identity && { identity, moved };
+}
+
+export function sameState(a: FileState, b: FileState): boolean {
+  if (!sameFiles(a.moved ?? none, b.moved ?? none)) return false;
+  if (a.kind !== 'watched' || b.kind !== 'watched')
+    return a.kind === b.kind && 'why' in a && 'why' in b && a.why === b.why;
+  const { identity: x } = a;
+  const { identity: y } = b;
+  return x.inode === y.inode && x.device === y.device && x.generation === y.generation;
+}

@@ -1,0 +1,115 @@
+/**
+ * Watched paths of one machine: the path tracker says which file each path is now, the sensor says
+ * who touches it, and this joins the two.
+ */
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
+import type { PathState, TrackedPath } from '../../../lib/sensor/paths/path-state.ts';
+import { type PathTracker, trackPaths } from '../../../lib/sensor/paths/path-tracker.ts';
+import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
+import { Sensor } from '../../../lib/sensor/sensor.ts';
+import type { Watcher } from '../../../lib/sensor/targets.ts';
+
+/** One path under watch, with what was made of it for the output. */
+export interface WatchedPath<C> extends Watcher {
+  readonly tracked: TrackedPath;
+  /** The caller's own, e.g. an encoder; handed back with each access. */
+  readonly context: C;
+  /** The file the path leads to now. */
+  identity: FileIdentity | undefined;
+}
+
+export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>, 'onAccess' | 'onFolded'> {
+  readonly paths: readonly { readonly tracked: TrackedPath; readonly context: C }[];
+  /** See accessWords; which accesses are reported. */
+  readonly access: readonly string[];
+  /** An access to a watched path; `access` is valid during the call only. */
+  readonly onAccess: (access: Access, watched: WatchedPath<C>) => void;
+  /** Accesses the rate limit folded and that no later record will tell. */
+  readonly onFolded?: (count: number, pid: number, watched: WatchedPath<C>) => void;
+  /** Called once the programs are loaded and attached, before the paths are looked at. */
+  readonly beforeTracking?: () => void;
+  /** What a path leads to, at first and whenever that changes. */
+  readonly onPath?: (watched: WatchedPath<C>, state: PathState) => void;
+}
+
+/** Sensor and tracker, running. Dispose it to stop both; what is in the ring is handed out before. */
+export class FileWatch<C> implements Disposable {
+  readonly sensor: Sensor<WatchedPath<C>>;
+  readonly #tracker: PathTracker;
+  readonly #watched: ReadonlyMap<TrackedPath, WatchedPath<C>>;
+  readonly #options: FileWatchOptions<C>;
+  #final: SensorStats | undefined;
+
+  /**
+   * @throws {RampartError} `INPUT` for an unknown access word or sensor option; `LIMIT` when there are
+   *   more paths than the capacity; what Sensor.open and trackPaths throw.
+   */
+  constructor(options: FileWatchOptions<C>) {
+    this.#options = options;
+    const filter = accessFilter(options.access);
+    this.#watched = new Map(
+      options.paths.map(({ tracked, context }) => [
+        tracked,
+        { tracked, context, filter, identity: undefined },
+      ]),
+    );
+    const { onFolded, ...forSensor } = options;
+    this.sensor = Sensor.open<WatchedPath<C>>({
+      ...forSensor,
+      ...(onFolded && {
+        onFolded: ({ count, pid }, watchers) => {
+          for (const watched of watchers) onFolded(count, pid, watched);
+        },
+      }),
+    });
+    try {
+      if (this.#watched.size > this.sensor.targets.capacity) {
+        throw new RampartError(errorCodes.LIMIT, {
+          what: `cannot watch ${this.#watched.size} paths`,
+          why: `the limit is ${this.sensor.targets.capacity} files`,
+          next: 'Watch fewer files or raise the capacity',
+        });
+      }
+      options.beforeTracking?.();
+      this.#tracker = trackPaths({
+        paths: this.#watched.keys(),
+        identify: (fd) => this.sensor.identify(fd),
+        onChange: (path, now) => this.#follow(path, now),
+        onProblem: (problem) => options.onProblem(problem),
+      });
+    } catch (error) {
+      this.sensor[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Counts so far; after disposal the final ones. */
+  stats(): SensorStats {
+    return this.#final ?? this.sensor.stats();
+  }
+
+  #follow(path: TrackedPath, now: PathState): void {
+    const watched = this.#watched.get(path);
+    if (watched === undefined) return;
+    const before = watched.identity;
+    const identity = now.kind === 'file' ? now.identity : undefined;
+    const { targets } = this.sensor;
+    try {
+      // The new file first: between the two steps both are watched, never neither.
+      if (identity !== undefined) targets.add(identity, watched);
+      watched.identity = identity;
+      if (before !== undefined && (identity === undefined || !sameFile(before, identity)))
+        targets.delete(before, watched);
+    } catch (problem) {
+      this.#options.onProblem(problem);
+    }
+    this.#options.onPath?.(watched, now);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#final !== undefined) return;
+    this.#tracker[Symbol.dispose]();
+    this.#final = this.sensor.close();
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * What the sensor is to alert: all files of one kernel, from whichever node, and what changes when they do.
+ */
+import { type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access.ts';
+import type { AlertContext } from '../alert/alert.ts';
+import type { AlertedFile } from '../alert/alerted-file.ts';
+
+/** One file to watch, and what its alerts tell: one trap on one file of one container. */
+export interface PlannedAlert {
+  /** The name of the KiveData; of its moved files that of {@link movedName}. */
+  readonly name: string;
+  readonly identity: FileIdentity;
+  readonly context: AlertContext;
+  /** See `callbackSecretOf`. */
+  readonly callbackSecret: string | undefined;
+}
+
+/** By the name. Several may have the same file: each gives its own alert. */
+export type LoaderPlan = ReadonlyMap<string, PlannedAlert>;
+
+/** One of the moved files of a KiveData, beside the file that it tells. */
+function movedName(dataName: string, file: FileIdentity): string {
+  return `${dataName}/${fileKey(file)}`;
+}
+
+/** The name of the KiveData that a planned alert is of. */
+export function dataNameOf({ name }: PlannedAlert): string {
+  const at = name.indexOf('/');
+  return at < 0 ? name : name.slice(0, at);
+}
+
+/** Whether it is of a file beside that which its KiveData tells. */
+export function isBeside({ name }: PlannedAlert): boolean {
+  return name.includes('/');
+}
+
+/**
+ * The plan for these files.
+ *
+ * @param files - One for a name.
+ * @param before - The plan until now: what is the same is taken from it, so that nothing is held twice.
+ */
+export function loaderPlan(
+  files: Iterable<AlertedFile>,
+  before: LoaderPlan = new Map(),
+): Map<string, PlannedAlert> {
+  const plan = new Map<string, PlannedAlert>();
+  const unknownGeneration: PlannedAlert[] = [];
+  const put = (planned: PlannedAlert): void => {
+    plan.set(planned.name, planned);
+    if (planned.identity.generation === 0) unknownGeneration.push(planned);
+  };
+  for (const { name, identity, moved, context, callbackSecret } of files) {
+    const isMoved = moved.some((file) => sameFile(file, identity));
+    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, callbackSecret });
+    for (const file of moved) {
+      if (sameFile(file, identity)) continue;
+      put({
+        name: movedName(name, file),
+        identity: file,
+        context: { ...context, moved: true },
+        callbackSecret,
+      });
+    }
+  }
+  if (unknownGeneration.length > 0) adoptGenerations(plan, unknownGeneration);
+  for (const [name, planned] of plan) {
+    const kept = before.get(name);
+    if (kept !== undefined && sameFile(kept.identity, planned.identity) && saysSame(kept, planned)) {
+      plan.set(name, kept);
+    }
+  }
+  return plan;
+}
+
+/** The kernel has one entry for an inode number and device: who does not know the generation takes the known one. */
+function adoptGenerations(plan: Map<string, PlannedAlert>, unknown: readonly PlannedAlert[]): void {
+  const known = new Map<string, FileIdentity>();
+  for (const { identity } of plan.values()) {
+    if (identity.generation !== 0) known.set(`${identity.inode}:${identity.device}`, identity);
+  }
+  for (const planned of unknown) {
+    const identity = known.get(`${planned.identity.inode}:${planned.identity.device}`);
+    if (identity !== undefined) plan.set(planned.name, { ...planned, identity });
+  }
+}
+
+/**
+ * From one plan to the next. Put in place what is new before anything is taken away, so that no file is without a
+ * target between two steps: `replace`, `add`, the new files of `move`, then the old ones, then `remove`.
+ */
+export interface PlanChanges {
+  /**
+   * On the same file: the same KiveData that tells something else, or another one in place of one that goes. An access
+   * is told by one of the two, never by both or none.
+   */
+  readonly replace: readonly PlanStep[];
+  /** The same KiveData on another file. */
+  readonly move: readonly PlanStep[];
+  readonly add: readonly PlannedAlert[];
+  readonly remove: readonly PlannedAlert[];
+}
+
+export interface PlanStep {
+  readonly from: PlannedAlert;
+  readonly to: PlannedAlert;
+}
+
+/** The difference of two plans. */
+export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges {
+  const [replace, move]: [PlanStep[], PlanStep[]] = [[], []];
+  /** By the file. */
+  const gone = new Map<string, PlannedAlert[]>();
+  for (const [name, from] of before) {
+    const to = after.get(name);
+    if (to === from) continue;
+    if (to !== undefined && sameFile(to.identity, from.identity)) {
+      if (!saysSame(to, from)) replace.push({ from, to });
+      continue;
+    }
+    const place = fileKey(from.identity);
+    const others = gone.get(place);
+    if (others === undefined) gone.set(place, [from]);
+    else others.push(from);
+  }
+  const came: PlannedAlert[] = [];
+  for (const [name, to] of after) {
+    const was = before.get(name);
+    if (was !== undefined && (was === to || sameFile(was.identity, to.identity))) continue;
+    const from = gone.size === 0 ? undefined : gone.get(fileKey(to.identity))?.pop();
+    if (from === undefined) came.push(to);
+    else replace.push({ from, to });
+  }
+  const left = new Map<string, PlannedAlert>();
+  for (const all of gone.values()) for (const from of all) left.set(from.name, from);
+  const add: PlannedAlert[] = [];
+  for (const to of came) {
+    const from = left.get(to.name);
+    if (from === undefined) add.push(to);
+    else move.push({ from, to });
+    left.delete(to.name);
+  }
+  return { replace, move, add, remove: [...left.values()] };
+}
+
+function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {
+  return a.callbackSecret === b.callbackSecret && sameContext(a.context, b.context);
+}
+
+function sameContext(a: AlertContext, b: AlertContext): boolean {
+  return (
+    a.policyName === b.policyName &&
+    a.policyNamespace === b.policyNamespace &&
+    a.kernelId === b.kernelId &&
+    a.path === b.path &&
+    a.callback === b.callback &&
+    a.moved === b.moved &&
+    a.nodeName === b.nodeName &&
+    a.pod.name === b.pod.name &&
+    a.pod.namespace === b.pod.namespace &&
+    a.pod.ip === b.pod.ip &&
+    a.pod.container.id === b.pod.container.id &&
+    a.pod.container.name === b.pod.container.name &&
+    sameTexts(a.customMetadata, b.customMetadata)
+  );
+}
+
+function sameTexts(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  if (a === b) return true;
+  const keys = Object.keys(a);
+  return (
+    keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key])
+  );
+}

@@ -1,0 +1,264 @@
+/**
+ * Tells the sensor which files to alert: all KiveData of this kernel, from whichever node of it. One per kernel.
+ */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { done, type Result } from '../../../lib/kube/controller/controller.ts';
+import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { LeadershipLostError, runElection } from '../../../lib/kube/leader-election/leader-election.ts';
+import { leaseStore } from '../../../lib/kube/leader-election/lease-store.ts';
+import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
+import { type KiveData, kiveDataType } from '../api.ts';
+import { dataHolds, type FoundOn, kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { kernelOf } from '../policy/spellings.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import {
+  dataNameOf,
+  isBeside,
+  loaderPlan,
+  type LoaderPlan,
+  type PlanChanges,
+  planChanges,
+  type PlannedAlert,
+} from './loader-plan.ts';
+import { TouchedKeys } from './touched-keys.ts';
+
+/** What this node found itself; see Discovery. */
+export interface LocalData {
+  found(name: string): AlertedFile | undefined;
+  names(): Iterable<string>;
+}
+
+export interface LoaderOptions {
+  readonly client: KubeClient;
+  readonly on: FoundOn;
+  /** With the index `kernel`. */
+  readonly data: IndexedCache<KiveData>;
+  readonly local: LocalData;
+  /** Of keys of KiveData that are being deleted; its reconcile is {@link Loader.reconcile}. */
+  readonly queue: WorkQueue;
+  /** Does what is to change; see LocalSensor.apply. */
+  readonly apply: (changes: PlanChanges) => void;
+  /** A planned alert that was not there before. */
+  readonly onPlanned: (planned: PlannedAlert) => void;
+  /** Called before the first file is given to it, and after the last was taken from it. */
+  readonly sensor: { attach(): void; detach(): void };
+  /** `active` is another one now. */
+  readonly onActive: () => void;
+  readonly logger: Logger;
+}
+
+/** Follows what is to be alerted while it is active. */
+export class Loader implements Disposable {
+  readonly #options: LoaderOptions;
+  readonly #plan = new Map<string, PlannedAlert>();
+  readonly #touched: TouchedKeys;
+  /** Moved files: what is planned beside the file of a KiveData, by its name. */
+  readonly #beside = new Map<string, string[]>();
+  readonly #names = new Set<string>();
+  readonly #stack = new DisposableStack();
+  #active = false;
+
+  constructor(options: LoaderOptions) {
+    const { data, logger } = options;
+    this.#options = options;
+    this.#touched = this.#stack.use(
+      new TouchedKeys({
+        each: (name) => void this.#names.add(name),
+        onSliceEnd: () => this.#settle(),
+        onProblem: (err, name) => logger.error({ err, data: name }, 'cannot process a KiveData'),
+      }),
+    );
+    this.#stack.use(
+      data.subscribe(({ object }) => {
+        const { name = '' } = object.metadata;
+        // What is planned may be another kernel's from now on.
+        if (this.#active && (kernelOf(object) === options.on.kernelId || this.#plan.has(name)))
+          this.#touched.add(name);
+      }),
+    );
+  }
+
+  get active(): boolean {
+    return this.#active;
+  }
+
+  /** What is watched now, see {@link LoaderPlan}. */
+  get plan(): LoaderPlan {
+    return this.#plan;
+  }
+
+  /** What this node found of these names is something else now: it is watched when this returns. */
+  found(names: Iterable<string>): void {
+    if (!this.#active) return;
+    for (const name of names) this.#names.add(name);
+    this.#settle();
+  }
+
+  /**
+   * Begins or ends to watch. Ended, nothing of it is in the kernel's map when this returns, and no program is attached.
+   *
+   * @throws {RampartError} what the sensor throws that cannot be attached.
+   */
+  setActive(active: boolean): void {
+    if (this.#active === active) return;
+    const { data, local, on, sensor } = this.#options;
+    if (active) sensor.attach();
+    this.#active = active;
+    this.#options.onActive();
+    if (!active) {
+      for (const planned of this.#plan.values()) this.#names.add(dataNameOf(planned));
+      this.#settle();
+      this.#names.clear();
+      sensor.detach();
+      return;
+    }
+    for (const name of local.names()) this.#touched.add(name);
+    for (const key of data.keysByIndex('kernel', on.kernelId)) this.#touched.add(nameOf(key));
+    this.#touched.flush();
+  }
+
+  /** Takes the finalizer off a KiveData that is being deleted and that the sensor does not watch any more. */
+  readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
+    const { client, data } = this.#options;
+    const object = data.get(key);
+    if (object === undefined || !this.#active || !this.#mayRelease(object)) return done;
+    if (!hasFinalizer(object, dataHolds)) return done;
+    await removeFinalizer(client, kiveDataType, object, dataHolds, { signal });
+    return done;
+  };
+
+  [Symbol.dispose](): void {
+    this.setActive(false);
+    this.#stack.dispose();
+  }
+
+  /** Brings the plan of the names in line; the others stay as they are. */
+  #settle(): void {
+    if (this.#names.size === 0) return;
+    const { logger } = this.#options;
+    const names = [...this.#names];
+    this.#names.clear();
+    const before = new Map<string, PlannedAlert>();
+    for (const name of names) {
+      for (const one of [name, ...(this.#beside.get(name) ?? [])]) {
+        const planned = this.#plan.get(one);
+        if (planned !== undefined) before.set(one, planned);
+      }
+      this.#beside.delete(name);
+    }
+    // Of these names only: of very many files one that changes costs as little as of few.
+    const after = loaderPlan(this.#active ? this.#filesOf(names) : [], before);
+    for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
+    for (const [name, planned] of after) {
+      if (isBeside(planned)) {
+        const dataName = dataNameOf(planned);
+        this.#beside.set(dataName, [...(this.#beside.get(dataName) ?? []), name]);
+      }
+      if (before.get(name) === planned) continue;
+      this.#plan.set(name, planned);
+      this.#options.onPlanned(planned);
+    }
+    try {
+      this.#options.apply(planChanges(before, after));
+    } catch (err) {
+      logger.error({ err }, 'cannot watch all files');
+    }
+    if (!this.#active) return;
+    // Only now: as long as it is in the API, somebody may rely on it being watched.
+    for (const name of names) {
+      const key = `${kiveDataNamespace}/${name}`;
+      const object = this.#options.data.get(key);
+      if (object !== undefined && this.#mayRelease(object)) this.#options.queue.add(key);
+    }
+  }
+
+  /** What is of another kernel now is watched by its loader. A node has one kernel, whatever its KiveData say. */
+  #mayRelease(data: KiveData): boolean {
+    const { kernelId, nodeName } = this.#options.on;
+    return isDeleting(data) && (kernelOf(data) === kernelId || nodeOf(data) === nodeName);
+  }
+
+  /** What this node found before what the API has, which may be behind. */
+  *#filesOf(names: readonly string[]): Iterable<AlertedFile> {
+    const { data, local } = this.#options;
+    for (const name of names) {
+      const file = local.found(name) ?? this.#ofOtherNode(data.get(`${kiveDataNamespace}/${name}`));
+      if (file !== undefined) yield file;
+    }
+  }
+
+  /** Of this node the guard itself knows best what there is, and deletes the rest as soon as it can. */
+  #ofOtherNode(data: KiveData | undefined): AlertedFile | undefined {
+    const { kernelId, nodeName } = this.#options.on;
+    return data !== undefined && kernelOf(data) === kernelId && nodeOf(data) !== nodeName
+      ? alertedOfData(data)
+      : undefined;
+  }
+}
+
+function nameOf(key: string): string {
+  return key.slice(key.indexOf('/') + 1);
+}
+
+export interface LoaderElectionOptions {
+  readonly client: KubeClient;
+  readonly kernelId: string;
+  /** Must be no other process's. */
+  readonly identity: string;
+  readonly loader: Pick<Loader, 'setActive'>;
+  /** Called with the identity of each holder that is seen, this process too. */
+  readonly onHolder?: (identity: string) => void;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+}
+
+/**
+ * A successor first sees a lease change up to a period after the last renewal, waits for its duration, and tries again
+ * within another period: 10 s + 2 * 2.4 s is below the 15 s that a kernel may be without a loader.
+ */
+export const loaderLease = { leaseDurationSeconds: 10, renewDeadlineMs: 7000, retryPeriodMs: 2000 } as const;
+
+/**
+ * Makes the loader active while this process is the one for its kernel; until `signal` aborts.
+ *
+ * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel tell each
+ * access twice, which receivers have to expect anyway; none would tell it not at all. Where the API cannot be reached,
+ * nobody can take over either. So it ends in these cases only: somebody else holds the lease, or `signal`.
+ */
+export async function runLoaderElection(options: LoaderElectionOptions): Promise<void> {
+  const { client, kernelId, identity, loader, signal, logger } = options;
+  let holder = '';
+  try {
+    await runElection({
+      ...loaderLease,
+      lock: leaseStore(client, { namespace: kiveDataNamespace, name: kernelId }),
+      identity,
+      signal,
+      logger,
+      onNewLeader: (seen) => {
+        holder = seen;
+        options.onHolder?.(seen);
+        if (seen === identity) return;
+        logger.info({ kernel: kernelId, holder: seen }, 'another agent is the loader of this kernel');
+        loader.setActive(false);
+      },
+      lead: async (term) => {
+        loader.setActive(true);
+        await aborted(term);
+        if (term.reason instanceof LeadershipLostError && holder === identity && !signal.aborted) {
+          logger.warn(
+            { kernel: kernelId, err: term.reason },
+            'cannot renew the lease; alerts continue until another loader takes over',
+          );
+          return;
+        }
+        loader.setActive(false);
+      },
+    });
+  } finally {
+    loader.setActive(false);
+  }
+}

@@ -1,0 +1,261 @@
+/** The sensor of this kernel, driven by the plan: one alert for each planned one whose file is accessed. */
+import { randomBytes } from 'node:crypto';
+
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import {
+  everyAccess,
+  type Access,
+  type FileIdentity,
+  fileKey,
+  sameFile,
+} from '../../../lib/sensor/access.ts';
+import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
+import { Sensor } from '../../../lib/sensor/sensor.ts';
+import type { Watcher } from '../../../lib/sensor/targets.ts';
+import { AlertEncoder } from '../alert/alert.ts';
+import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts';
+
+/**
+ * Takes an alert. Called within the reading of the kernel's ring: it must neither wait nor throw.
+ *
+ * @param line - The JSON, without a newline.
+ * @param callback - The URL to send it to as well, or empty.
+ * @param id - Never given to another alert, of another run or machine either: whoever gets the alert twice knows it by
+ *   this. At most 40 ASCII characters.
+ * @param access - What the line tells; a window on kernel memory, good during the call only.
+ * @param planned - What it is an alert of.
+ */
+export type AlertSink = (
+  line: string,
+  callback: string,
+  id: string,
+  access: Access,
+  planned: PlannedAlert,
+) => void;
+
+export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess'> {
+  readonly onAlert: AlertSink;
+  /** The JSON of who accessed a file of the container `ownerId` (accessorJson); without it alerts do not tell. */
+  readonly accessorOf?: (access: Access, ownerId: string) => string;
+}
+
+/** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
+class PlanWatcher implements Watcher {
+  readonly filter = everyAccess;
+  planned: PlannedAlert;
+  #encoder: AlertEncoder | undefined;
+
+  constructor(planned: PlannedAlert) {
+    this.planned = planned;
+  }
+
+  get encoder(): AlertEncoder {
+    return (this.#encoder ??= new AlertEncoder(this.planned.context));
+  }
+
+  /** Tells another planned alert from now on. */
+  become(planned: PlannedAlert): void {
+    this.planned = planned;
+    this.#encoder = undefined;
+  }
+}
+
+/** What could not be watched, with the reason: the capacity is reached, usually. */
+export interface RefusedAlert {
+  readonly planned: PlannedAlert;
+  readonly error: RampartError;
+}
+
+/** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
+export class LocalSensor implements Disposable {
+  #sensor: Sensor<PlanWatcher>;
+  readonly #options: SensorOptions<PlanWatcher>;
+  /** What is in place, by {@link placeOf}: names may be exchanged between files. */
+  readonly #watchers = new Map<string, PlanWatcher>();
+  readonly #refused = new Map<string, RefusedAlert>();
+  /** Of those in place: beside the file of a KiveData, and moved. Metrics ask often, and must not count. */
+  #beside = 0;
+  #moved = 0;
+  #final: SensorStats | undefined;
+
+  /** @throws {RampartError} see Sensor.open. */
+  constructor({ onAlert, accessorOf, ...options }: LocalSensorOptions) {
+    // Accesses are numbered, and a run is told from every other by chance: 96 bits.
+    const run = randomBytes(12).toString('base64url');
+    let number = 0;
+    this.#options = {
+      ...options,
+      onAccess: (access, watcher) => {
+        const { context } = watcher.planned;
+        const line = watcher.encoder.encode(access, accessorOf?.(access, context.pod.container.id));
+        onAlert(line, context.callback, `${run}-${(number++).toString(36)}`, access, watcher.planned);
+      },
+    };
+    this.#sensor = Sensor.open(this.#options);
+  }
+
+  get sensor(): Sensor<PlanWatcher> {
+    return this.#sensor;
+  }
+
+  /**
+   * Sees accesses from here on. To be called while nothing is in place.
+   *
+   * @throws {RampartError} see Sensor.open.
+   */
+  attach(): void {
+    try {
+      this.#sensor.attach();
+    } catch (error) {
+      if (!(error instanceof RampartError) || error.code !== errorCodes.EBPF) throw error;
+      // What could be loaded cannot be attached: the next mode may.
+      const other = Sensor.open({ ...this.#options, attached: true });
+      this.#sensor[Symbol.dispose]();
+      this.#sensor = other;
+    }
+  }
+
+  /** Sees nothing from here on; files are identified as before. */
+  detach(): void {
+    this.#sensor.detach();
+  }
+
+  /** How many planned alerts are in place, without those of moved files; several may be for one file. */
+  get size(): number {
+    return this.#watchers.size - this.#beside;
+  }
+
+  /** How many of those in place are of files that were moved. */
+  get moved(): number {
+    return this.#moved;
+  }
+
+  /** What is planned but could not be watched; each call of `applyChanges` tries it again. */
+  get refused(): ReadonlyMap<string, RefusedAlert> {
+    return this.#refused;
+  }
+
+  /** What is in place. */
+  plan(): Map<string, PlannedAlert> {
+    return new Map([...this.#watchers.values()].map(({ planned }) => [planned.name, planned]));
+  }
+
+  /** The identity of the file behind an O_PATH descriptor, for ContainerFiles. */
+  identify(fd: number): FileIdentity {
+    return this.sensor.identify(fd);
+  }
+
+  /** Counts so far; after disposal the final ones. */
+  stats(): SensorStats {
+    return this.#final ?? this.sensor.stats();
+  }
+
+  /**
+   * Does what is to change. What is new comes before what is old goes, and an access meanwhile is told by the old alert
+   * or by the one in its place, not by both. Never throws for a file that cannot be watched: it is in `refused` then.
+   */
+  applyChanges(changes: PlanChanges): void {
+    const { targets } = this.sensor;
+    const waiting = new Map([...this.#refused.values()].map(({ planned }) => [placeOf(planned), planned]));
+    this.#refused.clear();
+    // What was accessed until here is told as it was planned then.
+    if (changes.replace.length > 0) this.sensor.drain();
+    for (const { from, to } of changes.replace) {
+      const watcher = this.#watchers.get(placeOf(from));
+      if (watcher === undefined) {
+        waiting.delete(placeOf(from));
+        waiting.set(placeOf(to), to);
+        continue;
+      }
+      this.#unset(placeOf(from), watcher);
+      watcher.become(to);
+      this.#set(placeOf(to), watcher);
+    }
+    const going = [...changes.move.map(({ from }) => from), ...changes.remove];
+    for (const planned of going) waiting.delete(placeOf(planned));
+    for (const planned of changes.add) waiting.set(placeOf(planned), planned);
+    for (const { to } of changes.move) waiting.set(placeOf(to), to);
+    this.#putAll(waiting);
+    const gone: FileIdentity[] = [];
+    for (const planned of going) {
+      const watcher = this.#watchers.get(placeOf(planned));
+      if (watcher === undefined) continue;
+      targets.delete(planned.identity, watcher);
+      this.#unset(placeOf(planned), watcher);
+      gone.push(planned.identity);
+    }
+    // Now there may be room.
+    for (const [place, planned] of waiting) {
+      const error = this.#put(place, planned);
+      if (error !== undefined) this.#refused.set(planned.name, { planned, error });
+    }
+    this.#restore(gone);
+  }
+
+  /** Takes out what is in place then. */
+  #putAll(waiting: Map<string, PlannedAlert>): void {
+    const added: { place: string; identity: FileIdentity; watcher: PlanWatcher }[] = [];
+    for (const [place, planned] of waiting) {
+      if (this.#watchers.has(place)) waiting.delete(place);
+      else added.push({ place, identity: planned.identity, watcher: new PlanWatcher(planned) });
+    }
+    const failures = this.sensor.targets.addAll(added);
+    for (const [at, { place, watcher }] of added.entries()) {
+      if (failures[at] !== undefined) continue;
+      waiting.delete(place);
+      this.#set(place, watcher);
+    }
+  }
+
+  /** Why it could not be done. */
+  #put(place: string, planned: PlannedAlert): RampartError | undefined {
+    if (this.#watchers.has(place)) return undefined;
+    const watcher = new PlanWatcher(planned);
+    try {
+      this.sensor.targets.add(planned.identity, watcher);
+    } catch (error) {
+      if (error instanceof RampartError) return error;
+      throw error;
+    }
+    this.#set(place, watcher);
+    return undefined;
+  }
+
+  #set(place: string, watcher: PlanWatcher): void {
+    this.#watchers.set(place, watcher);
+    this.#count(watcher, 1);
+  }
+
+  #unset(place: string, watcher: PlanWatcher): void {
+    if (this.#watchers.delete(place)) this.#count(watcher, -1);
+  }
+
+  #count({ planned }: PlanWatcher, by: number): void {
+    if (isBeside(planned)) this.#beside += by;
+    if (planned.context.moved === true) this.#moved += by;
+  }
+
+  /**
+   * The kernel has one entry for an inode number and device. Where two generations of it were planned, and the one that
+   * went was the one in the kernel, the other is put there again.
+   */
+  #restore(gone: readonly FileIdentity[]): void {
+    if (gone.length === 0) return;
+    const places = new Map(gone.map((identity) => [`${identity.inode}:${identity.device}`, identity]));
+    for (const watcher of this.#watchers.values()) {
+      const { identity } = watcher.planned;
+      const went = places.get(`${identity.inode}:${identity.device}`);
+      if (went === undefined || sameFile(went, identity)) continue;
+      this.sensor.targets.delete(identity, watcher);
+      this.sensor.targets.add(identity, watcher);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#final ??= this.sensor.close();
+  }
+}
+
+function placeOf({ name, identity }: PlannedAlert): string {
+  return `${name} ${fileKey(identity)}`;
+}

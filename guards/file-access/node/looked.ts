@@ -1,0 +1,91 @@
+/**
+ * What was seen of a container when it was last looked at.
+ *
+ * What is the same as before is the same object as before: so only what is new costs more than a comparison.
+ */
+import { sameFile } from '../../../lib/sensor/access.ts';
+import { type FileState, watchedFile } from './file-state.ts';
+import { isOver } from './desired.ts';
+import { type FoundFile, nameFor, type NodeContainer } from '../kive-data.ts';
+import type { CompiledTrap, PodView } from '../policy/matching.ts';
+import { sameFiles } from './moved-files.ts';
+
+/** A trap that is for a container. */
+export interface MatchedTrap {
+  readonly trap: CompiledTrap;
+  readonly container: NodeContainer;
+  readonly state: FileState;
+  /** Of the KiveData that there is when the file is watched. */
+  readonly name: string;
+}
+
+export interface Looked {
+  readonly matched: readonly MatchedTrap[];
+  /** By the name of the KiveData. */
+  readonly files: ReadonlyMap<string, FoundFile>;
+}
+
+export const nothing: Looked = { matched: [], files: new Map() };
+
+/**
+ * What there is now, as far as possible of what there was.
+ *
+ * @param states - Of the traps that are for the container.
+ */
+export function lookAgain(
+  before: Looked,
+  container: NodeContainer,
+  states: ReadonlyMap<CompiledTrap, FileState>,
+): Looked {
+  const known = new Map(before.matched.map((matched) => [matched.trap, matched]));
+  const [first] = before.matched;
+  const kept = first !== undefined && sameContainer(first.container, container) ? first.container : container;
+  const matched: MatchedTrap[] = [];
+  const files = new Map<string, FoundFile>();
+  for (const [trap, state] of states) {
+    const was = known.get(trap);
+    const name = was?.name ?? nameFor(trap, container);
+    matched.push(
+      was?.container === kept && was.state === state ? was : { trap, container: kept, state, name },
+    );
+    const watched = watchedFile(state);
+    if (watched === undefined) continue;
+    const file = before.files.get(name);
+    const same =
+      file?.trap === trap &&
+      file.container === kept &&
+      sameFile(file.identity, watched.identity) &&
+      sameFiles(file.moved ?? [], watched.moved);
+    files.set(name, same ? file : { trap, container: kept, name, ...watched });
+  }
+  return { matched, files };
+}
+
+/** The names of the KiveData that are gone, new or other ones. */
+export function* changedNames(before: Looked, now: Looked): Iterable<string> {
+  for (const name of before.files.keys()) if (!now.files.has(name)) yield name;
+  for (const [name, file] of now.files) if (before.files.get(name) !== file) yield name;
+}
+
+/** The keys of the policies of which something else is seen. */
+export function changedPolicies(before: Looked, now: Looked): Set<string> {
+  const keys = new Set<string>();
+  const [was, is] = [new Set(before.matched), new Set(now.matched)];
+  for (const one of was.symmetricDifference(is)) keys.add(one.trap.policyKey);
+  return keys;
+}
+
+function sameContainer(a: NodeContainer, b: NodeContainer): boolean {
+  return a.id === b.id && a.name === b.name && samePod(a.pod, b.pod);
+}
+
+/** Whether the traps for two pods are the same, and what is told of them. */
+export function samePod(a: PodView, b: PodView): boolean {
+  return a === b || factsOf(a) === factsOf(b);
+}
+
+function factsOf({ metadata, status }: PodView): string {
+  const { name, namespace, uid, labels } = metadata;
+  const over = isOver({ metadata, status });
+  return JSON.stringify([name, namespace, uid, labels, over, status?.podIP, status?.podIPs]);
+}

@@ -1,0 +1,92 @@
+/**
+ * Files that a trap has led to and that its path does not lead to any more: renamed, or replaced while they have another
+ * name. They stay watched for as long as they exist, or a rename would be all that is needed to read them unseen.
+ */
+import { type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
+import type { FileLives } from '../../../lib/sensor/paths/file-lives.ts';
+
+/** Of one trap in one container. */
+export const MAX_MOVED_FILES = 4;
+
+const none: readonly FileIdentity[] = [];
+
+/** Which file the path of one request leads to, and those it has led to before. */
+export class MovedFiles<H extends object> implements Disposable {
+  readonly #lives: FileLives<H>;
+  readonly #holder: H;
+  #current: FileIdentity | undefined;
+  #moved = none;
+
+  /** @param holder - Whom `lives` tells the end of a file. */
+  constructor(lives: FileLives<H>, holder: H) {
+    this.#lives = lives;
+    this.#holder = holder;
+  }
+
+  /** The one that left last comes first. The same array as long as nothing is different. */
+  get list(): readonly FileIdentity[] {
+    return this.#moved;
+  }
+
+  /** What the path leads to now, undefined for nothing. Returns how many files had to be let go for want of room. */
+  pathLeadsTo(now: FileIdentity | undefined): number {
+    const before = this.#current;
+    if (before !== undefined && now !== undefined && sameFile(before, now)) return 0;
+    this.#current = now;
+    if (now !== undefined) {
+      this.#lives.hold(now, this.#holder);
+      if (this.#moved.some((one) => sameFile(one, now)))
+        this.#set(this.#moved.filter((one) => !sameFile(one, now)));
+    }
+    if (before === undefined) return 0;
+    // What replaces a file deletes it, mostly: that is known by now.
+    this.#lives.update();
+    if (!this.#lives.has(before)) {
+      this.#lives.release(before, this.#holder);
+      return 0;
+    }
+    const all = [before, ...this.#moved];
+    if (all.length <= MAX_MOVED_FILES) {
+      this.#set(all);
+      return 0;
+    }
+    // The first stays: what was there when the trap came is what it was made for, and four more files that are pushed
+    // through the path must not be enough to get rid of it.
+    const [letGo] = all.splice(MAX_MOVED_FILES - 1, 1);
+    if (letGo !== undefined) this.#lives.release(letGo, this.#holder);
+    this.#set(all);
+    return 1;
+  }
+
+  /** Takes over what another one for the same path has. */
+  inherit(from: MovedFiles<H>): void {
+    for (const one of from.#moved) this.#lives.hold(one, this.#holder);
+    this.#set(from.#moved);
+  }
+
+  /** It is deleted. Returns whether it was one of them. */
+  ended(file: FileIdentity): boolean {
+    const left = this.#moved.filter((one) => !sameFile(one, file));
+    // What the path leads to is told by the path, when it has another file.
+    if (left.length === this.#moved.length) return false;
+    this.#lives.release(file, this.#holder);
+    this.#set(left);
+    return true;
+  }
+
+  #set(moved: readonly FileIdentity[]): void {
+    this.#moved = moved.length === 0 ? none : moved;
+  }
+
+  /** Forgets all of them. */
+  [Symbol.dispose](): void {
+    if (this.#current !== undefined) this.#lives.release(this.#current, this.#holder);
+    for (const one of this.#moved) this.#lives.release(one, this.#holder);
+    this.#current = undefined;
+    this.#moved = none;
+  }
+}
+
+export function sameFiles(a: readonly FileIdentity[], b: readonly FileIdentity[]): boolean {
+  return a === b || (a.length === b.length && a.every((one, at) => sameFile(one, b[at] as FileIdentity)));
+}

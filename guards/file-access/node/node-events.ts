@@ -1,0 +1,122 @@
+/** Events on policies, from a node. */
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { type KivePolicy, kivePolicyType } from '../api.ts';
+import type { FileEvent } from './data-writer.ts';
+import type { Delivery } from '../delivery/delivery.ts';
+import { type CallbackProblem, hasCallback } from '../delivery/callback-problems.ts';
+import type { CallbackState, CallbackStats } from '../delivery/options.ts';
+import type { NodeContainer } from '../kive-data.ts';
+import type { CompiledTrap } from '../policy/matching.ts';
+
+export interface NodeEventsOptions {
+  readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly nodeName: string;
+  readonly policies: IndexedCache<KivePolicy>;
+  /** The status of these has to tell something else of a callback. */
+  readonly onCallbacks?: (policyKeys: Iterable<string>) => void;
+}
+
+/** The part of a Delivery that events are made of; without it there are none. */
+export type CallbackTroubles = Partial<
+  Pick<Delivery, 'callbacks' | 'onCredentialsTrouble' | 'stateOf' | 'onLastingTrouble'>
+>;
+
+const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
+  Watching: (path, where) => `${path} in ${where} is watched`,
+  FileReplaced: (path, where) => `${path} in ${where} was replaced; the new file is watched`,
+  FileMissing: (path, where) =>
+    `${path} in ${where} is gone; it will be watched again as soon as it reappears`,
+  FileMoved: (path, where) => `${path} in ${where} was moved; the moved file is still watched`,
+};
+/** Policies that are told of one loss, or of one callback. */
+const MAX_POLICIES = 20;
+
+/** Tells what people want to know of a policy; the recorder folds what repeats. */
+export class NodeEvents {
+  readonly #options: NodeEventsOptions;
+
+  constructor(options: NodeEventsOptions) {
+    this.#options = options;
+  }
+
+  file(event: FileEvent, trap: CompiledTrap, container: NodeContainer): void {
+    const { namespace = '', name = '' } = container.pod.metadata;
+    const where = `${namespace}/${name}/${container.name} on ${this.#options.nodeName}`;
+    this.#record(`${trap.policyNamespace}/${trap.policyName}`, {
+      type: event === 'FileMissing' || event === 'FileMoved' ? 'Warning' : 'Normal',
+      reason: event,
+      note: notes[event](trap.path, where),
+    });
+  }
+
+  /** Accesses were lost, perhaps some to files of these policies: nobody knows. */
+  lost(count: number, policyKeys: Iterable<string>): void {
+    const keys = new Set<string>();
+    for (const key of policyKeys) {
+      keys.add(key);
+      if (keys.size === MAX_POLICIES) break;
+    }
+    const note = `${count} accesses to watched files were lost on ${this.#options.nodeName}, possibly including some of this policy`;
+    for (const key of keys) this.#record(key, { type: 'Warning', reason: 'AccessesLost', note });
+  }
+
+  /** Tells of callbacks from now on, and what there is to tell already: queues from before are tried at once. */
+  followCallbacks(delivery: CallbackTroubles): Disposable {
+    for (const callback of delivery.callbacks?.() ?? []) {
+      if (callback.failures > 0 && callback.lastError?.aboutCredentials) this.callbackFailing(callback);
+    }
+    const stack = new DisposableStack();
+    stack.use(delivery.onCredentialsTrouble?.((callback) => this.callbackFailing(callback)));
+    stack.use(delivery.onLastingTrouble?.((callback) => this.#callbackLasting(callback)));
+    return stack;
+  }
+
+  #callbackLasting(state: CallbackState): void {
+    const { nodeName, onCallbacks } = this.#options;
+    onCallbacks?.(this.#policiesWith(state));
+    const { name, problem, aboutCredentials } = state;
+    // Of credentials it was told at once.
+    if (problem === undefined || aboutCredentials) return;
+    this.#tellFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
+  }
+
+  /** The configuration of this node lets no alert of this policy go to this callback. */
+  callbackRefused(policyKey: string, { callback, message }: CallbackProblem): void {
+    const note = `alerts for ${callback} are not delivered by ${this.#options.nodeName}: ${message}`;
+    this.#record(policyKey, { type: 'Warning', reason: 'CallbackFailing', note });
+  }
+
+  /** A callback lacks credentials, or the receiver does not take them: told to the policies with such a trap. */
+  callbackFailing({ callback, secret, name, lastError }: CallbackStats): void {
+    // Of the callback only the origin: a path is often a secret, and events are read by others than policies are.
+    const note = `alerts for ${name} are waiting on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
+    this.#tellFailing({ callback, secret }, note);
+  }
+
+  #tellFailing(of: Pick<CallbackState, 'callback' | 'secret'>, note: string): void {
+    let left = MAX_POLICIES;
+    for (const key of this.#policiesWith(of)) {
+      this.#record(key, { type: 'Warning', reason: 'CallbackFailing', note });
+      if (--left === 0) return;
+    }
+  }
+
+  *#policiesWith({ callback, secret }: Pick<CallbackState, 'callback' | 'secret'>): Iterable<string> {
+    for (const policy of this.#options.policies.list()) {
+      const { namespace = '', name = '' } = policy.metadata;
+      if (hasCallback(policy, callback, secret)) yield `${namespace}/${name}`;
+    }
+  }
+
+  #record(
+    policyKey: string,
+    event: { readonly type: 'Normal' | 'Warning'; readonly reason: string; readonly note: string },
+  ): void {
+    const { recorder, policies } = this.#options;
+    const policy = policies.get(policyKey);
+    if (policy === undefined) return;
+    recorder.record({ regarding: referenceTo(kivePolicyType, policy), action: 'Watch', ...event });
+  }
+}

@@ -1,0 +1,64 @@
+/** The guard's counters on a node, and its metrics. */
+import type { Metrics } from '../../../lib/telemetry/metrics.ts';
+import type { SensorStats } from '../../../lib/sensor/options.ts';
+import { registerSensorCounts } from '../metrics.ts';
+import { Histogram } from '../../../lib/telemetry/histogram.ts';
+
+/** Counts since the start of the process. */
+export class NodeCounts {
+  /** Alert lines that were written. */
+  alerts = 0;
+  /** Given to the queues of callbacks, and refused by them. */
+  callbacks = 0;
+  callbacksRefused = 0;
+  /** Seconds from the access to the line. */
+  readonly latencies = new Histogram([
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+  ]);
+}
+
+/** What is read at a scrape. */
+export interface NodeReadings {
+  readonly counts: NodeCounts;
+  readonly sensor: () => SensorStats;
+  /** Planned alerts in place, and those that there is no room for. */
+  readonly watched: () => number;
+  readonly refused: () => number;
+  /** Of those in place, the ones of moved files; and how many there was no room for. */
+  readonly moved: () => number;
+  readonly movedDropped: () => number;
+  readonly isLoader: () => boolean;
+  readonly containers: () => number;
+  readonly data: () => number;
+}
+
+/** Registers `rampart_file_access_*`. @throws when the registry has them already. */
+export function registerNodeMetrics(
+  metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>,
+  of: NodeReadings,
+): void {
+  const { counts } = of;
+  const counter = (name: string, help: string, read: () => number): void =>
+    metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read);
+  const gauge = (name: string, help: string, read: () => number): void =>
+    metrics.gauge({ name: `rampart_file_access_${name}`, help }, read);
+  counter('alerts', 'Alerts raised.', () => counts.alerts);
+  counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
+  counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
+  registerSensorCounts(metrics, 'rampart_file_access', of.sensor);
+  metrics.histogram(
+    { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },
+    () => counts.latencies.read(),
+  );
+  gauge('moved', 'Moved files that are still watched for their traps.', of.moved);
+  counter(
+    'moved_dropped',
+    'Moved files that are no longer watched because their trap has too many.',
+    of.movedDropped,
+  );
+  gauge('watched', 'Traps on files in containers that are watched.', of.watched);
+  gauge('refused', 'Traps on files that exceed the capacity of the sensor.', of.refused);
+  gauge('loader', 'Whether this agent is the loader of its kernel.', () => (of.isLoader() ? 1 : 0));
+  gauge('containers', 'Running containers on this node.', of.containers);
+  gauge('kivedata', 'KiveData in the cluster.', of.data);
+}

@@ -1,0 +1,34 @@
+/** Applies the plan to the sensor, and retries what exceeds its capacity. */
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { PlanChanges } from './loader-plan.ts';
+import type { LocalSensor } from './local-sensor.ts';
+
+const RETRY_REFUSED_MS = 30_000;
+
+/** Disposing it ends the trying. */
+export class PlanApplier implements Disposable {
+  readonly #sensor: Pick<LocalSensor, 'applyChanges' | 'refused'>;
+  readonly #logger: Logger;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(sensor: Pick<LocalSensor, 'applyChanges' | 'refused'>, logger: Logger) {
+    this.#sensor = sensor;
+    this.#logger = logger;
+  }
+
+  readonly apply = (changes: PlanChanges): void => {
+    this.#sensor.applyChanges(changes);
+    const { refused } = this.#sensor;
+    const [first] = refused.values();
+    if (first === undefined || this.#retry !== undefined) return;
+    this.#logger.error({ err: first.error, files: refused.size }, 'files are not watched');
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined;
+      this.apply({ add: [], remove: [], replace: [], move: [] });
+    }, RETRY_REFUSED_MS);
+  };
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#retry);
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * The pattern of `containerName`: a name, a regular expression, or a glob.
+ *
+ * Both run on an engine whose time grows linearly with the name. JavaScript's own would let one policy with
+ * `(a+)+$` stop the agent of every node.
+ */
+import { Regex, RegexSyntaxError } from '../../../lib/regex/regex.ts';
+
+/** Steps for one character of a name at most; `[a-z]{1,63}` takes 126. */
+const MAX_INSTRUCTIONS = 1000;
+
+/** A compiled pattern. */
+export interface NamePattern {
+  test(name: string): boolean;
+}
+
+const everyName: NamePattern = { test: () => true };
+
+/**
+ * Compiles a pattern: `regex:` and `glob:` say what follows, after spaces if there are any. Without a prefix it is the
+ * name, or where it has a character that no name of a container may have, a regular expression (RE2's syntax). Each has
+ * to match the whole name. Empty matches every name.
+ *
+ * @returns the pattern, or in `why` what is wrong with it.
+ */
+export function compileNamePattern(text: string): NamePattern | { readonly why: string } {
+  const [, prefix, rest = ''] = /^(?:(regex|glob): *)?(.*)$/s.exec(text) ?? [];
+  const expression = prefix === 'glob' ? globExpression(rest) : rest;
+  if (typeof expression !== 'string') return expression;
+  if (expression === '' || expression === '.*') return everyName;
+  // Most are a name and no more; nothing has to be compiled for it.
+  const [, literal] = /^\^?([A-Za-z0-9-]+)\$?$/.exec(expression) ?? [];
+  if (literal !== undefined) return { test: (name) => name === literal };
+  try {
+    const steps = new Regex(expression).size;
+    if (steps > MAX_INSTRUCTIONS) {
+      return {
+        why: `with its repetitions expanded it has ${steps} steps; the limit is ${MAX_INSTRUCTIONS}`,
+      };
+    }
+    // Read alone above: put between these, `a)|(b` would be one.
+    return new RegexPattern(new Regex(`^(?:${expression})$`));
+  } catch (error) {
+    if (error instanceof RegexSyntaxError) return { why: error.message };
+    throw error;
+  }
+}
+
+/** Answers that are kept for each pattern: the same few names come again and again. */
+const MAX_KEPT = 64;
+
+/**
+ * A regular expression, asked for few and short names. `Regex.test` would build an automaton of them, which takes longer
+ * than it saves (50 ms for a new name and 1,000 patterns) and 600 bytes for each state.
+ */
+class RegexPattern implements NamePattern {
+  readonly #regex: Regex;
+  readonly #kept = new Map<string, boolean>();
+
+  constructor(regex: Regex) {
+    this.#regex = regex;
+  }
+
+  test(name: string): boolean {
+    const known = this.#kept.get(name);
+    if (known !== undefined) return known;
+    const matches = this.#regex.find(name) !== undefined;
+    if (this.#kept.size >= MAX_KEPT) this.#kept.clear();
+    this.#kept.set(name, matches);
+    return matches;
+  }
+}
+
+/** What a glob is as a regular expression: `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. */
+function globExpression(glob: string): string | { readonly why: string } {
+  let out = '';
+  let depth = 0;
+  for (let at = 0; at < glob.length; at++) {
+    const character = glob.charAt(at);
+    if (character === '*') out += '.*';
+    else if (character === '?') out += '.';
+    else if (character === '[') {
+      // As in a shell, a ] that comes first is a member.
+      const end = glob.indexOf(']', at + (/^[!^]/.test(glob.slice(at + 1)) ? 3 : 2));
+      if (end < 0) return { why: 'a [ without a matching ]' };
+      const members = glob.slice(at + 1, end);
+      out += `[${members.replace(/^[!^]/, '^').replace(/(?!^\^)[\\[\]^&]/g, '\\$&')}]`;
+      at = end;
+    } else if (character === '{') {
+      depth += 1;
+      out += '(?:';
+    } else if (character === '}' && depth > 0) {
+      depth -= 1;
+      out += ')';
+    } else if (character === ',' && depth > 0) out += '|';
+    else if (character === '\\') {
+      at += 1;
+      if (at === glob.length) return { why: 'a \\ at its end' };
+      out += quoted(glob.charAt(at));
+    } else out += quoted(character);
+  }
+  return depth > 0 ? { why: 'a { without a matching }' } : `(?s)^(?:${out})$`;
+}
+
+function quoted(character: string): string {
+  return /[\\^$.|?*+()[\]{}]/.test(character) ? `\\${character}` : character;
+}

@@ -1,0 +1,276 @@
+/** Derives from the objects of the API what is guarded, and why something is not. No I/O, no clock. */
+import { compareText } from '../../../lib/output/compare-text.ts';
+import { holderName, holderOf, type HolderReport } from '../../../guard/lease-holder.ts';
+import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
+import type { KivePolicy } from '../api.ts';
+import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
+import { lastAlertTimeOf, statusOf } from '../cluster/policy-status.ts';
+import type { PolicyNodeStatus } from '../cluster/policy-status-schema.ts';
+import { describeProblem, validatePolicy } from '../policy/validation.ts';
+import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
+import type { Snapshot } from './snapshot.ts';
+
+export interface Examined extends FileAccessFields {
+  /** Nodes that it knows of. */
+  readonly nodeNames: readonly string[];
+  readonly nodeOf: (name: string) => FileAccessNodeFields;
+}
+
+export function examine(snapshot: Snapshot): Examined {
+  const kernels = kernelsOf(snapshot);
+  const nodeOf = nodeFields(snapshot, kernels);
+  const loaders = new Map<string, HolderReport>();
+  // Once for each node: of a thousand policies each may ask for a thousand nodes.
+  const loaderOf = (node: string): HolderReport => {
+    let loader = loaders.get(node);
+    if (loader === undefined) loaders.set(node, (loader = nodeOf(node).loader));
+    return loader;
+  };
+  const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
+  const matching = matchingContainers(snapshot, compiled);
+  const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
+  const policies = compiled
+    .map((one) =>
+      policyReport(one, {
+        data: dataCounts && (dataCounts.get(one.compiled.key) ?? 0),
+        matching: matching.get(one.compiled.key) ?? new Map(),
+        loaderOf,
+      }),
+    )
+    .toSorted((a, b) => compareText(a.namespace, b.namespace) || compareText(a.name, b.name));
+  return {
+    policies,
+    kiveData: { total: snapshot.data?.length ?? null, orphans: orphans(snapshot) },
+    nodeNames: [
+      ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
+      ...[...matching.values()].flatMap((nodes) => [...nodes.keys()]),
+      ...(snapshot.data ?? []).map(({ nodeName }) => nodeName),
+      ...kernels.keys(),
+    ],
+    nodeOf,
+  };
+}
+
+/** By policy and node: how many running containers a trap is for, as far as pods may be read. */
+function matchingContainers(
+  { pods }: Snapshot,
+  policies: readonly { readonly compiled: CompiledPolicy }[],
+): ReadonlyMap<string, ReadonlyMap<string, number>> {
+  const index = new TrapIndex();
+  for (const { compiled } of policies) index.set(compiled);
+  const found = new Map<string, Map<string, number>>();
+  for (const { view, nodeName, containers } of pods ?? []) {
+    const traps = index.forPod(view);
+    for (const container of containers) {
+      const keys = new Set(traps.for(container).map((trap) => `${trap.policyNamespace}/${trap.policyName}`));
+      for (const key of keys) {
+        const nodes = found.get(key) ?? new Map<string, number>();
+        found.set(key, nodes.set(nodeName, (nodes.get(nodeName) ?? 0) + 1));
+      }
+    }
+  }
+  return found;
+}
+
+/** What is known of a policy besides its object. */
+interface Surroundings {
+  readonly data: number | undefined;
+  /** By node: running containers that a trap is for. */
+  readonly matching: ReadonlyMap<string, number>;
+  readonly loaderOf: (node: string) => HolderReport;
+}
+
+function policyReport(
+  { policy }: { readonly policy: KivePolicy },
+  { data, matching, loaderOf }: Surroundings,
+): PolicyReport {
+  const { namespace = '', name = '', generation = 0 } = policy.metadata;
+  const status = statusOf(policy);
+  const parts = (status.nodes ?? []).toSorted((a, b) => compareText(a.name, b.name));
+  const condition = status.conditions?.find(({ type }) => type === 'Ready');
+  const ready = condition && {
+    status: condition.status,
+    reason: condition.reason,
+    message: condition.message,
+    isCurrent: (condition.observedGeneration ?? 0) >= generation,
+  };
+  const deleting = isDeleting(policy);
+  const problems = deleting ? [] : problemsOf(policy, parts, matching, loaderOf);
+  if (!deleting && problems.length === 0 && ready?.isCurrent === true && ready.status === 'False') {
+    problems.push({ kind: 'not-ready', message: `${ready.reason}: ${ready.message}` });
+  }
+  const sum = (read: (part: PolicyNodeStatus) => number): number =>
+    parts.reduce((all, part) => all + read(part), 0);
+  return {
+    namespace,
+    name,
+    guarded: problems.length === 0,
+    deleting,
+    ready: ready ?? null,
+    traps: policy.spec.traps.length,
+    containers: sum((part) => part.matchedContainers),
+    files: sum((part) => part.watchedFiles),
+    kiveData: data ?? null,
+    lastAlertTime: lastAlertTimeOf(status.lastAlertTime, parts) ?? null,
+    problems,
+    nodes: parts.map((part) => ({
+      name: part.name,
+      containers: part.matchedContainers,
+      files: part.watchedFiles,
+      problemCount: part.problemCount,
+      isCurrent: isCurrent(part, generation),
+      lastAlertTime: part.lastAlertTime ?? null,
+    })),
+  };
+}
+
+function problemsOf(
+  policy: KivePolicy,
+  parts: readonly PolicyNodeStatus[],
+  matching: ReadonlyMap<string, number>,
+  loaderOf: (node: string) => HolderReport,
+): PolicyProblemReport[] {
+  const problems: PolicyProblemReport[] = [];
+  const { traps } = policy.spec;
+  for (const [trap, faults] of validatePolicy(policy)) {
+    for (const fault of faults) {
+      const path = traps[trap]?.path;
+      problems.push({
+        kind: 'trap-refused',
+        message: describeProblem(fault).replace(/\.?$/, '.'),
+        trap,
+        ...(path !== undefined && { path }),
+      });
+    }
+  }
+  const generation = policy.metadata.generation ?? 0;
+  for (const part of parts) problems.push(...partProblems(part, generation));
+  const heard = new Set(parts.map(({ name }) => name));
+  for (const [node, containers] of [...matching].toSorted(([a], [b]) => compareText(a, b))) {
+    if (heard.has(node)) continue;
+    const what = containers === 1 ? '1 container matches' : `${containers} containers match`;
+    problems.push({
+      kind: 'node-silent',
+      node,
+      message: `${what} there, but no agent has reported on it.`,
+    });
+  }
+  const nodes = new Set([
+    ...parts.filter((part) => part.matchedContainers > 0).map(({ name }) => name),
+    ...matching.keys(),
+  ]);
+  for (const node of [...nodes].toSorted(compareText)) {
+    const why = noLoader(loaderOf(node));
+    if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
+  }
+  const matched = parts.reduce((all, part) => all + part.matchedContainers, 0);
+  // Where all traps are refused, none of them matches anything.
+  const works = validatePolicy(policy).size < traps.length;
+  if (matched === 0 && matching.size === 0 && works) {
+    problems.push({ kind: 'no-match', message: 'No running container matches.' });
+  }
+  return problems;
+}
+
+function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblemReport[] {
+  const node = part.name;
+  const problems: PolicyProblemReport[] = (part.problems ?? []).map(({ trap, path, container, message }) => ({
+    kind: 'file-missing',
+    node,
+    container,
+    path,
+    trap,
+    message,
+  }));
+  const more = part.problemCount - problems.length;
+  if (more > 0) {
+    const files = more === 1 ? '1 more file is' : `${more} more files are`;
+    problems.push({
+      kind: 'file-missing',
+      node,
+      message: `${files} not watched; the log of its agent says which.`,
+    });
+  }
+  for (const { callback, message } of part.callbackProblems ?? []) {
+    problems.push({
+      kind: 'callback-failing',
+      node,
+      message: `alerts for ${callback} are not delivered: ${message}`,
+    });
+  }
+  if (!isCurrent(part, generation)) {
+    problems.push({
+      kind: 'node-behind',
+      node,
+      message: 'Its agent has reported only on an older version of the policy.',
+    });
+  }
+  return problems;
+}
+
+function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
+  return part.observedGeneration === undefined || part.observedGeneration >= generation;
+}
+
+function noLoader(loader: HolderReport): string | undefined {
+  const { state, renewedSecondsAgo } = loader;
+  if (state === 'free') return 'No agent raises alerts for its kernel: the lease has no holder.';
+  if (state !== 'stale') return undefined;
+  return (
+    `No agent appears to raise alerts for its kernel: the agent of ${holderName(loader)} has not renewed the lease` +
+    `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
+  );
+}
+
+function orphans({ data, policies, namespace }: Snapshot): number | null {
+  if (data === undefined || namespace !== undefined) return null;
+  const known = new Set(policies.map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}`));
+  return data.filter(({ policy }) => !known.has(policy)).length;
+}
+
+function countBy<T>(all: readonly T[] | undefined, key: (one: T) => string): Map<string, number> | undefined {
+  if (all === undefined) return undefined;
+  const counts = new Map<string, number>();
+  for (const one of all) counts.set(key(one), (counts.get(key(one)) ?? 0) + 1);
+  return counts;
+}
+
+/** Leases of kernels are named after their boot id; no other lock is. */
+const bootId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The kernel of each node that anything is known of. */
+function kernelsOf({
+  nodes,
+  data,
+  leases,
+}: Pick<Snapshot, 'nodes' | 'data' | 'leases'>): ReadonlyMap<string, string> {
+  const kernels = new Map<string, string>();
+  // Least sure first: agents call themselves by their node's name and more.
+  for (const { name, holder: who } of leases ?? []) {
+    if (bootId.test(name) && who.includes('_')) kernels.set(who.slice(0, who.lastIndexOf('_')), name);
+  }
+  for (const { nodeName, kernel } of data ?? []) if (nodeName !== '') kernels.set(nodeName, kernel);
+  for (const { name, kernel } of nodes ?? []) if (kernel !== undefined) kernels.set(name, kernel);
+  return kernels;
+}
+
+/** What is known of a node, by its name. */
+function nodeFields(
+  { data, leases }: Pick<Snapshot, 'data' | 'leases'>,
+  kernels: ReadonlyMap<string, string>,
+): (name: string) => FileAccessNodeFields {
+  const files = new Map<string, { count: number; readonly containers: Set<string> }>();
+  for (const { nodeName, container } of data ?? []) {
+    let of = files.get(nodeName);
+    if (of === undefined) files.set(nodeName, (of = { count: 0, containers: new Set() }));
+    of.count++;
+    of.containers.add(container);
+  }
+  const isKnown = data !== undefined;
+  return (name) => ({
+    kernel: kernels.get(name) ?? null,
+    loader: holderOf(leases, kernels.get(name)),
+    containers: isKnown ? (files.get(name)?.containers.size ?? 0) : null,
+    files: isKnown ? (files.get(name)?.count ?? 0) : null,
+  });
+}

@@ -1,0 +1,77 @@
+/** A cluster of two nodes in which all is well, for tests to break. */
+import type { LeaseView } from '../../../guard/lease-holder.ts';
+import type { KivePolicy } from '../api.ts';
+import type { PolicyStatus } from '../cluster/policy-status-schema.ts';
+import { policyOf, trapOn } from '../policy/policy.fixture.ts';
+import type { RunningPod, Snapshot } from './snapshot.ts';
+
+export const nowMs: number = Date.UTC(2026, 10, 21, 12);
+const id = '0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10';
+
+/** Of a node, the same each time. */
+export function bootIdOf(node: string): string {
+  const digits = Buffer.from(node).toString('hex').padEnd(32, '0');
+  return [0, 8, 12, 16, 20].map((from, at) => digits.slice(from, [8, 12, 16, 20, 32][at])).join('-');
+}
+
+export function leaseOf(name: string, holder: string, agoMs = 1000, isRenewed = true): LeaseView {
+  return { name, holder: holder && `${holder}_${id}`, renewedSecondsAgo: agoMs / 1000, isRenewed };
+}
+
+export function podOn(nodeName: string, name: string, containers: readonly string[] = ['web']): RunningPod {
+  return {
+    view: { metadata: { name, namespace: 'shop', labels: { app: 'web' } }, status: { podIP: '10.0.0.1' } },
+    nodeName,
+    containers,
+  };
+}
+
+export function withStatus(policy: KivePolicy, status: PolicyStatus, metadata: object = {}): KivePolicy {
+  return { ...policy, metadata: { ...policy.metadata, generation: 2, ...metadata }, status };
+}
+
+export function nodePart(
+  name: string,
+  more: Partial<NonNullable<PolicyStatus['nodes']>[number]> = {},
+): NonNullable<PolicyStatus['nodes']>[number] {
+  return { name, observedGeneration: 2, matchedContainers: 1, watchedFiles: 1, problemCount: 0, ...more };
+}
+
+export const ready: NonNullable<PolicyStatus['conditions']>[number] = {
+  type: 'Ready',
+  status: 'True',
+  reason: 'Watching',
+  message: '2 files in 2 containers are watched.',
+  lastTransitionTime: '2026-11-21T11:00:00Z',
+  observedGeneration: 2,
+};
+
+export const secrets: KivePolicy = withStatus(
+  policyOf('secrets', trapOn('/etc/shadow', { matchLabels: { app: 'web' } })),
+  {
+    conditions: [ready],
+    matchedContainers: 2,
+    watchedFiles: 2,
+    lastAlertTime: '2026-11-21T11:59:48Z',
+    nodes: [nodePart('n2'), nodePart('n1', { lastAlertTime: '2026-11-21T11:59:48Z' })],
+  },
+);
+
+export const well: Snapshot = {
+  namespace: undefined,
+  policies: [secrets],
+  data: ['n1', 'n2'].map((nodeName) => ({
+    policy: 'kivebpf-system/secrets',
+    nodeName,
+    kernel: bootIdOf(nodeName),
+    container: `containerd://${nodeName}`,
+  })),
+  leases: [
+    leaseOf('kive', 'operator-1'),
+    leaseOf('rampart-file-integrity', 'operator-1'),
+    leaseOf(bootIdOf('n1'), 'n1'),
+    leaseOf(bootIdOf('n2'), 'n2'),
+  ],
+  nodes: ['n1', 'n2'].map((name) => ({ name, kernel: bootIdOf(name) })),
+  pods: [podOn('n1', 'a'), podOn('n2', 'b')],
+};

@@ -1,0 +1,97 @@
+/** The objects of file access in the API, read once. */
+import type { LeaseView } from '../../../guard/lease-holder.ts';
+import type { NodeView, StatusContext } from '../../../guard/status-section.ts';
+import { type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
+import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
+import { containerIdOf, policyKeyOf } from '../caches.ts';
+import { kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { kernelOf } from '../policy/spellings.ts';
+import type { PodView } from '../policy/matching.ts';
+
+/** `undefined` is what this user may not read. */
+export interface Snapshot {
+  /** Whose policies these are; `undefined`: all. */
+  readonly namespace: string | undefined;
+  readonly policies: readonly KivePolicy[];
+  readonly data: readonly DataView[] | undefined;
+  readonly leases: readonly LeaseView[] | undefined;
+  readonly nodes: readonly NodeView[] | undefined;
+  readonly pods: readonly RunningPod[] | undefined;
+}
+
+/** A pod with its running containers. */
+export interface RunningPod {
+  readonly view: PodView;
+  readonly nodeName: string;
+  readonly containers: readonly string[];
+}
+
+export interface DataView {
+  /** `namespace/name`. */
+  readonly policy: string;
+  readonly nodeName: string;
+  readonly kernel: string;
+  /** With its runtime. */
+  readonly container: string;
+}
+
+/**
+ * Reads it all; what is forbidden is left out and told.
+ *
+ * @throws {KubeError} where the policies may not be read; {@link RampartError} `API_UNREACHABLE` for no answer.
+ */
+export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
+  const { namespace } = context;
+  const policies: KivePolicy[] = [];
+  await context.list(kivePolicyType, (policy) => policies.push(policy), { namespace });
+  const [data, leases, nodes, pods] = await Promise.all([
+    context.orForbidden(`kivedata in ${kiveDataNamespace}`, async () => {
+      const found: DataView[] = [];
+      const inSystem = { namespace: kiveDataNamespace };
+      await context.list(kiveDataType, (object) => found.push(dataView(object)), inSystem);
+      return found;
+    }),
+    context.leases(),
+    context.nodes(),
+    context.orForbidden('pods', async () => {
+      const found: RunningPod[] = [];
+      if (policies.length === 0) return found;
+      await context.list(podType, (pod) => {
+        const running = runningPod(pod);
+        if (running !== undefined) found.push(running);
+      });
+      return found;
+    }),
+  ]);
+  return { namespace, policies, data, leases, nodes, pods };
+}
+
+function dataView(data: KiveData): DataView {
+  return {
+    policy: policyKeyOf(data),
+    nodeName: nodeOf(data),
+    kernel: kernelOf(data),
+    container: containerIdOf(data),
+  };
+}
+
+export function runningPod({ metadata, spec, status }: Pod): RunningPod | undefined {
+  const { nodeName } = spec ?? {};
+  if (nodeName === undefined || status?.phase !== 'Running') return undefined;
+  const statuses = [
+    ...(status.containerStatuses ?? []),
+    ...(status.initContainerStatuses ?? []),
+    ...(status.ephemeralContainerStatuses ?? []),
+  ];
+  const containers =
+    statuses.length > 0
+      ? statuses.filter(({ state }) => state?.running !== undefined)
+      : (spec?.containers ?? []);
+  const { name, namespace, labels } = metadata;
+  const { podIP, podIPs } = status;
+  return {
+    view: { metadata: { name, namespace, labels }, status: { podIP, podIPs } },
+    nodeName,
+    containers: containers.map((container) => container.name),
+  };
+}

@@ -1,0 +1,60 @@
+/**
+ * What a configuration may ask of the node that it is evaluated for: files under the root that is scanned, and its name.
+ */
+import { readdirSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../../lib/ebpf/libc.ts';
+import type { ConfEnvironment } from './conf.ts';
+import { isIncluded, readRegularFile } from './include.ts';
+import type { ScanRoot } from '../model/provider.ts';
+import { isAtOrBelow } from '../model/entry.ts';
+
+/**
+ * Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. Links
+ * lead where they do on the node.
+ */
+export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironment {
+  /** Calls `look` with a path that leads to the file itself. */
+  const at = <T>(path: string, look: (place: string) => T): T => {
+    if (!isAtOrBelow(path, prefix)) throw new Error(`it is not under ${prefix}`);
+    using file = openBelow(directory, path.slice(prefix.length));
+    return look(`/proc/self/fd/${file.number}`);
+  };
+  const isSo = (path: string, look: (place: string) => boolean, otherwise: boolean): boolean => {
+    try {
+      return at(path, look);
+    } catch {
+      return otherwise;
+    }
+  };
+  return {
+    hostname: hostnameOf(directory),
+    exists: (path) => isSo(path, () => true, false),
+    readFile: (path) => at(path, readRegularFile),
+    readDirectory: (path) =>
+      at(path, (place) => readdirSync(place)).filter((name) => isSo(`${path}/${name}`, isIncluded, true)),
+  };
+}
+
+/** An O_PATH descriptor, which waits for nobody. @throws {SystemCallError} */
+function openBelow(root: string, path: string): Fd {
+  using top = openat2(AT_FDCWD, root, { flags: openFlags.PATH | openFlags.DIRECTORY });
+  return openat2(top, path === '' ? '/' : path, {
+    flags: openFlags.PATH,
+    resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
+  });
+}
+
+/** Of the node, not of the pod that the agent may be in. */
+function hostnameOf(directory: string): string {
+  let name = '';
+  try {
+    using file = openBelow(directory, '/etc/hostname');
+    const lines = readRegularFile(`/proc/self/fd/${file.number}`).toString('utf8').split('\n');
+    // hostname(5): one name, and comments.
+    name = lines.map((line) => line.trim()).find((line) => line !== '' && !line.startsWith('#')) ?? '';
+  } catch {
+    // Not every node has one.
+  }
+  return (name === '' ? hostname() : name).split('.')[0] ?? '';
+}

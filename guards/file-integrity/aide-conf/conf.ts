@@ -1,0 +1,70 @@
+/** A configuration that was read and evaluated. */
+import type { RegexNode } from '../pcre/program.ts';
+import type { AttributeSet } from '../model/attributes.ts';
+import type { ByteString, FileType } from '../model/entry.ts';
+import type { ConfProblem, Dialect, Position } from './source.ts';
+import type { RuleKind } from './syntax.ts';
+
+/** Which files and which of their attributes: one line of the configuration. */
+export interface Rule {
+  readonly kind: RuleKind;
+  /** With the prefix of the includes that lead to it; matched from the start of a path on. */
+  readonly pattern: ByteString;
+  readonly regex: RegexNode;
+  /** Any, when `undefined`. */
+  readonly types: ReadonlySet<FileType> | undefined;
+  /** 0 for a negative rule. */
+  readonly attributes: AttributeSet;
+  readonly at: Position;
+}
+
+export interface OptionValue {
+  readonly value: string;
+  readonly at: Position;
+}
+
+export interface AideConf {
+  readonly dialect: Dialect;
+  /** In the order in which AIDE reads them. */
+  readonly rules: readonly Rule[];
+  /** By their names of today; the value that counts when a line is there twice. */
+  readonly options: ReadonlyMap<string, OptionValue>;
+  readonly reportUrls: readonly OptionValue[];
+  /** Of `report_ignore_changed_attrs` and the other options that take attributes. */
+  readonly attributeOptions: ReadonlyMap<string, AttributeSet>;
+  /** What is to be stripped from paths before the rules are applied; without a slash at its end, empty for nothing. */
+  readonly rootPrefix: string;
+  /** Single files that are included and not there: errors, which AIDE itself does not tell (see convert-path.ts). */
+  readonly missingFiles: readonly ConfProblem[];
+  readonly warnings: readonly ConfProblem[];
+}
+
+/** What the evaluation asks of the world. Paths are as the configuration has them. */
+export interface ConfEnvironment {
+  /** Of the node, without its domain; empty when it is not known. */
+  readonly hostname: string;
+  readonly exists: (path: string) => boolean;
+  /** @throws when it cannot be read, or is no regular file */
+  readonly readFile: (path: string) => string | Uint8Array;
+  /** The names of the regular files, of links to such, and of links that lead nowhere; @throws when it cannot be read */
+  readonly readDirectory: (path: string) => readonly string[];
+  /**
+   * Runs a file of `@@x_include` and gives what it writes to stdout, as AIDE does: an error when it fails, writes to stderr,
+   * or somebody else may write to it. A file that may not be executed is read. Without this `@@x_include` is refused.
+   */
+  readonly execute?: (path: string, environment: ReadonlyMap<string, string>) => string | Uint8Array;
+  /** By default 0.19 when something is there that 0.18 would refuse (`-/x`), else 0.18. */
+  readonly dialect?: Dialect;
+}
+
+/** For a configuration that includes nothing and asks nothing of the machine. */
+export const noEnvironment: ConfEnvironment = {
+  hostname: '',
+  exists: () => false,
+  readFile: () => {
+    throw new Error('there are no files here');
+  },
+  readDirectory: () => {
+    throw new Error('there are no files here');
+  },
+};

@@ -1,0 +1,286 @@
+/**
+ * An aide.conf written for a host, for a container that has the host's root mounted: rules, databases, logs, includes and
+ * conditions lead there, lines of an older AIDE are written as today's, checksums as FIPS 140-3 approves them. Comments and
+ * formatting stay; what is converted already is not changed.
+ */
+import { attributeNamed, defaultGroups } from '../model/attributes.ts';
+import { convertExpression } from './convert-expression.ts';
+import { convertInclude, insideRoot, isInside, leadsToHost, writtenPath } from './convert-path.ts';
+import { reportAndLogLevels } from './convert-verbose.ts';
+import { Groups } from './expression.ts';
+import { oldNames, options, type Option } from './options.ts';
+import { parseAideConf } from './parse.ts';
+import { ProblemList, sourceOf, type ConfProblem, type Source } from './source.ts';
+import { TextEdits } from './text-edits.ts';
+import {
+  allStatements,
+  needsNew,
+  type Condition,
+  type Expression,
+  type OptionStatement,
+  type RuleStatement,
+  type Statement,
+} from './syntax.ts';
+import { refuseExecution } from './include.ts';
+import { oldConditions } from './condition.ts';
+
+export interface ConversionOptions {
+  /** Where the host's root is mounted; `/hostroot` by default. */
+  readonly hostRoot?: string;
+}
+
+export interface Conversion {
+  readonly text: string;
+  /** The text, for `readAideConf`: errors tell what was written before the conversion, and where. */
+  readonly source: Source;
+  readonly warnings: readonly ConfProblem[];
+}
+
+/** Options of before 0.17 that have a successor. */
+const convertible: ReadonlyMap<string, Option> = new Map([
+  ['verbose', { type: 'text', wins: 'last' }],
+  ['report_attributes', { type: 'attributes', wins: 'last' }],
+]);
+
+/**
+ * Idempotent: what comes out goes in unchanged.
+ *
+ * @throws {RampartError} INPUT with all lines that cannot be converted, and what to do about each
+ */
+export function convertAideConf(
+  file: string,
+  content: string,
+  conversion: ConversionOptions = {},
+): Conversion {
+  const problems = new ProblemList();
+  const converter = new Converter(file, content, conversion, problems);
+  const text = converter.convert();
+  problems.throwErrors(`cannot convert the configuration ${file}`);
+  const written = { text: content, offsetOf: (offset: number) => converter.offsetBefore(offset) };
+  return { text, source: { file, text, isBytes: false, written }, warnings: problems.problems };
+}
+
+class Converter {
+  readonly #edits: TextEdits;
+  readonly #root: string;
+  /** Where the database and the log are to lie. */
+  readonly #directory: string;
+  readonly #problems: ProblemList;
+  readonly #statements: readonly Statement[];
+  readonly #meant = new Groups('0.18');
+  readonly #converted = new Groups('0.18');
+  readonly #rename: ReadonlyMap<string, string>;
+
+  constructor(file: string, content: string, conversion: ConversionOptions, problems: ProblemList) {
+    this.#edits = new TextEdits(content);
+    this.#root = (conversion.hostRoot ?? '/hostroot').replace(/\/+$/, '');
+    this.#directory = `${this.#root}/etc/kubernetes`;
+    this.#problems = problems;
+    this.#statements = [...allStatements(parse(sourceOf(file, content), problems))];
+    this.#rename = this.#newNames();
+  }
+
+  /** See `TextEdits`. */
+  offsetBefore(offset: number): number {
+    return this.#edits.offsetBefore(offset);
+  }
+
+  convert(): string {
+    const hasRootPrefix = this.#statements.some(
+      ({ kind, ...rest }) => kind === 'option' && 'name' in rest && rest.name === 'root_prefix',
+    );
+    for (const statement of this.#statements) {
+      switch (statement.kind) {
+        case 'rule':
+          // With root_prefix the rules are of the host as they are.
+          if (!hasRootPrefix) this.#rule(statement);
+          if (statement.expression !== undefined) this.#expression(statement.expression);
+          break;
+        case 'group': {
+          const name = this.#rename.get(statement.name);
+          if (name !== undefined) this.#edits.replace(statement.nameAt, name);
+          this.#expression(statement.expression, statement.name);
+          break;
+        }
+        case 'define':
+          if (statement.name === 'DBDIR' || statement.name === 'LOGDIR') {
+            const { at, value } = statement;
+            if (value === undefined)
+              this.#edits.replace({ offset: at.end, end: at.end }, ` ${this.#directory}`);
+            else this.#edits.replace(value.at, writtenPath(this.#directory));
+          }
+          break;
+        case 'option':
+          this.#option(statement);
+          break;
+        case 'if': {
+          const word = oldConditions.get(statement.word);
+          const { offset } = statement.at;
+          if (word !== undefined) this.#edits.replace({ offset, end: offset + statement.word.length }, word);
+          this.#condition(statement.condition);
+          break;
+        }
+        case 'include':
+          if (statement.executes) refuseExecution(statement.at, this.#problems);
+          else {
+            const edit = convertInclude(
+              statement,
+              this.#edits.text,
+              this.#root,
+              hasRootPrefix,
+              this.#problems,
+            );
+            if (edit !== undefined) this.#edits.replace(edit.at, edit.text);
+          }
+          break;
+        case 'blank':
+        case 'undef':
+        case 'setenv':
+          break;
+        default:
+          statement satisfies never;
+      }
+    }
+    return this.#edits.applied();
+  }
+
+  #rule({ path }: RuleStatement): void {
+    const written = this.#edits.written(path.at);
+    const inside = insideRoot(written, this.#root);
+    if (inside === written) return;
+    this.#edits.replace(path.at, inside);
+    if (hasTopLevelBranch(written)) {
+      const next = 'Write a rule for each of them';
+      this.#problems.warn(path.at, 'only the first of the alternatives applies to the host', next);
+    }
+  }
+
+  #expression(expression: Expression, group?: string): void {
+    const { text, meant, converted } = convertExpression(
+      expression,
+      this.#meant,
+      this.#converted,
+      this.#rename,
+    );
+    if (text !== undefined) this.#edits.replace(expression.at, text);
+    if (group !== undefined) {
+      this.#meant.define(group, meant);
+      this.#converted.define(group, converted);
+    }
+    const isReplaced = text !== undefined && meant.foreign !== 0;
+    if (isReplaced) {
+      const next = `It was replaced with '${text}'`;
+      this.#problems.warn(expression.at, 'FIPS 140-3 does not approve all of its checksums', next);
+    }
+  }
+
+  #option(statement: OptionStatement): void {
+    const { at, name, nameAt, value } = statement;
+    const now = name === 'report_attributes' ? 'report_force_attrs' : oldNames.get(name);
+    if (now !== undefined) this.#edits.replace(nameAt, now);
+    if ('terms' in value) {
+      if (options.get(name)?.type === 'checksums') this.#expression(value);
+      return;
+    }
+    const written = this.#edits.written(value.at);
+    switch (now ?? name) {
+      case 'database_in':
+        this.#edits.replace(value.at, this.#file('DBDIR', 'aide.db.gz'));
+        break;
+      case 'database_out':
+        this.#edits.replace(value.at, this.#file('DBDIR', 'aide.db.gz.new'));
+        break;
+      case 'report_url':
+        if (written.startsWith('file')) this.#edits.replace(value.at, this.#file('LOGDIR', 'aide.log.new'));
+        break;
+      case 'database_new': {
+        const path = /^file:(\/.*)$/.exec(written)?.[1];
+        if (path !== undefined && !isInside(path, this.#root))
+          this.#edits.replace(value.at, `file:${this.#root}${path}`);
+        break;
+      }
+      case 'root_prefix':
+        if (!isInside(written, this.#root))
+          this.#edits.replace(value.at, this.#root + written.replace(/\/$/, ''));
+        break;
+      case 'verbose': {
+        const levels = reportAndLogLevels(written);
+        if (levels === undefined) {
+          this.#problems.error(
+            value.at,
+            `'${written}' is not a number from 0 to 255`,
+            "Write 'log_level' and 'report_level' instead",
+          );
+        } else this.#edits.replace(at, levels.join('\n'));
+        break;
+      }
+      default:
+    }
+  }
+
+  /** By the macro where the file has it, since an include may use it too. */
+  #file(macro: 'DBDIR' | 'LOGDIR', file: string): string {
+    const isDefined = this.#statements.some((each) => each.kind === 'define' && each.name === macro);
+    return `file:${isDefined ? `@@{${macro}}` : writtenPath(this.#directory)}/${file}`;
+  }
+
+  #condition(condition: Condition): void {
+    if (condition.test === 'not') this.#condition(condition.condition);
+    if (condition.test !== 'exists') return;
+    const { at } = condition.text;
+    const written = this.#edits.written(at);
+    if (!written.startsWith('/')) {
+      if (!leadsToHost(written, this.#edits.text, this.#statements, this.#root)) {
+        const next = 'Write an absolute path';
+        this.#problems.warn(at, `the location of '${written}' on the host is unknown`, next);
+      }
+    } else if (!isInside(written, this.#root)) this.#edits.replace(at, writtenPath(this.#root) + written);
+  }
+
+  /** Of groups with special characters, which AIDE is going to refuse. An included file may know them by their old names. */
+  #newNames(): ReadonlyMap<string, string> {
+    const names = new Map<string, string>();
+    if (this.#statements.some(({ kind }) => kind === 'include')) return names;
+    const groups = this.#statements.filter((each) => each.kind === 'group').map(({ name }) => name);
+    const taken = new Set(groups);
+    for (const name of taken) {
+      if (!/[^A-Za-z0-9]/.test(name) || names.has(name)) continue;
+      const plain = name.replace(/[^A-Za-z0-9]/g, '');
+      let free = plain;
+      for (let number = 2; isTaken(free, taken); number++) free = `${plain}${number}`;
+      names.set(name, free);
+      taken.add(free);
+    }
+    return names;
+  }
+}
+
+/** As the AIDE that it is written for reads it. */
+function parse(source: Source, problems: ProblemList): readonly Statement[] {
+  for (const dialect of ['0.18', '0.19'] as const) {
+    const found = new ProblemList();
+    const statements = parseAideConf(source, found, { kept: convertible, dialect });
+    if (dialect === '0.18' && needsNew(statements)) continue;
+    problems.addAll(found);
+    return statements;
+  }
+  throw new Error('no dialect');
+}
+
+function isTaken(name: string, taken: ReadonlySet<string>): boolean {
+  return (
+    taken.has(name) || attributeNamed(name) !== undefined || name in defaultGroups || !/[A-Z0-9]/.test(name)
+  );
+}
+
+/** Whether there is a `|` outside of parentheses and brackets. */
+function hasTopLevelBranch(regex: string): boolean {
+  const plain = regex.replace(/\\./g, '').replace(/\[\^?\]?[^\]]*\]/g, '');
+  let depth = 0;
+  for (const character of plain) {
+    if (character === '(') depth++;
+    else if (character === ')') depth--;
+    else if (character === '|' && depth === 0) return true;
+  }
+  return false;
+}

@@ -1,0 +1,156 @@
+/** `@@include` and `@@x_include`: one file, or those of a directory whose names match. */
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
+
+import { compareText } from '../../../lib/output/compare-text.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
+import { PatternSet } from '../pcre/pattern-set.ts';
+import type { ByteString } from '../model/entry.ts';
+import type { Evaluation } from './evaluate.ts';
+import { bytesOf } from './bytes.ts';
+import { regexOf } from './rule.ts';
+import { sourceOf, type Position, type ProblemList } from './source.ts';
+import type { IncludeStatement, Text } from './syntax.ts';
+
+/** As in AIDE. */
+const maxDepth = 16;
+/** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
+const maxFiles = 10_000;
+
+const missingNext = 'Create it, or remove the line; @@if exists FILE checks whether it exists';
+
+export function include(
+  statement: IncludeStatement,
+  prefix: ByteString,
+  depth: number,
+  evaluation: Evaluation,
+): void {
+  const { problems, environment } = evaluation;
+  const { at, path, pattern, executes } = statement;
+  if (depth > maxDepth) {
+    problems.error(at, `more than ${maxDepth} nested includes`, 'Check whether a file includes itself');
+    return;
+  }
+  if (executes && environment.execute === undefined) {
+    refuseExecution(at, problems);
+    return;
+  }
+  const place = evaluation.text(path);
+  if (pattern === undefined) {
+    readOne(place, statement, prefix, depth, evaluation);
+    return;
+  }
+  const inner = statement.prefix === undefined ? '' : prefixOf(statement.prefix, evaluation);
+  if (inner === undefined) return;
+  for (const file of filesIn(place, path, pattern, evaluation)) {
+    if (problems.isFull || evaluation.filesRead > maxFiles) return;
+    readOne(file, statement, prefix + inner, depth, evaluation);
+  }
+}
+
+export function refuseExecution(at: Position, problems: ProblemList): void {
+  problems.error(
+    at,
+    '@@x_include runs programs as root, which is not allowed here',
+    'Write their output into the configuration, or use @@include',
+  );
+}
+
+/** What the rules of included files are put below; undefined for what is no path. */
+function prefixOf(prefix: Text, evaluation: Evaluation): ByteString | undefined {
+  const own = evaluation.bytes(prefix).replace(/\/$/, '');
+  if (own === '' || own.startsWith('/')) return own;
+  evaluation.problems.error(
+    prefix.at,
+    `the prefix '${own}' does not start with /`,
+    'Write a path, as in /mnt',
+  );
+  return undefined;
+}
+
+/** The files of a directory whose names match, in the order of their bytes, as in the C locale. */
+function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Evaluation): readonly string[] {
+  const { problems, environment } = evaluation;
+  const regex = regexOf(evaluation.bytes(pattern), pattern.at, problems, 'the pattern');
+  if (regex === undefined) return [];
+  const node = { kind: 'char', set: () => true } as const;
+  const anything = { kind: 'repeat', node, min: 0, max: Infinity } as const;
+  const names = new PatternSet([{ kind: 'concat', nodes: [anything, regex] }]);
+  let files: readonly string[];
+  try {
+    files = environment.readDirectory(directory);
+  } catch (error) {
+    problems.error(
+      at,
+      `cannot read the directory ${directory}: ${messageOf(error)}`,
+      'Create it, or remove the line',
+    );
+    return [];
+  }
+  const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
+  const wanted = matching.length === 0 ? onlyName(evaluation.text(pattern)) : undefined;
+  if (wanted !== undefined) {
+    // To AIDE that is nothing; but so the conversion writes the inclusion of one file, which has to be there.
+    const what = `cannot read ${directory}/${wanted}: there is no such file`;
+    problems.error(at, what, missingNext);
+    evaluation.missingFiles.push({ severity: 'error', at, what, next: missingNext });
+  }
+  return matching
+    .map((name) => [bytesOf(name), name] as const)
+    .sort(([a], [b]) => compareText(a, b))
+    .map(([, name]) => `${directory}/${name}`);
+}
+
+/** The name that an expression is for, where it is for one alone: `^a\.conf$`. */
+function onlyName(pattern: string): string | undefined {
+  const name = /^\^((?:[^.*+?^${}()|[\]\\]|\\[^A-Za-z0-9])+)\$$/.exec(pattern)?.[1];
+  return name?.replace(/\\(.)/gs, '$1');
+}
+
+function readOne(
+  file: string,
+  statement: IncludeStatement,
+  prefix: ByteString,
+  depth: number,
+  evaluation: Evaluation,
+): void {
+  const { environment, problems } = evaluation;
+  if (++evaluation.filesRead > maxFiles) {
+    const next = 'Check whether a directory includes itself';
+    problems.error(statement.path.at, `more than ${maxFiles} included files`, next);
+    return;
+  }
+  let content: string | Uint8Array;
+  try {
+    content =
+      statement.executes && environment.execute !== undefined
+        ? environment.execute(file, evaluation.executionEnvironment)
+        : environment.readFile(file);
+  } catch (error) {
+    problems.error(
+      statement.path.at,
+      `cannot read ${file}: ${messageOf(error)}`,
+      'Create it, or remove the line',
+    );
+    return;
+  }
+  evaluation.read(sourceOf(file, content), prefix, depth);
+}
+
+/** @throws where it cannot be read, and where it is a FIFO or a device, which would never end */
+export function readRegularFile(path: string): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if (!fstatSync(fd).isFile()) throw new Error('it is not a regular file');
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Whether a file of a directory is to be read: a regular one, and what is not there, so that a link that leads nowhere is
+ * an error, as to AIDE, and not passed over with its rules.
+ */
+export function isIncluded(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? true;
+}

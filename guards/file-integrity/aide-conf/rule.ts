@@ -1,0 +1,127 @@
+/** One rule: its regular expression, its file types, its attributes. */
+import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from '../pcre/pcre.ts';
+import type { RegexNode } from '../pcre/program.ts';
+import { checksums, otherChecksums, refusedChecksums, setOf } from '../model/attributes.ts';
+import { fileTypes, type ByteString, type FileType } from '../model/entry.ts';
+import { literalPath } from './selection-tree.ts';
+import type { Rule } from './conf.ts';
+import type { Evaluation } from './evaluate.ts';
+import { ignoredAttributes, settled } from './expression.ts';
+import type { Position, ProblemList } from './source.ts';
+import type { Expression, Restriction, RuleStatement } from './syntax.ts';
+
+/** `undefined` when something is wrong with it, which is told. */
+export function ruleOf(
+  statement: RuleStatement,
+  prefix: ByteString,
+  evaluation: Evaluation,
+): Rule | undefined {
+  const { problems } = evaluation;
+  const { type: kind, path, restriction, expression, at } = statement;
+  const pattern = prefix + evaluation.bytes(path);
+  const types = typesOf(restriction, problems);
+  let attributes = 0;
+  if (expression !== undefined) {
+    const value = evaluation.value(expression);
+    attributes = settled(value);
+    const compressed = setOf('compressed');
+    if ((attributes & compressed) !== 0 && (attributes & checksums) === 0) {
+      problems.warn(expression.at, "'compressed' has no effect without a checksum", 'Add one, or remove it');
+    }
+  }
+  if (evaluation.dialect === '0.18' && kind === 'prune') {
+    problems.error(at, "a rule with '-' requires AIDE 0.19", "Write '!' instead, which prunes in AIDE 0.18");
+    return undefined;
+  }
+  const regex = regexOf(pattern, path.at, problems, 'the rule');
+  if (regex === undefined || types === 'wrong') return undefined;
+  if (literalPath(pattern).includes('//')) {
+    problems.error(path.at, 'there are two slashes in a row', 'Write one slash');
+    return undefined;
+  }
+  // AIDE takes two that are the last ones.
+  if (/^[^(^$?*[\\]*\/\//.test(pattern)) {
+    problems.warn(path.at, 'there are two slashes in a row: no path matches', 'Write one slash');
+  }
+  return { kind, pattern, regex, types, attributes, at };
+}
+
+/** What PCRE2 or our engine refuses is told. */
+export function regexOf(
+  pattern: ByteString,
+  at: Position,
+  problems: ProblemList,
+  what: string,
+): RegexNode | undefined {
+  try {
+    return parsePcre(pattern);
+  } catch (error) {
+    if (error instanceof PcreUnsupportedError) {
+      problems.error(
+        at,
+        `${what} has ${error.message} at character ${error.at + 1}`,
+        "Rewrite it without that, or use provider 'aide', which supports it",
+      );
+    } else if (error instanceof PcreSyntaxError) {
+      problems.error(
+        at,
+        `${what} is not a regular expression: ${error.message} (character ${error.at + 1})`,
+        'Correct it; \\\\ before a character makes it literal',
+      );
+    } else throw error;
+    return undefined;
+  }
+}
+
+function typesOf(
+  restriction: Restriction | undefined,
+  problems: ProblemList,
+): ReadonlySet<FileType> | undefined | 'wrong' {
+  if (restriction === undefined) return undefined;
+  if (restriction.fileSystem !== undefined) {
+    problems.error(
+      restriction.at,
+      `the rule is restricted to the file system '${restriction.fileSystem}'`,
+      "Remove it, or use provider 'aide' with AIDE 0.19, which supports it",
+    );
+    return 'wrong';
+  }
+  const types = new Set<FileType>();
+  let isWrong = false;
+  for (const { at, name } of restriction.types) {
+    const type = fileTypes.find((known) => known === name);
+    if (type !== undefined) types.add(type);
+    // 0: any type. In company it counts for nothing.
+    else if (name !== '0') {
+      isWrong = true;
+      const isSolaris = name === 'D' || name === 'P';
+      problems.error(
+        at,
+        isSolaris ? `file type '${name}' exists only on Solaris` : `'${name}' is not a file type`,
+        'Write f, d, l, c, b, p, s or 0 (any) with commas between them, then a blank and the attributes',
+      );
+    }
+  }
+  if (isWrong) return 'wrong';
+  return types.size === 0 ? undefined : types;
+}
+
+/** Of names that mean something else here than they say. */
+export function warnOfAttributes(expression: Expression, { problems, groups }: Evaluation): void {
+  for (const { at, name, operator } of expression.terms) {
+    if (operator === '-' || groups.isOwn(name)) continue;
+    if (refusedChecksums.has(name)) {
+      problems.warn(
+        at,
+        `FIPS 140-3 does not approve '${name}': sha256 is used instead`,
+        'Write sha256 or sha512',
+      );
+    } else if (otherChecksums.has(name)) {
+      problems.warn(at, `'${name}' is not calculated here: sha256 is used instead`, 'Write sha256 or sha512');
+    } else if (ignoredAttributes.has(name)) {
+      problems.warn(at, `'${name}' is not compared here`, "Remove it, or use provider 'aide'");
+    } else if (name === 'S') {
+      problems.warn(at, "'S' is deprecated, and AIDE 0.20 will refuse it", "Write 'growing+s' instead");
+    }
+  }
+}

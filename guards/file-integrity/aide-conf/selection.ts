@@ -1,0 +1,262 @@
+/**
+ * Which files a configuration selects, with which attributes: the decisions of AIDE 0.18 and 0.19.
+ *
+ * The automaton of all rules is walked once for each path; of a directory's files only their names. What rules of the
+ * directories on the way say is kept for as long as files of the same directories are asked for.
+ *
+ * Facts: AIDE, src/seltree.c (check_seltree, check_node_for_match) and src/db_disk.c (scan_dir), and what 0.18.3 does.
+ */
+import { PatternSet, type WalkState } from '../pcre/pattern-set.ts';
+import type { AideConf, Rule } from './conf.ts';
+import type { Dialect } from './source.ts';
+import type { AttributeSet } from '../model/attributes.ts';
+import type { ByteString, FileType } from '../model/entry.ts';
+import { literalPath, RuleTree, type RuleNode } from './selection-tree.ts';
+
+/** A file is selected. */
+export interface Decision {
+  readonly attributes: AttributeSet;
+  /** The rule that says so. */
+  readonly rule: Rule;
+}
+
+/** `partial`: not selected, but something below could be; `pruned`: nothing below is, whatever rules say. */
+type Outcome = Decision | 'partial' | 'none' | 'pruned';
+
+/** What all files of a directory have in common. */
+interface Directory {
+  readonly path: ByteString;
+  /** After the directory and its slash. */
+  readonly state: WalkState;
+  /** With rules, from the directory itself up to the root. */
+  readonly nodes: readonly RuleNode[];
+  /** The node of the directory itself. */
+  readonly own: RuleNode | undefined;
+  /** The nodes of which a negative rule matches a directory on the way that lies below the node. */
+  readonly excluding: ReadonlySet<RuleNode>;
+  /** Whether a scan comes here. */
+  readonly isReached: boolean;
+}
+
+/** Directories that are remembered, at some 300 bytes each; forgotten all at once. */
+const maxDirectories = 16_384;
+const slash = 0x2f;
+
+/** Paths are absolute, without a slash at the end (but `/`), as AIDE has them after `root_prefix`. Holds only memory. */
+export class Selection {
+  readonly #rules: readonly Rule[];
+  readonly #dialect: Dialect;
+  readonly #tree: RuleTree;
+  readonly #patterns: PatternSet;
+  readonly #decisions: readonly Decision[];
+  readonly #nodeOf: readonly RuleNode[];
+  readonly #directories = new Map<ByteString, Directory>();
+  #last: Directory | undefined;
+  #generation = 0;
+
+  /** @throws {RegexSizeError} when the rules are too large together: 200,000 states */
+  constructor(conf: Pick<AideConf, 'rules' | 'dialect'>) {
+    this.#rules = conf.rules;
+    this.#dialect = conf.dialect;
+    this.#tree = new RuleTree(conf.rules);
+    this.#patterns = new PatternSet(conf.rules.map(({ regex }) => regex));
+    this.#nodeOf = conf.rules.map(({ pattern }) => this.#tree.nearest(literalPath(pattern)));
+    this.#decisions = conf.rules.map((rule) => ({ attributes: rule.attributes, rule }));
+  }
+
+  /** What the rules say of a file, as `aide --path-check` does; in 0.18 that does not ask whether a scan comes there. */
+  decide(path: ByteString, type: FileType): Decision | undefined {
+    return this.#decide(this.#directoryFor(path), path, type, this.#dialect === '0.19');
+  }
+
+  /** What a scan says of a file: {@link decide}, unless it does not come there. */
+  select(path: ByteString, type: FileType): Decision | undefined {
+    return this.#decide(this.#directoryFor(path), path, type, true);
+  }
+
+  /**
+   * What {@link select} says of every file of this type in a directory, whatever its name; undefined where that makes a
+   * difference. Most directories lie where no rule asks for a name any more.
+   */
+  selectAll(directory: ByteString, type: Exclude<FileType, 'd'>): Decision | 'none' | undefined {
+    const inside = this.#directory(directory);
+    if (!inside.isReached) return 'none';
+    if (!this.#patterns.isSettled(inside.state)) return undefined;
+    // Of a file that is no directory only the state is asked, not its path.
+    const outcome = this.#outcome(inside, inside.state, directory, type);
+    return typeof outcome === 'string' ? 'none' : outcome;
+  }
+
+  #decide(directory: Directory, path: ByteString, type: FileType, asScan: boolean): Decision | undefined {
+    if (asScan && !directory.isReached && path !== '/') return undefined;
+    const outcome = this.#outcome(directory, this.#stateOf(directory, path), path, type);
+    return typeof outcome === 'string' ? undefined : outcome;
+  }
+
+  /**
+   * Whether a scan that is in the directory above has to look what is in this one. If not, nothing below is selected;
+   * that is less than AIDE looks at, and the same that it selects.
+   */
+  descend(path: ByteString): boolean {
+    const directory = this.#directoryFor(path);
+    return path === '/'
+      ? directory.isReached
+      : this.#leadsOn(directory, this.#stateOf(directory, path), path);
+  }
+
+  #leadsOn(directory: Directory, here: WalkState, path: ByteString): boolean {
+    const outcome = this.#outcome(directory, here, path, 'd');
+    if (!this.#goesOn(path, outcome)) return false;
+    const inside = path === '/' ? here : this.#patterns.walk(here, '/');
+    if (this.#patterns.certain(inside).some((index) => this.#excludesBelow(index, path))) return false;
+    const leads = (index: number): boolean => this.#decidesBelow(index, path);
+    return this.#patterns.matches(inside).some(leads) || this.#patterns.alive(inside).some(leads);
+  }
+
+  /** Whether a rule that matches can select something below a directory: that depends on the directory it is kept with. */
+  #decidesBelow(index: number, path: ByteString): boolean {
+    const node = this.#nodeOf[index];
+    const list = this.#listOf(index);
+    if (node === undefined || list === 'negative') return false;
+    if (node.path === path || node.path.startsWith(withSlash(path))) return true;
+    return list === 'regular' && path.startsWith(withSlash(node.path));
+  }
+
+  /** Of rules that match everything below a directory. */
+  #excludesBelow(index: number, path: ByteString): boolean {
+    const node = this.#nodeOf[index];
+    if (node === undefined || this.#listOf(index) !== 'negative' || this.#rules[index]?.types !== undefined)
+      return false;
+    return node.path === path || path.startsWith(withSlash(node.path));
+  }
+
+  #listOf(index: number): keyof Pick<RuleNode, 'equals' | 'regular' | 'negative'> {
+    const kind = this.#rules[index]?.kind;
+    return kind === 'equals' || kind === 'regular' ? kind : 'negative';
+  }
+
+  /** Where AIDE itself goes on. */
+  #goesOn(path: ByteString, outcome: Outcome): boolean {
+    if (path === '/' && this.#dialect === '0.18') return true;
+    if (outcome === 'pruned') return false;
+    if (this.#dialect === '0.19') return outcome !== 'none';
+    return outcome !== 'none' || this.#tree.get(path) !== undefined;
+  }
+
+  /** After the whole path. */
+  #stateOf(directory: Directory, path: ByteString): WalkState {
+    return this.#patterns.walk(directory.state, path, directory.path === '/' ? 1 : directory.path.length + 1);
+  }
+
+  #outcome(directory: Directory, state: WalkState, path: ByteString, type: FileType): Outcome {
+    const matched = this.#patterns.matches(state);
+    // Only for a directory it makes a difference whether a rule could match below it.
+    const isDirectory = type === 'd';
+    const isNew = this.#dialect === '0.19';
+    let isPartial = isDirectory && isNew && this.#tree.get(path) !== undefined;
+    let decision: Decision | undefined;
+    const { own, nodes } = directory;
+    if (own !== undefined && own.equals.length > 0) {
+      decision = this.#decisions[this.#first(own, 'equals', matched, type)];
+      if (decision === undefined && isDirectory) isPartial ||= this.#couldMatch(own.equals, state);
+    }
+    for (let at = 0; decision === undefined && at < nodes.length; at++) {
+      const node = nodes[at];
+      if (node === undefined || node.regular.length === 0) continue;
+      decision = this.#decisions[this.#first(node, 'regular', matched, type)];
+      if (decision === undefined && isDirectory) isPartial ||= this.#couldMatch(node.regular, state);
+    }
+    if (decision === undefined && !(isNew && isPartial)) return isPartial ? 'partial' : 'none';
+    for (let at = nodes.length - 1; at >= 0; at--) {
+      const node = nodes[at];
+      if (node === undefined || node.negative.length === 0) continue;
+      if (!isNew && directory.excluding.has(node)) return 'pruned';
+      const index = this.#first(node, 'negative', matched, type);
+      if (index === -1) continue;
+      const rule = this.#rules[index];
+      if (!isNew) return rule?.types === undefined ? 'pruned' : 'partial';
+      if (rule?.kind === 'prune') return 'pruned';
+      if (decision !== undefined) return 'partial';
+    }
+    return decision ?? 'partial';
+  }
+
+  /** The first rule of a node that matches and is for this type of file, or -1. */
+  #first(
+    node: RuleNode,
+    list: 'equals' | 'regular' | 'negative',
+    matched: readonly number[],
+    type: FileType,
+  ): number {
+    // Few rules match a path, and many may be in a node.
+    for (const index of matched) {
+      if (this.#nodeOf[index] !== node || this.#listOf(index) !== list) continue;
+      const types = this.#rules[index]?.types;
+      if (types === undefined || types.has(type)) return index;
+    }
+    return -1;
+  }
+
+  /** For a path that no rule of the list selects. */
+  #couldMatch(list: readonly number[], state: WalkState): boolean {
+    const [matched, alive] = [this.#patterns.matches(state), this.#patterns.alive(state)];
+    return list.some((index) => matched.includes(index) || alive.includes(index));
+  }
+
+  /** The directory that a path lies in. Often it is that of the path before, which is seen without making its name. */
+  #directoryFor(path: ByteString): Directory {
+    const last = this.#last;
+    if (last !== undefined && last.path !== '/') {
+      const { length } = last.path;
+      if (path.charCodeAt(length) === slash && path.lastIndexOf('/') === length && path.startsWith(last.path))
+        return last;
+    }
+    return this.#directory(directoryOf(path));
+  }
+
+  #directory(path: ByteString): Directory {
+    const known = this.#directories.get(path);
+    if (known !== undefined) return (this.#last = known);
+    const made = this.#newDirectory(path);
+    const { generation } = this.#patterns;
+    if (this.#directories.size >= maxDirectories || generation !== this.#generation)
+      this.#directories.clear();
+    this.#generation = generation;
+    this.#directories.set(path, made);
+    return (this.#last = made);
+  }
+
+  #newDirectory(path: ByteString): Directory {
+    const nodes: RuleNode[] = [];
+    for (let node: RuleNode | undefined = this.#tree.nearest(path); node !== undefined; node = node.parent) {
+      if (node.equals.length + node.regular.length + node.negative.length > 0) nodes.push(node);
+    }
+    const own = this.#tree.get(path);
+    if (path === '/') {
+      const state = this.#patterns.walk(this.#patterns.start, '/');
+      const root = { path, state, nodes, own, excluding: new Set<RuleNode>(), isReached: true };
+      return { ...root, isReached: this.#leadsOn(root, state, '/') };
+    }
+    const parent = this.#directory(directoryOf(path));
+    const here = this.#stateOf(parent, path);
+    let { excluding } = parent;
+    const matched = this.#patterns.matches(here);
+    for (const index of matched) {
+      const [rule, node] = [this.#rules[index], this.#nodeOf[index]];
+      if (rule?.kind !== 'negative' || rule.types !== undefined || node === undefined) continue;
+      if (parent.nodes.includes(node)) excluding = new Set([...excluding, node]);
+    }
+    const isReached = parent.isReached && this.#leadsOn(parent, here, path);
+    return { path, state: this.#patterns.walk(here, '/'), nodes, own, excluding, isReached };
+  }
+}
+
+/** The directory that a path lies in; the root lies in itself. */
+export function directoryOf(path: ByteString): ByteString {
+  const end = path.lastIndexOf('/');
+  return end <= 0 ? '/' : path.slice(0, end);
+}
+
+function withSlash(path: ByteString): ByteString {
+  return path === '/' ? path : `${path}/`;
+}

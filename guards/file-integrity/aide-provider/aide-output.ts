@@ -1,0 +1,184 @@
+/** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
+import { isObject } from '../../../lib/json/json.ts';
+import { parseJsonKeys } from '../../../lib/json/escaped-keys.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { type FileType, fileTypes } from '../model/entry.ts';
+import { compareInTree } from '../report/report.ts';
+import type { AttributeDetail, Report, ReportedChange } from '../report/report.ts';
+
+export type AideOutcome =
+  | { readonly kind: 'same' }
+  | {
+      readonly kind: 'differences';
+      readonly added: boolean;
+      readonly removed: boolean;
+      readonly changed: boolean;
+    }
+  /** Nothing is known of the files. `why` is for people. */
+  | { readonly kind: 'error'; readonly code: number | undefined; readonly why: string };
+
+/** aide(1), exit status. */
+const errors: Readonly<Record<number, string>> = {
+  14: 'it could not write (a full disk, or a report or database path that cannot be written)',
+  15: 'it was called with an unknown argument',
+  16: 'it was asked for something that is not implemented',
+  17: 'its configuration is invalid',
+  18: 'it could not read or write a file (its database or configuration)',
+  19: 'the version of its database does not match',
+  20: 'it could not execute a program of its configuration',
+  21: 'it could not get a lock',
+  22: 'it ran out of memory',
+  23: 'it could not start or use a thread',
+  // Of 0.19.
+  24: 'its database cannot be used',
+  25: 'it was killed by a signal',
+};
+
+/**
+ * `aide --check`, `--compare` or `--update` that has ended so. `signal` names what killed it.
+ *
+ * Codes 1 to 7 are made of bits: 1 added, 2 removed, 4 changed. Every other one that is not 0 is an error, and nothing of the
+ * files is known then.
+ */
+export function aideOutcome(code: number | null, signal?: string | null): AideOutcome {
+  if (signal !== undefined && signal !== null) {
+    const memory = signal === 'SIGKILL' ? ', usually because it ran out of memory' : '';
+    return { kind: 'error', code: undefined, why: `it was killed by ${signal}${memory}` };
+  }
+  if (code === 0) return { kind: 'same' };
+  if (code !== null && code > 0 && code < 8) {
+    return {
+      kind: 'differences',
+      added: (code & 1) !== 0,
+      removed: (code & 2) !== 0,
+      changed: (code & 4) !== 0,
+    };
+  }
+  if (code === null) return { kind: 'error', code: undefined, why: 'it ended without an exit code' };
+  return { kind: 'error', code, why: errors[code] ?? 'this exit code is unknown' };
+}
+
+/**
+ * The report of `aide` with `report_format=json`, as bytes: names of files are no text.
+ *
+ * What it lacks is empty; what it counts and does not list (its `report_level` is low) is in `counts` alone.
+ *
+ * @param version of the AIDE that wrote it, where that is known: of a report that was cut it may not be there
+ * @throws RampartError DECODE where it is no report: empty, cut off, in another format
+ */
+export function parseAideReport(output: Uint8Array, version?: string): Report {
+  // One character a byte, so that names that are no UTF-8 stay what they are.
+  const text = Buffer.from(output).toString('latin1').trim();
+  if (text === '') throw undecodable('it is empty');
+  if (!text.startsWith('{'))
+    throw undecodable('it is not JSON: report_format=json must come before report_url');
+  let report: unknown;
+  try {
+    report = parseJsonKeys(text);
+    const writer = isObject(report) ? (report['aide_version'] ?? version) : version;
+    if (typeof writer === 'string' && writer.startsWith('0.18.')) {
+      const meant = withHexadecimal(text);
+      if (meant !== text) report = parseJsonKeys(meant);
+    }
+  } catch (error) {
+    throw undecodable(messageOf(error), error);
+  }
+  if (!isObject(report)) throw undecodable('it is not an object');
+  if (typeof report['outline'] !== 'string' && !isObject(report['number_of_entries'])) {
+    throw undecodable('it has neither an outline nor counts');
+  }
+  const details = isObject(report['details']) ? report['details'] : {};
+  const changes = readChanges(report, details).toSorted((a, b) => compareInTree(a.path, b.path));
+  const listed = (kind: ReportedChange['kind']): number =>
+    changes.filter((change) => change.kind === kind).length;
+  const told = isObject(report['number_of_entries']) ? report['number_of_entries'] : {};
+  const count = (name: string, least: number): number => Math.max(countOf(told[name]), least);
+  const counts = {
+    total: countOf(told['total']),
+    added: count('added', listed('added')),
+    removed: count('removed', listed('removed')),
+    changed: count('changed', listed('changed')),
+    problems: 0,
+  };
+  const redefined = isObject(report['different_attributes'])
+    ? Object.entries(report['different_attributes'])
+    : [];
+  return {
+    counts,
+    changes,
+    redefined: redefined.map(([path, difference]) => ({ path, difference: String(difference) })),
+    problems: [],
+    omitted: counts.added + counts.removed + counts.changed - changes.length,
+  };
+}
+
+/**
+ * AIDE 0.18.3 of Debian has the number of a control character in decimal where JSON wants it in hexadecimal: ESC is `\u0027`,
+ * which would be an apostrophe. It writes an apostrophe, and every other character, as it is, so nothing else is meant. 0.19
+ * has them as JSON wants them.
+ */
+function withHexadecimal(text: string): string {
+  return text.replace(/\\(?:u(\d{4})|.)/gs, (whole, digits?: string) => {
+    const value = Number(digits ?? Number.NaN);
+    return value < 32 || value === 127 ? `\\u${value.toString(16).padStart(4, '0')}` : whole;
+  });
+}
+
+function readChanges(report: Record<string, unknown>, details: Record<string, unknown>): ReportedChange[] {
+  const changes: ReportedChange[] = [];
+  const add = (kind: ReportedChange['kind'], path: string, summary: string): void => {
+    changes.push({
+      kind,
+      path,
+      summary,
+      type: typeOf(summary),
+      details: detailsOf(details[path]),
+    });
+  };
+  for (const kind of ['added', 'removed', 'changed'] as const) {
+    const some = report[kind];
+    // Without report_summarize_changes there are only names.
+    if (Array.isArray(some)) for (const path of some) add(kind, String(path), '');
+    else if (isObject(some))
+      for (const [path, summary] of Object.entries(some)) add(kind, path, String(summary));
+  }
+  // Without report_grouped.
+  const entries = isObject(report['entries']) ? Object.entries(report['entries']) : [];
+  for (const [path, value] of entries) {
+    const summary = String(value);
+    if (summary === 'added' || summary === 'removed' || summary === 'changed') add(summary, path, '');
+    else add(/^.\++$/.test(summary) ? 'added' : /^.-+$/.test(summary) ? 'removed' : 'changed', path, summary);
+  }
+  return changes;
+}
+
+function typeOf(summary: string): FileType | undefined {
+  return fileTypes.find((type) => summary.startsWith(type));
+}
+
+function detailsOf(value: unknown): AttributeDetail[] {
+  if (!isObject(value)) return [];
+  return Object.entries(value).map(([name, sides]) => ({
+    name,
+    old: isObject(sides) ? valuesOf(sides['old']) : [],
+    now: isObject(sides) ? valuesOf(sides['new']) : [],
+  }));
+}
+
+function valuesOf(value: unknown): string[] {
+  if (value === undefined || value === null) return [];
+  return (Array.isArray(value) ? value : [value]).map(String);
+}
+
+function countOf(value: unknown): number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
+}
+
+function undecodable(why: string, cause?: unknown): RampartError {
+  return new RampartError(errorCodes.DECODE, {
+    what: 'the report of AIDE cannot be read',
+    why,
+    next: 'Check the standard error of AIDE: it may have been stopped, or its disk may be full',
+    cause,
+  });
+}

@@ -1,0 +1,239 @@
+/**
+ * A job's configuration for the real AIDE: what is written for the prefix of the job leads to where the files are, and
+ * databases and reports are left to us. Its lines stay where they are, so that AIDE's errors name the right ones.
+ *
+ * A rule means the same whatever AIDE the node has: `!/x` of a configuration of 0.18 leaves out what is below too, for which
+ * 0.19 has `-/x`.
+ *
+ * Where the files are at the prefix itself, as in the agent's pod, rules stay as they are. A prefix that is empty becomes
+ * `root_prefix`.
+ */
+import { writtenPath, escaped } from '../aide-conf/convert-path.ts';
+import { tryAideConf } from '../aide-conf/evaluate.ts';
+import type { AideConf } from '../aide-conf/conf.ts';
+import { parseAideConf } from '../aide-conf/parse.ts';
+import { ProblemList, sourceOf, type Dialect, type Position } from '../aide-conf/source.ts';
+import { TextEdits } from '../aide-conf/text-edits.ts';
+import {
+  allStatements,
+  type Condition,
+  type IncludeStatement,
+  type RuleStatement,
+  type Text,
+} from '../aide-conf/syntax.ts';
+import { type ByteString, isAtOrBelow } from '../model/entry.ts';
+import { nodeEnvironment } from '../aide-conf/conf-environment.ts';
+import type { ScanRoot } from '../model/provider.ts';
+import { refuseExecution } from '../aide-conf/include.ts';
+
+export interface LedConf {
+  readonly text: string;
+  /** Lines for `--before`: they are needed to find the files. */
+  readonly before: readonly string[];
+  /** As far as we understand it ourselves. */
+  readonly conf: AideConf;
+  /** Our own engine refuses something of it. */
+  readonly isPartial: boolean;
+  /** Of AIDE's paths, that of the job; and back. A path that is none of the job's stays as it is. */
+  readonly toJob: (path: ByteString) => ByteString;
+  readonly toAide: (path: ByteString) => ByteString;
+}
+
+/** They are ours to say; a line of the configuration comes to nothing. */
+const ours: ReadonlySet<string> = new Set([
+  ...['database', 'database_in', 'database_out', 'database_new', 'database_attrs', 'database_add_metadata'],
+  ...['gzip_dbout', 'num_workers', 'log_level'],
+  ...['report_url', 'report_format', 'report_append', 'report_quiet', 'report_level', 'report_detailed_init'],
+  ...['report_grouped', 'grouped', 'report_summarize_changes', 'summarize_changes'],
+]);
+
+/**
+ * @param dialect of the AIDE that is to read it
+ * @throws {RampartError} INPUT with the lines that cannot be led to the files
+ */
+export function leadAideConf(name: string, text: string, root: ScanRoot, dialect: Dialect): LedConf {
+  const { directory, prefix } = root;
+  const problems = new ProblemList();
+  const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
+  // What only our own engine refuses is no matter here: AIDE tells what it cannot use.
+  const unusable = new ProblemList();
+  const conf = tryAideConf(name, text, nodeEnvironment(root), unusable);
+  const prunes = conf.dialect === '0.18' && dialect === '0.19';
+  const edits = new Led(text, real, { prefix, prunes }, problems);
+  const led = edits.lead(name);
+  for (const { at, what, next } of conf.missingFiles) problems.error(at, what, next);
+  problems.throwErrors(`cannot use the configuration ${name}`);
+  const own = edits.rootPrefix;
+  const stripped = own ?? (prefix === '' ? '' : undefined);
+  return {
+    // AIDE 0.18 stumbles over what comes after a last line without its end.
+    text: led.endsWith('\n') ? led : `${led}\n`,
+    before: own === undefined && prefix === '' && real !== '' ? [`root_prefix=${writtenPath(real)}`] : [],
+    conf,
+    isPartial: unusable.errorCount > 0,
+    toJob: (path) =>
+      stripped !== undefined
+        ? joined(stripped, path)
+        : isAtOrBelow(path, real)
+          ? joined(prefix, path.slice(real.length))
+          : path,
+    toAide: (path) => {
+      const from = stripped ?? prefix;
+      if (!isAtOrBelow(path, from)) return path;
+      const rest = path.slice(from.length);
+      const at = stripped === undefined ? real + rest : rest;
+      return at === '' ? '/' : at;
+    },
+  };
+}
+
+/** The root itself has no slash at its end, unless it is all. */
+function joined(directory: string, path: string): string {
+  if (path !== '/' && path !== '') return directory + path;
+  return directory === '' ? '/' : directory;
+}
+
+class Led {
+  /** As the job has it, where the configuration sets one: paths have nothing before them then. */
+  rootPrefix: string | undefined;
+  readonly #edits: TextEdits;
+  readonly #real: string;
+  readonly #prefix: string;
+  /** `!` is to become `-`. */
+  readonly #prunes: boolean;
+  readonly #problems: ProblemList;
+
+  constructor(
+    text: string,
+    real: string,
+    { prefix, prunes }: { readonly prefix: string; readonly prunes: boolean },
+    problems: ProblemList,
+  ) {
+    this.#edits = new TextEdits(text);
+    this.#real = real;
+    this.#prefix = prefix;
+    this.#prunes = prunes;
+    this.#problems = problems;
+  }
+
+  lead(name: string): string {
+    // Lines that cannot be understood are told by AIDE, or by tryAideConf's caller.
+    const known = new ProblemList();
+    const statements = [...allStatements(parseAideConf(sourceOf(name, this.#edits.text), known))];
+    for (const statement of statements) {
+      if (statement.kind !== 'option' || statement.name !== 'root_prefix' || 'terms' in statement.value)
+        continue;
+      // As in AIDE, the first one counts.
+      this.rootPrefix ??= this.#edits.written(statement.value.at).replace(/\/$/, '');
+      this.#path(statement.value.at);
+    }
+    const asIs = this.rootPrefix !== undefined || this.#prefix === '';
+    for (const statement of statements) {
+      switch (statement.kind) {
+        case 'rule':
+          if (!asIs) this.#rule(statement.path.at);
+          if (this.#prunes && isForAllTypes(statement)) this.#prune(statement.at);
+          break;
+        case 'option':
+          // A comment, so that the lines keep their numbers.
+          if (ours.has(statement.name)) this.#edits.replace(statement.at, '#');
+          break;
+        case 'if':
+          this.#condition(statement.condition);
+          break;
+        case 'include':
+          this.#include(statement, asIs);
+          break;
+        case 'blank':
+        case 'group':
+        case 'define':
+        case 'undef':
+        case 'setenv':
+          break;
+        default:
+          statement satisfies never;
+      }
+    }
+    return this.#edits.applied();
+  }
+
+  #condition(condition: Condition): void {
+    if (condition.test === 'not') this.#condition(condition.condition);
+    if (condition.test === 'exists') this.#path(condition.text.at);
+  }
+
+  #include({ at, executes, path, pattern, prefix }: IncludeStatement, asIs: boolean): void {
+    if (executes) return refuseExecution(at, this.#problems);
+    this.#path(path.at);
+    if (asIs) return;
+    if (pattern === undefined || prefix === undefined) {
+      this.#problems.error(
+        at,
+        `the include does not state that the rules of the file apply to ${this.#prefix}`,
+        this.#convert,
+      );
+      return;
+    }
+    const rest = this.#rest(this.#edits.written(prefix.at));
+    if (rest === undefined) this.#problems.error(prefix.at, `it is not ${this.#prefix}`, this.#convert);
+    else if (this.#real + rest === '') this.#remove(pattern, prefix);
+    else this.#edits.replace(prefix.at, escaped(this.#real) + rest);
+  }
+
+  get #convert(): string {
+    return 'Convert the configuration with convertAideConf first';
+  }
+
+  /** Without a rule prefix. */
+  #remove(pattern: Text, prefix: Text): void {
+    this.#edits.replace({ offset: pattern.at.end, end: prefix.at.end }, '');
+  }
+
+  /** A path that is no expression. */
+  #path(at: Position): void {
+    const written = this.#edits.written(at);
+    if (!written.startsWith('/')) return;
+    const rest = this.#prefix === '' ? written : this.#rest(written);
+    if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
+    else this.#edits.replace(at, writtenPath(this.#real) + rest || '/');
+  }
+
+  /** Its sign is the first that stands there. */
+  #prune({ offset }: Position): void {
+    this.#edits.replace({ offset, end: offset + 1 }, '-');
+  }
+
+  #rule(at: Position): void {
+    const written = this.#edits.written(at);
+    const rest = this.#rest(written);
+    if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
+    else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : escaped(this.#real) + rest);
+  }
+
+  /** What comes after the prefix. */
+  #rest(written: string): string | undefined {
+    for (const start of [this.#prefix, escaped(this.#prefix)]) {
+      if (!written.startsWith(start)) continue;
+      const rest = written.slice(start.length);
+      if (rest === '' || /^[/$(]/.test(rest) || rest.startsWith('@@{')) return rest;
+    }
+    return undefined;
+  }
+}
+
+/** Of negative rules: in 0.18 one for some types only never prunes. */
+function isForAllTypes({ type, restriction }: RuleStatement): boolean {
+  return type === 'negative' && (restriction?.types.every(({ name }) => name === '0') ?? true);
+}
+
+/**
+ * An expression for `/` itself. `/hostroot/.*` is not for `/hostroot`, but `/.*` would be for `/`, which is asked to have
+ * something after it where an expression may match nothing.
+ */
+function fromRoot(rest: string): string {
+  if (rest === '') return '/';
+  if (rest.startsWith('$')) return `/${rest}`;
+  if (rest.startsWith('(')) return `/?${rest}`;
+  const mayBeEmpty = rest.startsWith('/') && /^\/(?:$|[$(^*?]|\[[^\]]*\][*?{]|\\?.[*?{])/.test(rest);
+  return mayBeEmpty ? `/(?=.)${rest.slice(1)}` : rest;
+}

@@ -1,0 +1,33 @@
+/** Paths as one expression for AIDE's `--limit`. */
+import { isUtf8 } from 'node:buffer';
+import type { ByteString } from '../model/entry.ts';
+
+/** An argument of a program is at most 128 KiB (execve(2)), and PCRE2 takes expressions of 64 KiB, compiled. */
+const longest = 16 * 1024;
+
+/** `undefined` where there are too many: then everything has to be looked at. */
+export function limitFor(paths: readonly ByteString[]): string | undefined {
+  if (paths.length === 0) return undefined;
+  let size = 0;
+  const parts: string[] = [];
+  for (const path of paths) {
+    const part = asExpression(path);
+    size += Buffer.byteLength(part) + 1;
+    if (size > longest) return undefined;
+    parts.push(part);
+  }
+  return `(?:${parts.join('|')})$`;
+}
+
+/**
+ * What is no ASCII stays as it is: some AIDE match bytes, and some characters, to which an escaped byte is a character of its
+ * own. A name that is no UTF-8 is matched by nothing in the latter, whatever stands here.
+ */
+function asExpression(path: ByteString): string {
+  const bytes = Buffer.from(path, 'latin1');
+  const text = isUtf8(bytes) ? bytes.toString('utf8') : undefined;
+  return (text ?? path).replace(
+    text === undefined ? /[^A-Za-z0-9/_]/g : /[^A-Za-z0-9/_\u0080-\u{10ffff}]/gu,
+    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
+}

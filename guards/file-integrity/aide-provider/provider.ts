@@ -1,0 +1,354 @@
+/**
+ * The provider `aide`: the real AIDE, driven with the job's configuration. What is kept of it is signed, since AIDE's own
+ * databases are not, and it takes a damaged one for "everything was added".
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { writtenPath } from '../aide-conf/convert-path.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { configDigest } from '../aide-conf/digest.ts';
+import { reportOptionsOf } from '../aide-conf/report-options.ts';
+import { parseAideReport } from './aide-output.ts';
+import { emptyBaseline } from '../database/baseline-error.ts';
+import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../model/entry.ts';
+import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  CheckResult,
+  InitOptions,
+  InitResult,
+  IntegrityJob,
+  IntegrityProvider,
+  RunOptions,
+} from '../model/provider.ts';
+import { exitBits, isAtLeast, type Report, type ReportOptions } from '../report/report.ts';
+import { runFacts } from '../report/run-facts.ts';
+import { aideFailure } from './aide-failure.ts';
+import { closeCutReport } from './cut-report.ts';
+import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
+import { leadAideConf, type LedConf } from './lead-conf.ts';
+import { limitFor } from './limit.ts';
+import { dialectOf, findAide, matchesCharacters, type AideProgram } from './program.ts';
+import { runAide, type AideRun } from './run-aide.ts';
+import {
+  adoptDatabase,
+  databasePath,
+  openDatabase,
+  readFacts,
+  removeStrays,
+  runPrefix,
+  type DatabaseFacts,
+  type SignedDatabase,
+} from './signed-database.ts';
+import { unseenNames } from './unseen-names.ts';
+import { unreadOf, withUnread } from './unread.ts';
+
+export interface AideProviderOptions {
+  /** The program; by default `aide` in PATH. */
+  readonly program?: string;
+  /** AIDE is ended when it has taken no CPU time for so long; 10 minutes by default. */
+  readonly stuckMs?: number;
+  /** Of AIDE's report that is looked at; findings beyond it are counted and not told. */
+  readonly reportLimitBytes?: number;
+}
+
+/** Requests that wait for a node are few. */
+const rememberedRequests = 64;
+/** Before the agent is taken for one that is stuck (../node/node-health.ts). */
+const defaultStuckMs = 10 * 60_000;
+const defaultReportLimit = 16 * 1024 * 1024;
+
+interface Run {
+  readonly command: readonly string[];
+  /** For errors: `make a baseline`. */
+  readonly purpose: string;
+  readonly baseline?: SignedDatabase;
+  readonly writes?: string;
+}
+
+/** Holds nothing open between its calls. */
+export class AideProvider implements IntegrityProvider {
+  readonly name = 'aide';
+  readonly #options: AideProviderOptions;
+
+  constructor(options: AideProviderOptions = {}) {
+    this.#options = options;
+  }
+
+  async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
+    if ((await readFacts(job.directory, job.signingKey)) === undefined) return 'none';
+    await using baseline = await openDatabase(job.directory, job.signingKey, new AbortController().signal);
+    return baseline.facts.configDigest === configDigest(job.conf) ? 'ready' : 'other-configuration';
+  }
+
+  async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
+    // One that cannot be trusted was not made after any request.
+    const before = await readFacts(job.directory, job.signingKey).catch(() => undefined);
+    if (before !== undefined && request !== undefined && before.requests.includes(request))
+      return { entries: before.entries, unread: before.unread };
+    const { id, path, aide, conf } = await this.#prepare(job);
+    try {
+      const how = { command: ['--init'], purpose: 'create a baseline', writes: path };
+      const run = await this.#run(job, aide, conf, how, { signal, onProgress });
+      const unseen = await this.#unseen(job, aide, conf, path, signal);
+      const unread = unreadIn(run, conf, job).length + unseen.length;
+      const requests = requestsAfter(before, request);
+      const facts = { about: {}, unread, requests, configDigest: configDigest(job.conf) };
+      const entries = await this.#adopt(job, aide, id, facts, signal);
+      onProgress?.({ files: entries, bytes: 0 });
+      return { entries, unread };
+    } catch (error) {
+      await this.#giveUp(job, id);
+      throw error;
+    }
+  }
+
+  async check(job: IntegrityJob, { signal, onProgress }: RunOptions): Promise<CheckResult> {
+    // First what needs no AIDE: a bad baseline is told as such.
+    await using baseline = await openDatabase(job.directory, job.signingKey, signal);
+    const { aide, conf } = await this.#prepare(job);
+    refuseNewer(baseline, aide);
+    const startedMs = Date.now();
+    const run = await this.#run(
+      job,
+      aide,
+      conf,
+      { command: ['--check'], purpose: 'check the files', baseline },
+      { signal, onProgress },
+    );
+    // It was read by AIDE, not by us: a change meanwhile would have misled it.
+    await baseline.verify(signal);
+    const found = readReport(run, conf, aide);
+    const unseen = await this.#unseen(job, aide, conf, baseline.path, signal, found);
+    const report = withUnread(found, [...unreadIn(run, conf, job), ...unseen]);
+    onProgress?.({ files: report.counts.total, bytes: 0, expectedFiles: baseline.facts.entries });
+    const facts = runFacts(conf.conf, { action: 'check', program: `AIDE ${aide.version}`, startedMs });
+    return { report, options: reportOptionsOf(conf.conf), facts };
+  }
+
+  async accept(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    about: Acceptance,
+    { signal, onProgress }: RunOptions,
+  ): Promise<AcceptResult> {
+    const { directory, signingKey } = job;
+    const { author, reason, request } = about;
+    await using baseline = await openDatabase(directory, signingKey, signal);
+    const { facts } = baseline;
+    if (request !== undefined && facts.requests.includes(request)) return { unread: [] };
+    const { id, path, aide, conf } = await this.#prepare(job);
+    refuseNewer(baseline, aide);
+    // AIDE's --update would do for few paths; this looks at these alone, and takes nothing else of what is now.
+    const limit = limitFor(paths.map((each) => conf.toAide(each)));
+    const fresh = join(directory, `aide.db.${id}.part`);
+    try {
+      const command = ['--init', ...(limit === undefined ? [] : [`--limit=${limit}`])];
+      const how = { command, purpose: 'inspect the accepted files', writes: fresh };
+      const run = await this.#run(job, aide, conf, how, { signal, onProgress });
+      const shut = new Set(unreadIn(run, conf, job).map((each) => each.path));
+      const unread = new Set(paths.filter((each) => isAtOrBelowAny(each, shut)));
+      const taken = paths.filter((each) => !unread.has(each));
+      const wanted = new Set(taken.map((each) => conf.toAide(each)));
+      await mergeRows({ old: baseline.path, now: fresh, into: path, paths: wanted, signal });
+      await baseline.verify(signal);
+      const requests = requestsAfter(facts, request);
+      const entries = await this.#adopt(
+        job,
+        aide,
+        id,
+        // The rest is as it was, the configuration that it was made with too.
+        {
+          about: { ...facts.about, acceptedBy: author, acceptedBecause: reason },
+          ...{ requests, unread: facts.unread, configDigest: facts.configDigest },
+        },
+        signal,
+        (digest) => appendAcceptance(job, about, taken, digest),
+      );
+      onProgress?.({ files: entries, bytes: 0 });
+      return { unread: [...unread] };
+    } catch (error) {
+      await this.#giveUp(job, id);
+      throw error;
+    } finally {
+      await unlink(fresh).catch(() => undefined);
+    }
+  }
+
+  async #prepare(job: IntegrityJob): Promise<{ id: string; path: string; aide: AideProgram; conf: LedConf }> {
+    const id = `${Date.now()}-${randomBytes(6).toString('hex')}`;
+    const aide = await findAide(this.#options.program);
+    const conf = leadAideConf(job.conf.name, job.conf.text, job.root, aide.dialect);
+    await removeStrays(job.directory, job.maxBackups);
+    return { id, path: databasePath(job.directory, id), aide, conf };
+  }
+
+  async #adopt(
+    job: IntegrityJob,
+    { version }: AideProgram,
+    id: string,
+    facts: Pick<DatabaseFacts, 'about' | 'unread' | 'requests' | 'configDigest'>,
+    signal: AbortSignal,
+    onSigned: (digest: string) => Promise<void> = async () => undefined,
+  ): Promise<number> {
+    const entries = await countRows(databasePath(job.directory, id), signal).catch((cause: unknown) => {
+      // AIDE 0.18 ends with 0 where the disk was full; 0.19 says so.
+      throw cause instanceof RampartError && cause.code === errorCodes.CORRUPT
+        ? new RampartError(errorCodes.FULL, {
+            what: `AIDE could not write the baseline in ${job.directory}`,
+            why: 'its output is incomplete',
+            next: 'Free space on its file system. The previous baseline is unchanged',
+            cause,
+          })
+        : cause;
+    });
+    if (entries === 0) throw emptyBaseline(facts.unread);
+    const { directory, signingKey: key, maxBackups } = job;
+    await adoptDatabase({
+      ...facts,
+      ...{ id, entries, aideVersion: version },
+      ...{ directory, key, maxBackups, signal, onSigned },
+    });
+    return entries;
+  }
+
+  /** @param found has what is not in the database */
+  async #unseen(
+    job: IntegrityJob,
+    aide: AideProgram,
+    { conf, isPartial, toJob }: LedConf,
+    database: string,
+    signal: AbortSignal,
+    found?: Report,
+  ): Promise<readonly ScanProblem[]> {
+    if (!(await matchesCharacters(aide, signal))) return [];
+    const directories = new Set([...(await directoriesIn(database, signal))].map(toJob));
+    for (const { kind, path, type } of found?.changes ?? []) {
+      if (kind !== 'added') continue;
+      directories.add(path.slice(0, Math.max(1, path.lastIndexOf('/'))));
+      if (type === 'd') directories.add(path);
+    }
+    return await unseenNames({ directories, root: job.root, conf, isWhole: !isPartial, signal });
+  }
+
+  /** Removes what was written and is not the baseline, which it may be when what comes after that fails. */
+  async #giveUp({ directory, signingKey }: IntegrityJob, id: string): Promise<void> {
+    const facts = await readFacts(directory, signingKey).catch(() => undefined);
+    if (facts?.id !== id) await unlink(databasePath(directory, id)).catch(() => undefined);
+  }
+
+  /** @throws {RampartError} where AIDE ended with an error */
+  async #run(
+    job: IntegrityJob,
+    aide: AideProgram,
+    conf: LedConf,
+    run: Run,
+    { signal, onProgress }: Pick<RunOptions, 'signal'> & { onProgress: RunOptions['onProgress'] },
+  ): Promise<AideRun> {
+    const { stuckMs = defaultStuckMs, reportLimitBytes = defaultReportLimit } = this.#options;
+    const directory = await mkdtemp(join(job.directory, runPrefix));
+    try {
+      const file = join(directory, 'aide.conf');
+      await writeFile(file, conf.text, { mode: 0o600 });
+      const before = [
+        // AIDE asks for both; of what a command does not use only the name counts.
+        `database_in=${run.baseline === undefined ? 'file:/dev/null' : 'fd:4'}`,
+        `database_out=file:${writtenPath(run.writes ?? join(directory, 'none'))}`,
+        `num_workers=${Math.min(2, availableParallelism())}`,
+        'log_level=warning',
+        ...conf.before,
+      ];
+      const result = await runAide({
+        program: aide.path,
+        args: [
+          `--config=${file}`,
+          `--before=${before.join('\n')}`,
+          `--after=${reportLines(reportOptionsOf(conf.conf)).join('\n')}`,
+          ...run.command,
+        ],
+        databaseFd: run.baseline?.fd,
+        reportLimitBytes,
+        stuckMs,
+        signal,
+        onCpu: onProgress && ((cpuMs) => onProgress({ files: 0, bytes: 0, cpuMs })),
+      });
+      const { outcome } = result;
+      if (outcome.kind !== 'error') return result;
+      throw aideFailure(run.purpose, outcome, result.messages.replaceAll(file, job.conf.name));
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Of more warnings than are kept it is not known what they are about: then it is all of the node. */
+function unreadIn(
+  { messages, messagesAreCut }: AideRun,
+  { toJob }: LedConf,
+  { root }: IntegrityJob,
+): readonly ScanProblem[] {
+  const found = unreadOf(messages, toJob);
+  if (!messagesAreCut) return found;
+  const path = root.prefix === '' ? '/' : root.prefix;
+  const message = 'AIDE gave more warnings than are kept: files reported as removed may only be unreadable';
+  return [...found.filter((each) => each.path !== path), { path, code: 'EOVERFLOW', message }];
+}
+
+/** Everything of a finding is asked for; what of it is told says the configuration, when the report is written. */
+function reportLines({ level }: ReportOptions): readonly string[] {
+  return [
+    'gzip_dbout=yes',
+    'database_attrs=E',
+    'report_format=json',
+    `report_level=${isAtLeast(level, 'changed_attributes') ? level : 'changed_attributes'}`,
+    ...['report_grouped=yes', 'report_summarize_changes=yes', 'report_quiet=no', 'report_append=no'],
+    'report_url=fd:3',
+  ];
+}
+
+/** @throws {RampartError} UNSUPPORTED */
+function refuseNewer({ facts }: SignedDatabase, { version, dialect }: AideProgram): void {
+  if (dialect !== '0.18' || dialectOf(facts.aideVersion) === '0.18') return;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'AIDE cannot use the baseline',
+    why: `it was created by AIDE ${facts.aideVersion}, and AIDE ${version} cannot read its timestamps`,
+    next: `Install AIDE ${facts.aideVersion}, or initialize again`,
+  });
+}
+
+function readReport(
+  { outcome, report: bytes, reportIsCut }: AideRun,
+  { toJob }: LedConf,
+  { version }: AideProgram,
+): Report {
+  let report = parseAideReport(reportIsCut ? closeCutReport(bytes) : bytes, version);
+  if (reportIsCut) {
+    // A change of which nothing is told is one that is not told.
+    const changes = report.changes.filter(({ kind, details }) => kind !== 'changed' || details.length > 0);
+    report = { ...report, changes, omitted: report.omitted + report.changes.length - changes.length };
+  }
+  const expected =
+    outcome.kind === 'differences' ? outcome : { added: false, removed: false, changed: false };
+  const bits = (expected.added ? 1 : 0) + (expected.removed ? 2 : 0) + (expected.changed ? 4 : 0);
+  if (exitBits(report.counts) !== bits) {
+    throw new RampartError(errorCodes.DECODE, {
+      what: 'the report of AIDE is inconsistent',
+      why: `its exit code is ${bits}, but its counts give ${exitBits(report.counts)}`,
+      next: 'This is a bug in AIDE or Rampart: please report it',
+    });
+  }
+  const led: Report = {
+    ...report,
+    changes: report.changes.map((change) => ({ ...change, path: toJob(change.path) })),
+    redefined: report.redefined.map((each) => ({ ...each, path: toJob(each.path) })),
+  };
+  return led;
+}
+
+function requestsAfter(before: DatabaseFacts | undefined, request: string | undefined): readonly string[] {
+  const requests = before?.requests ?? [];
+  return request === undefined ? requests : [...requests, request].slice(-rememberedRequests);
+}

@@ -1,0 +1,151 @@
+/**
+ * One run of AIDE: started without a shell, as quiet as the machine allows, ended with us, its output bounded.
+ */
+import { spawn } from 'node:child_process';
+import { processCpuMs } from '../../../lib/cri/process.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { aideOutcome, type AideOutcome } from './aide-output.ts';
+import { findProgram } from './program.ts';
+
+export interface AideCall {
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Is AIDE's descriptor 4. */
+  readonly databaseFd: number | undefined;
+  readonly reportLimitBytes: number;
+  /** It is ended when it has taken no CPU time for so long. */
+  readonly stuckMs: number;
+  /** Told now and then of the CPU time that it has taken. */
+  readonly onCpu: ((cpuMs: number) => void) | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface AideRun {
+  readonly outcome: AideOutcome;
+  /** What it wrote to descriptor 3. */
+  readonly report: Buffer;
+  /** There was more than the limit. */
+  readonly reportIsCut: boolean;
+  /** What it said on stderr, one character a byte; the first 4 MiB. */
+  readonly messages: string;
+  readonly messagesAreCut: boolean;
+}
+
+const messagesLimit = 4 * 1024 * 1024;
+
+/**
+ * Resolves when it has ended, whatever its exit code.
+ *
+ * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started, or does nothing any more
+ */
+export async function runAide(call: AideCall): Promise<AideRun> {
+  const { signal } = call;
+  signal.throwIfAborted();
+  const [program = call.program, ...args] = [...(await gentle()), call.program, ...call.args];
+  const child = spawn(program, args, {
+    cwd: '/',
+    // No locale, and no time zone but that of our own reports.
+    env: { PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' },
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe', call.databaseFd ?? 'ignore'],
+  });
+  const report = new Bounded(call.reportLimitBytes);
+  const messages = new Bounded(messagesLimit);
+  child.stdio[2]?.on('data', (chunk: Buffer) => messages.add(chunk));
+  child.stdio[3]?.on('data', (chunk: Buffer) => report.add(chunk));
+  // It ignores SIGTERM.
+  const kill = (): void => void child.kill('SIGKILL');
+  let isStuck = false;
+  const watch = watchCpu(child.pid, call, () => {
+    isStuck = true;
+    kill();
+  });
+  signal.addEventListener('abort', kill, { once: true });
+  try {
+    const [code, killedBy] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
+      child.once('error', (cause) => {
+        const why = cause.message;
+        reject(new RampartError(errorCodes.SYSTEM, { what: `cannot start ${call.program}`, why, cause }));
+      });
+      child.once('close', (...ended) => resolve(ended));
+    });
+    signal.throwIfAborted();
+    if (isStuck) {
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: 'AIDE was stopped',
+        why: `it has made no progress for ${Math.round(call.stuckMs / 1000)} s: it appears to be waiting for a file system that does not respond, such as an NFS mount whose server is gone`,
+        next: 'Unmount that file system, or exclude it in the configuration',
+      });
+    }
+    return {
+      outcome: aideOutcome(code, killedBy),
+      report: report.bytes,
+      reportIsCut: report.isCut,
+      messages: messages.bytes.toString('latin1'),
+      messagesAreCut: messages.isCut,
+    };
+  } finally {
+    clearInterval(watch);
+    signal.removeEventListener('abort', kill);
+  }
+}
+
+/** Looks in one stuck time. */
+const looks = 20;
+
+/** Who waits for a file system that does not answer takes no CPU time. Without /proc nobody knows. */
+function watchCpu(
+  pid: number | undefined,
+  { stuckMs, onCpu }: AideCall,
+  onStuck: () => void,
+): NodeJS.Timeout {
+  let [last, same] = [-1, 0];
+  return setInterval(() => {
+    const cpuMs = pid === undefined ? undefined : processCpuMs(pid);
+    if (cpuMs === undefined) return;
+    same = cpuMs === last ? same + 1 : 0;
+    last = cpuMs;
+    onCpu?.(cpuMs);
+    if (same === looks) onStuck();
+  }, stuckMs / looks);
+}
+
+let places: Promise<readonly (string | undefined)[]> | undefined;
+
+/**
+ * Programs that only change their own process and then become AIDE: the least of priorities, and an end with ours (else it
+ * would go on without anybody who reads its report). What the machine does not have is left out.
+ */
+async function gentle(): Promise<string[]> {
+  places ??= Promise.all(['nice', 'ionice', 'setpriv'].map((name) => findProgram(name)));
+  const [nice, ionice, setpriv] = await places;
+  const before: string[] = [];
+  if (setpriv !== undefined) before.push(setpriv, '--pdeathsig', 'KILL');
+  if (nice !== undefined) before.push(nice, '-n', '19');
+  if (ionice !== undefined) before.push(ionice, '-c', '3', '-t');
+  return before;
+}
+
+/** Keeps the start; what comes after the limit is read and forgotten, so that the writer can end. */
+class Bounded {
+  readonly #limit: number;
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+  isCut = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  add(chunk: Buffer): void {
+    const room = this.#limit - this.#size;
+    if (chunk.length > room) this.isCut = true;
+    if (room <= 0) return;
+    const part = chunk.subarray(0, room);
+    this.#chunks.push(part);
+    this.#size += part.length;
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+}

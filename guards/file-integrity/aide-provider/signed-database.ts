@@ -1,0 +1,347 @@
+/**
+ * A baseline of AIDE: its database, and a signed file that says which one it is.
+ *
+ * ```
+ * aide.baseline             JSON on one line, and its signature in base64 on the next; what leads to the database
+ * aide.baseline.<id>        the baselines before, the same way
+ * aide.db.<id>.gz           as AIDE wrote it
+ * aide.last-baseline        which one is the last: an older one is signed as well, see signed-notes/last-baseline.ts
+ * ```
+ *
+ * The database has a name of its own and is on the disk before `aide.baseline` leads to it, so that a kill at any moment
+ * leaves the old or the new one. Databases that nothing leads to are removed by the next writer.
+ */
+import { createHash } from 'node:crypto';
+import { link, open, readdir, readFile, rm, unlink, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import manifest from '../../../package.json' with { type: 'json' };
+import { fileError, RampartError } from '../../../lib/errors/errors.ts';
+import { BaselineError } from '../database/baseline-error.ts';
+import { openBaselineFile, unreadable } from '../database/frame-reader.ts';
+import {
+  checkLast,
+  type LastBaseline,
+  readLastBaseline,
+  writeLastBaseline,
+} from '../signed-notes/last-baseline.ts';
+import { replaceFile } from '../database/replace-file.ts';
+import {
+  keyId,
+  signDigest,
+  verifyDigest,
+  type SigningKey,
+  type VerifyingKey,
+} from '../database/signature.ts';
+import { digestOf } from '../database/format.ts';
+
+const format = 1;
+const current = 'aide.baseline';
+const lastName = 'aide.last-baseline';
+const backupName = /^aide\.baseline\.(\d+-[0-9a-f]{12})$/;
+const databaseName = /^aide\.db\.(\d+-[0-9a-f]{12})\.gz$/;
+/** Of what an accept looks at. */
+const partName = /^aide\.db\.\d+-[0-9a-f]{12}\.part$/;
+/** Of the directories of single runs. */
+export const runPrefix = 'aide.run.';
+/** Longer it is none of ours. */
+const longestBytes = 64 * 1024;
+
+/** What is signed. */
+export interface DatabaseFacts {
+  readonly format: number;
+  /** `<ms since 1970>-<12 digits>` */
+  readonly id: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  readonly entries: number;
+  readonly madeAtMs: number;
+  readonly configDigest: string;
+  readonly aideVersion: string;
+  readonly rampartVersion: string;
+  readonly about: Readonly<Record<string, string>>;
+  /** Paths that could not be read. */
+  readonly unread: number;
+  /** The last requests that it is made after, see `InitOptions.request`. */
+  readonly requests: readonly string[];
+  readonly scheme: string;
+  readonly keyId: string;
+}
+
+/** Where AIDE is to write a database with this id, and where it is. */
+export function databasePath(directory: string, id: string): string {
+  return join(directory, `aide.db.${id}.gz`);
+}
+
+/** A database whose signature and bytes were verified. Whoever opened it disposes of it. */
+export class SignedDatabase implements AsyncDisposable {
+  readonly facts: DatabaseFacts;
+  readonly path: string;
+  readonly #file: FileHandle;
+
+  constructor(facts: DatabaseFacts, path: string, file: FileHandle) {
+    this.facts = facts;
+    this.path = path;
+    this.#file = file;
+  }
+
+  /** At the start of the file; for AIDE, so that it reads the file that was verified, whatever the path leads to by now. */
+  get fd(): number {
+    return this.#file.fd;
+  }
+
+  /** @throws {BaselineError} where it is not what was signed */
+  async verify(signal: AbortSignal): Promise<void> {
+    const { sizeBytes, sha256 } = this.facts;
+    const digest = createHash('sha256');
+    const buffer = Buffer.allocUnsafe(256 * 1024);
+    let at = 0;
+    for (;;) {
+      signal.throwIfAborted();
+      // By its place, so that AIDE finds the descriptor at its start.
+      const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at).catch((cause: unknown) => {
+        throw unreadable(this.path, cause);
+      });
+      if (bytesRead === 0) break;
+      digest.update(buffer.subarray(0, bytesRead));
+      at += bytesRead;
+      if (at > sizeBytes) break;
+    }
+    if (at < sizeBytes)
+      throw new BaselineError(
+        'truncated',
+        this.path,
+        `it has ${at} bytes; when it was signed it had ${sizeBytes}`,
+      );
+    if (at > sizeBytes || digest.digest('hex') !== sha256)
+      throw new BaselineError('damaged', this.path, 'its content is not what was signed');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close();
+  }
+}
+
+/**
+ * What the signed file says, once its signature is verified; the database itself is not looked at. `undefined` where there
+ * never was one.
+ *
+ * @throws {BaselineError}
+ */
+export async function readFacts(directory: string, key: VerifyingKey): Promise<DatabaseFacts | undefined> {
+  const path = join(directory, current);
+  const text = await readSigned(path).catch(async (error: unknown) => {
+    if (!(error instanceof BaselineError) || error.fault !== 'missing') throw error;
+    const note = await readLastBaseline(join(directory, lastName), key);
+    if (note?.digest === undefined) return undefined;
+    throw new BaselineError('missing', path, 'it existed before and is gone', error);
+  });
+  if (text === undefined) return undefined;
+  const [line = '', signature, ...more] = text.split('\n');
+  const facts = parseFacts(path, line, signature);
+  if (signature === undefined || signature === '')
+    throw new BaselineError('unsigned', path, 'it has no signature');
+  if (more.length !== 1 || more[0] !== '')
+    throw new BaselineError(
+      'damaged',
+      path,
+      'there is data after its signature, or the signature is cut off',
+    );
+  const wanted = keyId(key);
+  if (facts.scheme !== key.scheme || facts.keyId !== wanted) {
+    const signed = `${facts.scheme}, key ${facts.keyId}`;
+    throw new BaselineError(
+      'wrong signature',
+      path,
+      `it is signed with ${signed}; expected ${key.scheme}, key ${wanted}`,
+    );
+  }
+  if (!verifyDigest(digestOf(line), Buffer.from(signature, 'base64'), key))
+    throw new BaselineError('wrong signature', path, 'its signature does not match its content');
+  const note = await readLastBaseline(join(directory, lastName), key);
+  checkLast(path, digestOf(line).toString('hex'), note);
+  return facts;
+}
+
+/** Opens the database and verifies all of it. @throws {BaselineError} */
+export async function openDatabase(
+  directory: string,
+  key: VerifyingKey,
+  signal: AbortSignal,
+): Promise<SignedDatabase> {
+  const facts = await readFacts(directory, key);
+  if (facts === undefined) throw new BaselineError('missing', join(directory, current), 'it does not exist');
+  const path = databasePath(directory, facts.id);
+  const file = await openBaselineFile(path);
+  const database = new SignedDatabase(facts, path, file);
+  try {
+    if (!(await file.stat()).isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
+    await database.verify(signal);
+    return database;
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+export interface NewDatabase extends Pick<
+  DatabaseFacts,
+  'id' | 'entries' | 'configDigest' | 'aideVersion' | 'about' | 'unread' | 'requests'
+> {
+  readonly directory: string;
+  readonly key: SigningKey;
+  readonly maxBackups: number;
+  readonly signal: AbortSignal;
+  /** Is called with its digest before it takes the place; when that throws, the baseline is as it was. */
+  readonly onSigned: (digest: string) => Promise<void>;
+}
+
+/**
+ * Makes the database of this id, which is there already, the baseline; the one before becomes a backup.
+ *
+ * @throws {RampartError} FULL, SYSTEM: the baseline is as it was
+ */
+export async function adoptDatabase(made: NewDatabase): Promise<void> {
+  const { directory, key, maxBackups, signal, onSigned, ...about } = made;
+  const path = databasePath(directory, made.id);
+  const { sha256, sizeBytes } = await digestOnDisk(path, signal);
+  const facts: DatabaseFacts = {
+    format,
+    ...about,
+    sha256,
+    sizeBytes,
+    madeAtMs: Number(made.id.split('-')[0]),
+    rampartVersion: manifest.version,
+    scheme: key.scheme,
+    keyId: keyId(key),
+  };
+  const line = JSON.stringify(facts);
+  const digest = digestOf(line);
+  const signature = signDigest(digest, key).toString('base64');
+  await onSigned(digest.toString('hex'));
+  // Whatever was there, also what could not be trusted, is replaced.
+  const before = await readLastBaseline(join(directory, lastName), key).catch(() => undefined);
+  const note = (now: LastBaseline): Promise<void> => writeLastBaseline(join(directory, lastName), now, key);
+  await note({
+    ...(before?.digest !== undefined && { digest: before.digest }),
+    next: digest.toString('hex'),
+  });
+  await keepBackup(directory, maxBackups);
+  await replaceFile(join(directory, current), async (file) => {
+    await file.writeFile(`${line}\n${signature}\n`);
+  });
+  // It counts already, and the note fits it as it is.
+  await note({ digest: digest.toString('hex') }).catch(() => undefined);
+  await removeStrays(directory, maxBackups);
+}
+
+/** Removes backups beyond `maxBackups`, and what killed writers have left. Nobody else may be at work for the job. */
+export async function removeStrays(directory: string, maxBackups: number): Promise<void> {
+  const names = await readdir(directory);
+  const backups = names.map((name) => backupName.exec(name)?.[1]).filter((id) => id !== undefined);
+  const byAge = backups.toSorted(
+    (a, b) => Number.parseInt(b, 10) - Number.parseInt(a, 10) || (a < b ? 1 : -1),
+  );
+  const wanted = new Set(byAge.slice(0, maxBackups));
+  for (const name of names) {
+    if (!partName.test(name) && !name.startsWith(runPrefix)) continue;
+    await rm(join(directory, name), { recursive: true, force: true }).catch(ignore);
+  }
+  const ownId = await idOf(join(directory, current));
+  // A baseline that cannot be read leads to some database, and nobody knows which.
+  if (ownId === 'unknown') return;
+  for (const id of backups)
+    if (!wanted.has(id)) await unlink(join(directory, `${current}.${id}`)).catch(ignore);
+  for (const name of names) {
+    const id = databaseName.exec(name)?.[1];
+    if (id !== undefined && id !== ownId && !wanted.has(id))
+      await unlink(join(directory, name)).catch(ignore);
+  }
+}
+
+async function keepBackup(directory: string, maxBackups: number): Promise<void> {
+  const id = await idOf(join(directory, current));
+  if (maxBackups <= 0 || id === undefined || id === 'unknown') return;
+  try {
+    // A second name, so that it is never without one.
+    await link(join(directory, current), join(directory, `${current}.${id}`));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    const what = `cannot keep the baseline in ${directory} as a backup`;
+    throw fileError(what, error, 'The baseline is unchanged');
+  }
+}
+
+/** Without a look at the signature: only to know which files are in use. `unknown` where it cannot be read. */
+async function idOf(path: string): Promise<string | undefined> {
+  try {
+    const [line = ''] = (await readFile(path, 'utf8')).split('\n');
+    const id = (JSON.parse(line) as { id?: unknown } | null)?.id;
+    return typeof id === 'string' && databaseName.test(`aide.db.${id}.gz`) ? id : 'unknown';
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : 'unknown';
+  }
+}
+
+async function readSigned(path: string): Promise<string> {
+  await using file = await openBaselineFile(path);
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
+    if (stat.size > longestBytes)
+      throw new BaselineError('foreign', path, 'it is too long for a baseline of Rampart');
+    return await file.readFile('utf8');
+  } catch (error) {
+    throw error instanceof RampartError ? error : unreadable(path, error);
+  }
+}
+
+function parseFacts(path: string, line: string, signature: string | undefined): DatabaseFacts {
+  if (line === '') throw new BaselineError('truncated', path, 'it is empty');
+  let value: Partial<DatabaseFacts> | null;
+  try {
+    value = JSON.parse(line) as Partial<DatabaseFacts> | null;
+  } catch (error) {
+    if (!line.startsWith('{"format":'))
+      throw new BaselineError('foreign', path, 'it is not a baseline of AIDE', error);
+    const fault = signature === undefined ? 'truncated' : 'damaged';
+    throw new BaselineError(fault, path, 'it is not JSON', error);
+  }
+  if (typeof value?.format !== 'number' || typeof value.id !== 'string')
+    throw new BaselineError('foreign', path, 'it is not a baseline of AIDE');
+  if (value.format !== format)
+    throw new BaselineError(
+      'newer',
+      path,
+      `it has format ${value.format}; this version of Rampart supports format ${format}`,
+    );
+  if (!databaseName.test(`aide.db.${value.id}.gz`))
+    throw new BaselineError('damaged', path, 'its id is malformed');
+  return value as DatabaseFacts;
+}
+
+async function digestOnDisk(
+  path: string,
+  signal: AbortSignal,
+): Promise<{ sha256: string; sizeBytes: number }> {
+  try {
+    await using file = await open(path, 'r+');
+    await file.chmod(0o600);
+    await file.sync();
+    const digest = createHash('sha256');
+    let sizeBytes = 0;
+    const chunks: AsyncIterable<Buffer> = file.createReadStream({ start: 0, autoClose: false, signal });
+    for await (const chunk of chunks) {
+      digest.update(chunk);
+      sizeBytes += chunk.length;
+    }
+    return { sha256: digest.digest('hex'), sizeBytes };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw unreadable(path, error);
+  }
+}
+
+function ignore(): void {
+  // The next writer tries again.
+}

@@ -1,0 +1,66 @@
+/**
+ * Names that some AIDE 0.19 pass over without a word: those that match rules in PCRE2's UTF mode, in which a name that is no
+ * UTF-8 is matched by no rule. Who wants to hide a file needs no more than such a name, so they are looked for here, and told.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { Dirent } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import type { AideConf } from '../aide-conf/conf.ts';
+import type { ByteString, FileType, ScanProblem } from '../model/entry.ts';
+import type { ScanRoot } from '../model/provider.ts';
+import { Selection } from '../aide-conf/selection.ts';
+
+/** So many are told of one scan: somebody may make a million. */
+const mostNames = 10_000;
+
+export interface UnseenNamesOptions {
+  /** Directories that AIDE has looked into, as the job calls them. */
+  readonly directories: Iterable<ByteString>;
+  readonly root: ScanRoot;
+  readonly conf: Pick<AideConf, 'rules' | 'dialect' | 'rootPrefix'>;
+  /** Whether all rules are known to us; where not, every name counts as selected. */
+  readonly isWhole: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Those that are selected; one in each place, not what is below. */
+export async function unseenNames(options: UnseenNamesOptions): Promise<readonly ScanProblem[]> {
+  const { directories, root, conf, isWhole, signal } = options;
+  const selection = isWhole ? new Selection(conf) : undefined;
+  const found: ScanProblem[] = [];
+  for (const directory of directories) {
+    signal.throwIfAborted();
+    for (const entry of await entriesOf(directory, root)) {
+      if (isUtf8(entry.name)) continue;
+      const path = `${directory === '/' ? '' : directory}/${entry.name.toString('latin1')}`;
+      const asked = path.startsWith(conf.rootPrefix) ? path.slice(conf.rootPrefix.length) : path;
+      if (selection !== undefined && selection.select(asked, typeOf(entry)) === undefined) continue;
+      found.push({
+        path,
+        code: 'EILSEQ',
+        message: 'this version of AIDE does not inspect names that are not UTF-8',
+      });
+      if (found.length === mostNames) return found;
+    }
+  }
+  return found;
+}
+
+async function entriesOf(
+  directory: ByteString,
+  { directory: top, prefix }: ScanRoot,
+): Promise<Dirent<Buffer>[]> {
+  if (!directory.startsWith(prefix)) return [];
+  const path = Buffer.concat([Buffer.from(top), Buffer.from(`/${directory.slice(prefix.length)}`, 'latin1')]);
+  // One that is gone, or cannot be read, is AIDE's to tell.
+  return await readdir(path, { withFileTypes: true, encoding: 'buffer' }).catch(() => []);
+}
+
+function typeOf(entry: Dirent<Buffer>): FileType {
+  if (entry.isDirectory()) return 'd';
+  if (entry.isSymbolicLink()) return 'l';
+  if (entry.isCharacterDevice()) return 'c';
+  if (entry.isBlockDevice()) return 'b';
+  if (entry.isFIFO()) return 'p';
+  return entry.isSocket() ? 's' : 'f';
+}

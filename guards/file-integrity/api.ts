@@ -1,0 +1,380 @@
+/**
+ * The resources of the file-integrity guard: FileIntegrity, which users write, and FileIntegrityNodeStatus, what is known of
+ * one node. Kinds and fields are those of the File Integrity Operator, so that what is written for it works unchanged.
+ *
+ * They are served in two API groups, from one schema: `fileintegrity.openshift.io`, which the operator was released with,
+ * and `file-integrity.openshift.io`, as its design has it, and as all labels and annotations are called.
+ *
+ * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
+ */
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import {
+  ageColumn,
+  defineResource,
+  type ObjectOf,
+  resourceType,
+  type WrittenObjectOf,
+} from '../../lib/kube/crd/resource.ts';
+import {
+  boolean,
+  integer,
+  list,
+  mapOf,
+  object,
+  oneOf,
+  optional,
+  type ReadOf,
+  string,
+} from '../../lib/kube/crd/schema.ts';
+import type { ResourceType } from '../../lib/kube/object/object.ts';
+
+const releasedGroup = 'fileintegrity.openshift.io';
+const designGroup = 'file-integrity.openshift.io';
+
+const count = (description: string) => integer({ description });
+const text = (description: string) => string({ description });
+const time = (description: string) => string({ description, format: 'date-time' });
+
+const config = object(
+  {
+    name: optional(
+      text(
+        'The name of the ConfigMap with the aide.conf. Without name and namespace, a default configuration is used.',
+      ),
+    ),
+    namespace: optional(text('The namespace of that ConfigMap.')),
+    key: optional(text('The key in that ConfigMap; default: aide.conf.')),
+    gracePeriod: integer({
+      description: 'Seconds between two scans. Values below 10 are treated as 10.',
+      default: 900,
+    }),
+    maxBackups: integer({
+      description: 'The number of earlier baselines kept on each node.',
+      default: 5,
+    }),
+    initialDelay: optional(
+      count(
+        'Seconds to wait before the first baseline of a node is created, such as for nodes that are still being set up; default: 0.',
+      ),
+    ),
+  },
+  { description: 'Which files are checked, and how often.' },
+);
+
+const toleration = object({
+  key: optional(text('The key of the taint; empty with operator Exists matches all taints.')),
+  operator: optional(text('Exists or Equal; default: Equal.')),
+  value: optional(text('The value of the taint.')),
+  effect: optional(text('NoSchedule, PreferNoSchedule or NoExecute; empty matches all.')),
+  tolerationSeconds: optional(
+    integer({ description: 'Ignored: the agent runs on the nodes anyway.', format: 'int64' }),
+  ),
+});
+
+const onRole = (role: string) =>
+  ({ effect: 'NoSchedule', key: `node-role.kubernetes.io/${role}`, operator: 'Exists' }) as const;
+
+const spec = object({
+  config,
+  provider: oneOf(['native', 'aide'], {
+    description: 'What compares files with their baseline: the built-in engine, or AIDE itself.',
+    default: 'native',
+  }),
+  nodeSelector: optional(
+    mapOf(string(), { description: 'The labels of the nodes to check; default: all nodes.' }),
+  ),
+  tolerations: list(toleration, {
+    description: 'Taints despite which a node is checked.',
+    default: [onRole('master'), onRole('infra')],
+  }),
+  debug: optional(boolean({ description: 'Log in more detail on the agents.' })),
+  priorityClassName: optional(
+    text(
+      'Not used: the agent of a node serves every FileIntegrity. The name of a nonexistent PriorityClass is removed, with an event.',
+    ),
+  ),
+});
+
+const condition = oneOf(['Succeeded', 'Failed', 'Errored'], {
+  description:
+    'Succeeded: nothing has changed. Failed: something has changed. Errored: the state is unknown, and errorMessage says why.',
+});
+
+const scanResult = {
+  condition,
+  lastProbeTime: time('When this result was obtained.'),
+  resultConfigMapName: optional(text('The name of the ConfigMap with the log, for Failed.')),
+  resultConfigMapNamespace: optional(text('The namespace of that ConfigMap.')),
+  errorMessage: optional(text('Why the state is unknown, and what to do.')),
+  filesAdded: optional(count('The number of files that are not in the baseline.')),
+  filesChanged: optional(count('The number of files that differ from the baseline.')),
+  filesRemoved: optional(count('The number of files in the baseline that are gone.')),
+};
+
+/** FIO's phases. */
+const phases = ['Initializing', 'Active', 'Pending', 'Error'] as const;
+export type Phase = (typeof phases)[number];
+
+const status = object({
+  phase: optional(
+    oneOf(phases, {
+      description:
+        'Initializing: baselines are being created. Active: scans run. Pending: nothing runs yet. Error: the configuration cannot be used, or a node has an error.',
+    }),
+  ),
+  nodeStatus: optional(
+    list(object({ nodeName: text('The node.'), ...scanResult }), {
+      description: 'The latest results of the nodes, at most one for each node and condition.',
+    }),
+  ),
+  omittedNodeStatus: optional(
+    count('The number of results omitted from nodeStatus because there are too many.'),
+  ),
+  conditions: optional(conditionList()),
+});
+
+const author = object(
+  {
+    binary: text('The path of the executable, as the process sees it.'),
+    arguments: text('Its arguments, separated by blanks.'),
+    cwd: text('Its working directory.'),
+    uid: count('Its user ID.'),
+    gid: count('Its group ID.'),
+    pid: count('Its process ID in the initial PID namespace.'),
+    ppid: count('The process ID of its parent.'),
+    parentBinary: text('The executable of its parent; empty if the parent had ended.'),
+    relation: oneOf(['host', 'container', 'unknown'], {
+      description: 'Whether the process runs on the node itself, in a container, or in an unknown container.',
+    }),
+    container: optional(
+      object(
+        { id: text('The id.'), name: text('The name.') },
+        { description: 'The container of the process.' },
+      ),
+    ),
+    pod: optional(
+      object(
+        { namespace: text('The namespace.'), name: text('The name.') },
+        { description: 'The pod of the process.' },
+      ),
+    ),
+  },
+  { description: 'The process that made the change; absent if it is unknown.' },
+);
+
+const finding = object({
+  path: text('The path of the file on the node.'),
+  change: oneOf(['added', 'removed', 'changed'], { description: 'Compared with the baseline.' }),
+  attributes: list(string(), { description: 'The attributes that differ, by their names in AIDE.' }),
+  seen: time('When it was first seen.'),
+  seenBy: oneOf(['event', 'scan'], {
+    description: 'event: detected when it happened. scan: found by a full scan.',
+  }),
+  author: optional(author),
+});
+
+const unread = object(
+  {
+    count: count('The number of files.'),
+    files: list(
+      object({
+        path: text('The path of the file on the node.'),
+        reason: text('Why it could not be read.'),
+      }),
+      { description: 'Some of these files; the log has all of them.' },
+    ),
+  },
+  {
+    description:
+      'Files that the last scan could not read completely: whether they have changed is unknown. Absent if all files were read.',
+  },
+);
+
+const detection = object(
+  {
+    events: oneOf(['sensor', 'inotify', 'none'], {
+      description:
+        'sensor: events with the process that caused them. inotify: events without it. none: scans only.',
+    }),
+    reason: text('Why events is not sensor.'),
+    watchedDirectories: count('Directories whose changes are detected at once.'),
+    unwatchedDirectories: count('Directories that are covered by scans only.'),
+    lostEvents: count('Events that the kernel dropped; a full scan follows each time.'),
+    // Later ones than the others. While a cluster is upgraded, operators and stored objects of before have none.
+    lostAuthors: optional(
+      count('Lost records of the processes that made changes; these changes have no author.'),
+    ),
+    directoriesWithoutAuthors: optional(
+      count('Watched directories beyond the capacity of the sensor; their changes have no author.'),
+    ),
+  },
+  { description: 'How changes on the node are detected between scans.' },
+);
+
+const integrityVersion = {
+  description: 'Compares files on nodes with a baseline.',
+  fields: { spec, status: optional(status) },
+  columns: [
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Provider', type: 'string', jsonPath: '.spec.provider', priority: 1 },
+    ageColumn,
+  ],
+} as const;
+
+const nodeStatusVersion = {
+  description: 'The state of the files of one node. Written by the operator; do not edit.',
+  fields: {
+    nodeName: text('The node.'),
+    results: list(object(scanResult), {
+      description: 'The latest result of each condition.',
+      default: [],
+    }),
+    lastResult: optional(
+      object(scanResult, { description: 'The latest result; absent before the first one.' }),
+    ),
+    sequence: optional(
+      integer({
+        description: 'The sequence number of the latest result, assigned by the agent.',
+        format: 'int64',
+      }),
+    ),
+    findings: optional(list(finding, { description: 'The findings of the latest result, newest first.' })),
+    omittedFindings: optional(count('The number of omitted findings; the log has all of them.')),
+    unread: optional(unread),
+    continuedFrom: optional(
+      time(
+        'When the baseline was created, if it was created for an earlier FileIntegrity of the same name; otherwise absent.',
+      ),
+    ),
+    detection: optional(detection),
+  },
+  columns: [
+    { name: 'Node', type: 'string', jsonPath: '.nodeName' },
+    { name: 'Status', type: 'string', jsonPath: '.lastResult.condition' },
+    { name: 'Unread', type: 'integer', jsonPath: '.unread.count', priority: 1 },
+    { name: 'Probed', type: 'date', jsonPath: '.lastResult.lastProbeTime', priority: 1 },
+    { name: 'Added', type: 'integer', jsonPath: '.lastResult.filesAdded', priority: 1 },
+    { name: 'Changed', type: 'integer', jsonPath: '.lastResult.filesChanged', priority: 1 },
+    { name: 'Removed', type: 'integer', jsonPath: '.lastResult.filesRemoved', priority: 1 },
+  ],
+} as const;
+
+function integrities<const G extends string>(group: G) {
+  return defineResource({
+    group,
+    kind: 'FileIntegrity',
+    ...kubectlNames(group, ['fileintegrities', 'nodeintegrities'], 'nodeintegrity', 'fi'),
+    scope: 'Namespaced',
+    versions: { v1alpha1: integrityVersion },
+  });
+}
+
+function nodeStatuses<const G extends string>(group: G) {
+  return defineResource({
+    group,
+    kind: 'FileIntegrityNodeStatus',
+    ...kubectlNames(
+      group,
+      ['fileintegritynodestatuses', 'nodeintegritystatuses'],
+      'nodeintegritystatus',
+      'fins',
+    ),
+    scope: 'Namespaced',
+    versions: { v1alpha1: nodeStatusVersion },
+  });
+}
+
+/**
+ * kubectl takes a name from the group that comes first in the alphabet, which is the design's. What people have installed is of the
+ * released group, so its names are its alone.
+ */
+function kubectlNames(
+  group: string,
+  [plural, ofDesign]: readonly [string, string],
+  singular: string,
+  shortName: string,
+): { plural: string; singular?: string; shortNames?: readonly string[] } {
+  return group === releasedGroup ? { plural, shortNames: [shortName] } : { plural: ofDesign, singular };
+}
+
+export const releasedFileIntegrities = integrities(releasedGroup);
+export const releasedNodeStatuses = nodeStatuses(releasedGroup);
+export const designFileIntegrities = integrities(designGroup);
+export const designNodeStatuses = nodeStatuses(designGroup);
+
+export type FileIntegrity = ObjectOf<typeof releasedFileIntegrities>;
+/** As it may be written: without what has a default. */
+export type WrittenFileIntegrity = WrittenObjectOf<typeof releasedFileIntegrities>;
+export type FileIntegrityNodeStatus = ObjectOf<typeof releasedNodeStatuses>;
+export type FileIntegritySpec = ReadOf<typeof spec>;
+export type FileIntegrityStatus = ReadOf<typeof status>;
+export type NodeStatus = NonNullable<FileIntegrityStatus['nodeStatus']>[number];
+/** One of the results of a FileIntegrityNodeStatus. */
+export type ScanResult = FileIntegrityNodeStatus['results'][number];
+export type ReportedFinding = ReadOf<typeof finding>;
+export type Toleration = ReadOf<typeof toleration>;
+
+/** The resources of one API group, for clients and reflectors. */
+export interface IntegrityTypes {
+  readonly group: string;
+  readonly integrities: ResourceType<FileIntegrity>;
+  readonly nodeStatuses: ResourceType<FileIntegrityNodeStatus>;
+}
+
+export const released: IntegrityTypes = {
+  group: releasedGroup,
+  integrities: resourceType(releasedFileIntegrities, 'v1alpha1'),
+  nodeStatuses: resourceType(releasedNodeStatuses, 'v1alpha1'),
+};
+
+export const design: IntegrityTypes = {
+  group: designGroup,
+  integrities: resourceType(designFileIntegrities, 'v1alpha1'),
+  nodeStatuses: resourceType(designNodeStatuses, 'v1alpha1'),
+};
+
+/** Both groups: who reads one reads the other. A FileIntegrityNodeStatus is in the group of its FileIntegrity. */
+export const bothGroups: readonly IntegrityTypes[] = [released, design];
+
+/** The labels and annotations of FIO, under one prefix in both groups. */
+const prefix = 'file-integrity.openshift.io';
+export const names = {
+  /** Of active configurations. */
+  aideConfLabel: `${prefix}/aide-conf`,
+  /** The FileIntegrity, by its name (`labelValue`). */
+  ownerLabel: `${prefix}/owner`,
+  /** Of temporary ConfigMaps with a result. */
+  logLabel: `${prefix}/log`,
+  nodeLabel: `${prefix}/node`,
+  /** Of kept ConfigMaps. */
+  resultLogLabel: `${prefix}/result-log`,
+  filesAdded: `${prefix}/files-added`,
+  filesChanged: `${prefix}/files-changed`,
+  filesRemoved: `${prefix}/files-removed`,
+  errorMessage: `${prefix}/log-errormsg`,
+  compressed: `${prefix}/compressed`,
+  /** Of users, on a FileIntegrity. */
+  reinit: `${prefix}/re-init`,
+  reinitOnFailed: `${prefix}/re-init-on-failed`,
+  holdoff: `${prefix}/holdoff`,
+  /** The key in active configurations, and the default in those of users. */
+  confKey: 'aide.conf',
+  /** The key of the log. */
+  logKey: 'integritylog',
+} as const;
+
+/** FIO's least gracePeriod. */
+const MIN_GRACE_S = 10;
+
+/** When nodes are scanned, with what makes no sense set right as FIO does: none of it is an error. */
+export function scheduleOf({ config: { gracePeriod, initialDelay = 0, maxBackups } }: FileIntegritySpec): {
+  readonly gracePeriodS: number;
+  readonly initialDelayS: number;
+  readonly maxBackups: number;
+} {
+  return {
+    gracePeriodS: Math.max(MIN_GRACE_S, gracePeriod),
+    initialDelayS: Math.max(0, initialDelay),
+    maxBackups: Math.max(0, maxBackups),
+  };
+}

@@ -1,0 +1,157 @@
+/** What the operator keeps of the API for this guard, and under which values it looks it up. */
+import type { GuardContext } from '../../../guard/context.ts';
+import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
+import { fieldsOf, nodeFacts } from '../../../lib/kube/object/facts.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type Node,
+  nodes,
+  type RoleBinding,
+  roleBindings,
+  type Secret,
+  secrets,
+} from '../../../lib/kube/object/object.ts';
+import {
+  bothGroups,
+  type FileIntegrity,
+  type FileIntegrityNodeStatus,
+  type IntegrityTypes,
+  names,
+} from '../api.ts';
+import { labelValue } from '../results/object-names.ts';
+
+/** With the key `hmac-sha256`: 32 random bytes. */
+export const baselineKeySecret = 'file-integrity-baseline-key';
+/** The ClusterRole, and its RoleBinding in each namespace. */
+export const agentRole = 'rampart-agent-file-integrity';
+
+/** The caches of one API group. */
+export interface GroupCaches {
+  readonly types: IntegrityTypes;
+  /** Indexes `namespace`, and `label`: namespace and the value of the owner label. */
+  readonly integrities: IndexedCache<FileIntegrity>;
+  /** Indexes `integrity`: namespace/name of the FileIntegrity. */
+  readonly statuses: IndexedCache<FileIntegrityNodeStatus>;
+}
+
+export interface ClusterCaches {
+  readonly groups: readonly GroupCaches[];
+  /** Index `label`: its name as the value of a label. */
+  readonly nodes: IndexedCache<Node>;
+  /** Temporary ConfigMaps, without their data. */
+  readonly results: IndexedCache<ConfigMap>;
+  readonly active: IndexedCache<ConfigMap>;
+  /** Kept logs, without their data. Index `label`: namespace and owner label. */
+  readonly kept: IndexedCache<ConfigMap>;
+  /** Without their data. */
+  readonly secrets: IndexedCache<Secret>;
+  readonly bindings: IndexedCache<RoleBinding>;
+}
+
+/** Opens them all; readiness waits for each. */
+export function openCaches(context: GuardContext): ClusterCaches {
+  const slim = { parsedLimit: 64 };
+  return {
+    groups: bothGroups.map((types) => ({
+      types,
+      integrities: context.cache<FileIntegrity>(
+        {
+          type: types.integrities,
+          indexes: { namespace: namespaceOf, label: nameLabelOf },
+        },
+        `${types.integrities.plural}.${types.group}`,
+      ),
+      statuses: context.cache<FileIntegrityNodeStatus>(
+        {
+          type: types.nodeStatuses,
+          projection: slimStatus,
+          indexes: { integrity: integrityOf },
+        },
+        `${types.nodeStatuses.plural}.${types.group}`,
+      ),
+    })),
+    nodes: context.cache<Node>(
+      { type: nodes, projection: nodeFacts, indexes: { label: nodeLabelOf } },
+      'nodes',
+    ),
+    results: context.cache<ConfigMap>(
+      { type: configMaps, labelSelector: names.logLabel, projection: withoutData, ...slim },
+      'results',
+    ),
+    active: context.cache<ConfigMap>(
+      { type: configMaps, labelSelector: names.aideConfLabel, ...slim },
+      'active',
+    ),
+    kept: context.cache<ConfigMap>(
+      {
+        type: configMaps,
+        labelSelector: names.resultLogLabel,
+        projection: withoutData,
+        indexes: { label: ownerKeyOf },
+        ...slim,
+      },
+      'kept',
+    ),
+    secrets: context.cache<Secret>(
+      {
+        type: secrets,
+        fieldSelector: `metadata.name=${baselineKeySecret}`,
+        projection: withoutData,
+        ...slim,
+      },
+      'secrets',
+    ),
+    bindings: context.cache<RoleBinding>(
+      { type: roleBindings, fieldSelector: `metadata.name=${agentRole}`, ...slim },
+      'bindings',
+    ),
+  };
+}
+
+// Once: caches are shared by who has the same functions.
+const namespaceOf = ({ metadata }: FileIntegrity): string[] => [metadata.namespace ?? ''];
+const nameLabelOf = ({ metadata }: FileIntegrity): string[] => [
+  labelKey(metadata.namespace, labelValue(metadata.name ?? '')),
+];
+const integrityOf = (status: FileIntegrityNodeStatus): string[] => [integrityKeyOf(status)];
+const nodeLabelOf = ({ metadata }: Node): string[] => [labelValue(metadata.name ?? '')];
+const ownerKeyOf = ({ metadata }: ConfigMap): string[] => [
+  labelKey(metadata.namespace, ownerLabelOf(metadata)),
+];
+
+export function labelKey(namespace: string | undefined, label: string): string {
+  return `${namespace ?? ''}/${label}`;
+}
+
+function ownerLabelOf({ labels }: ConfigMap['metadata']): string {
+  return labels?.[names.ownerLabel] ?? '';
+}
+
+/** `namespace/name` of the FileIntegrity that a FileIntegrityNodeStatus is of. */
+export function integrityKeyOf({ metadata }: FileIntegrityNodeStatus): string {
+  const owner = controllerOf({ metadata });
+  const name = owner?.kind === 'FileIntegrity' ? owner.name : metadata.labels?.[names.ownerLabel];
+  return `${metadata.namespace ?? ''}/${name ?? ''}`;
+}
+
+/** Without what agents and users put in it: up to 1 MiB each. */
+function withoutData<T extends ConfigMap | Secret>(object: T): T {
+  const { managedFields: _theServersOwn, annotations: _long, ...metadata } = object.metadata;
+  return { ...fieldsOf(object, ['apiVersion', 'kind']), metadata } as T;
+}
+
+/** Without findings, of which only their own node status tells: some 600 bytes instead of up to 300 kB. */
+function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
+  const { findings: _many, detection: _unused, ...kept } = status;
+  const { managedFields: _theServersOwn, ...metadata } = kept.metadata;
+  return { ...kept, metadata };
+}
+
+/** Whether a change of a node may change for whom it is: the kubelet writes its status all the time. */
+export function decidesAlike(a: Node | undefined, b: Node): boolean {
+  const facts = (node: Node | undefined): string =>
+    JSON.stringify([node?.metadata.labels ?? {}, node?.spec?.taints ?? []]);
+  return a !== undefined && facts(a) === facts(b);
+}

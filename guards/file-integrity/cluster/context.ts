@@ -1,0 +1,103 @@
+/** What the controllers of the operator share while it leads. */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import { apiVersionOf, type OwnerReference } from '../../../lib/kube/object/object.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { Report } from '../../../guard/reports/report-entry.ts';
+import type { ReportTarget } from '../../../guard/reports/report-writer.ts';
+import type { FileIntegrity, IntegrityTypes } from '../api.ts';
+import { winnerOf } from '../results/same-name.ts';
+import type { ClusterCaches, GroupCaches } from './caches.ts';
+import type { ClusterMetrics } from './metrics.ts';
+import type { Note } from './taken-result.ts';
+
+/** What {@link ReportWriter} does for us. */
+export interface IntegrityReports {
+  write(report: Report, signal: AbortSignal): Promise<unknown>;
+  delete(target: ReportTarget, signal: AbortSignal): Promise<unknown>;
+}
+
+/** The ServiceAccount that agents run as. */
+export interface AgentAccount {
+  readonly namespace: string;
+  readonly serviceAccount: string;
+}
+
+export interface ClusterContext {
+  readonly client: KubeClient;
+  readonly caches: ClusterCaches;
+  readonly recorder: Pick<EventRecorder, 'record' | 'flush'>;
+  readonly reports: IntegrityReports;
+  readonly agents: AgentAccount;
+  readonly counts: ClusterMetrics;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics: ControllerMetrics | undefined;
+  readonly clock: Clock;
+}
+
+/** A FileIntegrity and the group that it is in. */
+export interface Found {
+  readonly group: GroupCaches;
+  readonly integrity: FileIntegrity;
+}
+
+/** All of this name, in both groups. */
+export function foundAt({ groups }: ClusterCaches, key: string): Found[] {
+  return groups.flatMap((group) => {
+    const integrity = group.integrities.get(key);
+    return integrity === undefined ? [] : [{ group, integrity }];
+  });
+}
+
+/** The one that counts. */
+export function countingOf(found: readonly Found[]): Found | undefined {
+  const winner = winnerOf(found.map(({ integrity }) => integrity));
+  return found.find(({ integrity }) => integrity === winner);
+}
+
+/** Without `blockOwnerDeletion`: to set it takes a right on finalizers of the owner on some clusters, and nothing waits for it. */
+export function ownerOf({ integrities: type }: IntegrityTypes, { metadata }: FileIntegrity): OwnerReference {
+  const { name = '', uid = '' } = metadata;
+  return { apiVersion: apiVersionOf(type), kind: type.kind, name, uid, controller: true };
+}
+
+/** @param nodeName the node that it is about: events of one node are folded, and those of all the others are not */
+export function tell(
+  { recorder }: Pick<ClusterContext, 'recorder'>,
+  { group, integrity }: Found,
+  note: Note,
+  action: string,
+  nodeName?: string,
+): void {
+  recorder.record({
+    regarding: referenceTo(group.types.integrities, integrity),
+    ...(nodeName !== undefined && { related: { apiVersion: 'v1', kind: 'Node', name: nodeName } }),
+    action,
+    ...note,
+  });
+}
+
+/** Events are given so long to be in the API before what says that they were told is written. */
+const EVENTS_MS = 1000;
+
+/**
+ * Brings what was told to the API, before the write that keeps the next process from telling it: killed in between, it
+ * is told twice, and not never. An API that takes no events is no reason to wait for longer.
+ *
+ * @throws the signal's reason when it aborts.
+ */
+export async function flushTold(
+  { recorder }: Pick<ClusterContext, 'recorder'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(EVENTS_MS)]);
+  await recorder.flush(soon).catch(() => undefined);
+  signal.throwIfAborted();
+}
+
+/** Our name in managedFields. */
+export const fieldManager = 'rampart-file-integrity';

@@ -1,0 +1,298 @@
+/**
+ * Looks after each FileIntegrity: its configuration, its nodes, what it asks of them, its status. One for both API groups.
+ */
+import { isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
+import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
+import { names, type FileIntegrity, type FileIntegrityNodeStatus, type FileIntegrityStatus } from '../api.ts';
+import { heldNodes } from '../results/holdoff.ts';
+import type { NodeRequest } from '../results/node-result.ts';
+import { requestAnnotation } from '../results/node-requests.ts';
+import { labelValue, nodeStatusName } from '../results/object-names.ts';
+import { ActiveConfigs } from './active-config.ts';
+import { integrityKeyOf } from './caches.ts';
+import {
+  type ClusterContext,
+  countingOf,
+  fieldManager,
+  flushTold,
+  foundAt,
+  type Found,
+  ownerOf,
+  tell,
+} from './context.ts';
+import {
+  type Changes,
+  changesOf,
+  type Configured,
+  type IntegrityFacts,
+  isSameState,
+  isSameStatus,
+  statusOf,
+  wasPaused,
+} from './integrity-status.ts';
+import { PriorityClassNames } from './priority-class.ts';
+import { reinitOf } from './reinit.ts';
+import { UserConfigs } from './user-configs.ts';
+import { WatchedNodes } from './watched-nodes.ts';
+
+const WORKERS = 2;
+/** Results of many nodes come one by one. */
+const GATHER_MS = 200;
+/** Between two writes of a status, and between two where only times of probes have changed. */
+const PACE_MS = 500;
+const TIMES_PACE_MS = 30_000;
+/** What gives no notice when it is mended: a right that was missing, a quota. */
+const unnoticed: ReadonlySet<string> = new Set(['ConfigMapUnreadable', 'ConfigMapUnwritable']);
+const AGAIN_MS = 30_000;
+const REQUESTS_AT_ONCE = 16;
+
+/** Runs until `signal` aborts; the caches are synced. */
+export async function runIntegrityController(context: ClusterContext): Promise<void> {
+  const { client, caches, signal, logger, metrics } = context;
+  using queue = keyQueue();
+  const follow = { client, logger, onChange: (key: string) => queue.add(key) };
+  await using users = new UserConfigs(follow);
+  await using inTheWay = new UserConfigs(follow);
+  using watched = new WatchedNodes(context, () => addAll(context, queue));
+  using stack = new DisposableStack();
+  for (const { integrities, statuses } of caches.groups) {
+    stack.use(integrities.subscribe(({ key }) => queue.add(key)));
+    stack.use(statuses.subscribe(({ object }) => queue.addAfter(integrityKeyOf(object), GATHER_MS)));
+  }
+  // Somebody else has changed or deleted it: it has the name of its FileIntegrity.
+  stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
+  addAll(context, queue);
+  const controller = new IntegrityController(context, new ActiveConfigs(context, users, inTheWay), watched);
+  await runController({
+    name: 'file-integrity',
+    queue,
+    reconcile: controller.reconcile,
+    signal,
+    workers: WORKERS,
+    logger,
+    metrics,
+  });
+}
+
+function addAll({ caches }: ClusterContext, queue: WorkQueue): void {
+  for (const { integrities } of caches.groups)
+    for (const key of integrities.keys()) queue.add(key, { level: 1 });
+}
+
+class IntegrityController {
+  readonly #context: ClusterContext;
+  readonly #configs: ActiveConfigs;
+  readonly #watched: WatchedNodes;
+  readonly #priorities: PriorityClassNames;
+  /** By uid: when its status was last written, by the monotonic clock. */
+  readonly #writtenMs = new Map<string, number>();
+  /** By uid: the change that was told and is not in the status yet, so that a retry does not tell it again. */
+  readonly #told = new Map<string, string>();
+
+  constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
+    this.#context = context;
+    this.#configs = configs;
+    this.#watched = watched;
+    this.#priorities = new PriorityClassNames(context);
+  }
+
+  readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
+    const all = foundAt(this.#context.caches, key);
+    for (const { integrity } of all)
+      if (isDeleting(integrity)) {
+        this.#writtenMs.delete(integrity.metadata.uid ?? '');
+        this.#told.delete(integrity.metadata.uid ?? '');
+        this.#priorities.forget(integrity.metadata.uid ?? '');
+      }
+    const found = countingOf(all);
+    if (found === undefined) {
+      this.#watched.forget(key);
+      await this.#configs.forget(key, signal);
+      // FileIntegrityNodeStatuses, the active ConfigMap and reports go with their owner; kept logs stay as a record, as FIO's do.
+      return done;
+    }
+    const others = all.filter((one) => one !== found && !isDeleting(one.integrity));
+    const waits: Result[] = [];
+    for (const other of others) waits.push(await this.#refuse(other, found, signal));
+    await this.#priorities.check(found, signal);
+    const configured = await this.#configs.configure(key, found, signal);
+    const { nodeNames, statuses, refused } = await this.#watched.of(key, found, signal);
+    const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
+    // With what was asked of the nodes the status is another: the caches tell soon.
+    if (!isAsked) waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses }, signal));
+    if (refused) throw refused;
+    if (unnoticed.has(configured.reason)) waits.push(requeueAfter(AGAIN_MS));
+    const againMs = Math.min(...waits.map(({ requeueAfterMs = Infinity }) => requeueAfterMs));
+    return Number.isFinite(againMs) ? requeueAfter(againMs) : done;
+  };
+
+  async #refuse(other: Found, counting: Found, signal: AbortSignal): Promise<Result> {
+    const { namespace, name } = other.integrity.metadata;
+    const message = `An older FileIntegrity ${namespace}/${name} exists in the group ${counting.group.types.group}, and their ConfigMaps would have the same names. Rename this one, or delete the other.`;
+    const configured: Configured = { isUsable: false, reason: 'NameTaken', message };
+    return await this.#writeStatus(other, { configured, nodeNames: [], statuses: [] }, signal);
+  }
+
+  /** @returns whether something was asked */
+  async #reinit(
+    { group, integrity: cached }: Found,
+    nodeNames: readonly string[],
+    statuses: readonly FileIntegrityNodeStatus[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { client, counts, logger } = this.#context;
+    if (reinitOf(cached, nodeNames, statuses) === undefined) return false;
+    const { namespace, name = '' } = cached.metadata;
+    // As it is now: the cache may still have what was done already.
+    const integrity = await orUndefined(client.get(group.types.integrities, { namespace, name }, { signal }));
+    const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
+    if (integrity === undefined || reinit === undefined) return false;
+    // a + b-c and a-b + c: what is asked of one is not the other's to do.
+    const isOfOther = ({ nodeName }: { readonly nodeName: string }): boolean =>
+      (group.statuses.get(`${namespace}/${nodeStatusName(name, nodeName)}`)?.nodeName ?? nodeName) !==
+      nodeName;
+    const requests = reinit.requests.filter((one) => !isOfOther(one));
+    for (let at = 0; at < requests.length; at += REQUESTS_AT_ONCE) {
+      const some = requests.slice(at, at + REQUESTS_AT_ONCE);
+      await Promise.all(
+        some.map(({ nodeName, request }) => this.#ask({ group, integrity }, nodeName, request, signal)),
+      );
+    }
+    const { resourceVersion } = integrity.metadata;
+    await client.patch(
+      group.types.integrities,
+      { namespace, name },
+      { type: 'merge', body: { metadata: { resourceVersion, annotations: reinit.annotations } } },
+      { fieldManager, signal },
+    );
+    for (const { by, node } of reinit.counted) counts.reinit(by, node);
+    logger.info({ fileIntegrity: `${namespace}/${name}`, nodes: requests.length }, 'requested new baselines');
+    const warn = (note: string, nodeName?: string): void => {
+      const warning = { type: 'Warning', reason: 'FileIntegrityStatus', note } as const;
+      tell(this.#context, { group, integrity }, warning, 'Reinit', nodeName);
+    };
+    for (const { nodeName } of reinit.requests.filter(isOfOther)) {
+      warn(
+        `cannot request a new baseline of node ${nodeName}: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} belongs to another node and FileIntegrity. Rename one of the two.`,
+        nodeName,
+      );
+    }
+    if (reinit.unknown.length > 0) {
+      warn(
+        `${names.reinit} names nodes that this FileIntegrity does not select: ${reinit.unknown.join(', ')}`,
+      );
+    }
+    return true;
+  }
+
+  async #ask(found: Found, nodeName: string, request: NodeRequest, signal: AbortSignal): Promise<void> {
+    const { client } = this.#context;
+    const { nodeStatuses } = found.group.types;
+    const { namespace, name: owner = '' } = found.integrity.metadata;
+    const place = { namespace, name: nodeStatusName(owner, nodeName) };
+    const annotations = requestAnnotation(request);
+    try {
+      await client.patch(
+        nodeStatuses,
+        place,
+        { type: 'merge', body: { metadata: { annotations } } },
+        { fieldManager, signal },
+      );
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const status: FileIntegrityNodeStatus = {
+        metadata: {
+          ...(namespace !== undefined && { namespace }),
+          name: place.name,
+          labels: { [names.ownerLabel]: labelValue(owner), [names.nodeLabel]: labelValue(nodeName) },
+          annotations,
+          ownerReferences: [ownerOf(found.group.types, found.integrity)],
+        },
+        nodeName,
+        results: [],
+      };
+      await client.create(nodeStatuses, status, { fieldManager, signal });
+    }
+  }
+
+  async #writeStatus(found: Found, facts: IntegrityFacts, signal: AbortSignal): Promise<Result> {
+    const { client, clock } = this.#context;
+    const { integrity, group } = found;
+    const before = integrity.status;
+    const status = statusOf(integrity, facts, clock);
+    const { namespace, name = '', uid = '', resourceVersion } = integrity.metadata;
+    if (isSameStatus(before, status)) {
+      this.#told.delete(uid);
+      return done;
+    }
+    const nowMs = clock.monotonicMs();
+    const paceMs = isSameState(before, status) ? TIMES_PACE_MS : PACE_MS;
+    const leftMs = (this.#writtenMs.get(uid) ?? -Infinity) + paceMs - nowMs;
+    if (leftMs > 0) return requeueAfter(leftMs);
+    const changes = changesOf(before, status, facts.configured);
+    await this.#tellStatus(found, before, status, facts.configured, changes, signal);
+    try {
+      await client.patch(
+        group.types.integrities,
+        { namespace, name, subresource: 'status' },
+        // With the version: who is not the leader any more must not put its view in place of a later one.
+        {
+          type: 'merge',
+          body: { metadata: { resourceVersion }, status: { omittedNodeStatus: null, ...status } },
+        },
+        { fieldManager, signal },
+      );
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      this.#told.delete(uid);
+      return done;
+    }
+    this.#writtenMs.set(uid, nowMs);
+    this.#told.delete(uid);
+    this.#count(found, status, facts.configured, changes);
+    return done;
+  }
+
+  /** As FIO tells it: one event of each change of the phase. Before the status says so, as nobody would tell it after that. */
+  async #tellStatus(
+    found: Found,
+    before: FileIntegrity['status'],
+    { phase }: FileIntegrityStatus,
+    { isUsable, isSubstitute, message }: Configured,
+    { isOtherPhase, isOtherError }: Changes,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (phase === undefined || !(isOtherPhase || isOtherError)) return;
+    const { uid = '' } = found.integrity.metadata;
+    const isWell = isUsable && isSubstitute === undefined;
+    const note = isWell ? phase : `${phase}: ${message}`;
+    const change = `${before?.phase ?? ''} ${note}`;
+    if (this.#told.get(uid) !== change) {
+      tell(
+        this.#context,
+        found,
+        { type: phase === 'Error' || !isWell ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
+        'Reconcile',
+      );
+      this.#told.set(uid, change);
+    }
+    await flushTold(this.#context, signal);
+  }
+
+  #count(
+    { integrity }: Found,
+    { phase }: FileIntegrityStatus,
+    { reason }: Configured,
+    { isOtherPhase, isOtherError }: Changes,
+  ): void {
+    const { counts } = this.#context;
+    const isPaused = heldNodes(integrity) !== undefined;
+    if (isPaused !== (wasPaused(integrity) ?? false)) counts.paused(isPaused);
+    if (phase === undefined) return;
+    if (isOtherPhase) counts.phase(phase);
+    if (isOtherError) counts.error(reason);
+  }
+}

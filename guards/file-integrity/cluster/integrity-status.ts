@@ -1,0 +1,193 @@
+/** The status of a FileIntegrity: its phase, the results of its nodes, its conditions. No I/O. */
+import { compareText } from '../../../lib/output/compare-text.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+import { type ConditionChange, setCondition } from '../../../lib/kube/object/conditions.ts';
+import {
+  type FileIntegrity,
+  type FileIntegrityNodeStatus,
+  type FileIntegrityStatus,
+  names,
+  type NodeStatus,
+  type Phase,
+  type ScanResult,
+} from '../api.ts';
+import { heldNodes } from '../results/holdoff.ts';
+import { requestsOf } from '../results/node-requests.ts';
+import { someOf } from '../../../lib/output/words.ts';
+
+/** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */
+export const maxNodeStatus = 1000;
+/** Up to 900 bytes. The FileIntegrityNodeStatus has the whole message, which may be 16 kB. */
+const maxMessageCharacters = 300;
+
+/** In one message. */
+const maxNamedNodes = 10;
+
+/** What became of the configuration. */
+export interface Configured {
+  readonly isUsable: boolean;
+  /** Another configuration than the one that is asked for is used meanwhile. */
+  readonly isSubstitute?: true;
+  /** CamelCase. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface IntegrityFacts {
+  readonly configured: Configured;
+  /** The nodes that it is for. */
+  readonly nodeNames: readonly string[];
+  /** Of these. */
+  readonly statuses: readonly FileIntegrityNodeStatus[];
+}
+
+/**
+ * In FIO's sense: Pending, nothing runs; Initializing, baselines are being made; Active, scans run; Error, a node has an
+ * error, or the configuration has. What is wrong comes first, so that a node which never answers does not hide it; save
+ * while new baselines are made, which is what mends it.
+ */
+export function phaseOf({ configured, nodeNames, statuses }: IntegrityFacts): Phase {
+  if (!configured.isUsable) return 'Error';
+  if (nodeNames.length === 0) return 'Pending';
+  if (statuses.some(hasReinit)) return 'Initializing';
+  if (statuses.some(({ lastResult }) => lastResult?.condition === 'Errored')) return 'Error';
+  const known = scannedNodes(statuses);
+  return nodeNames.every((name) => known.has(name)) ? 'Active' : 'Initializing';
+}
+
+function scannedNodes(statuses: readonly FileIntegrityNodeStatus[]): ReadonlySet<string> {
+  return new Set(
+    statuses.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
+  );
+}
+
+function hasReinit({ metadata }: FileIntegrityNodeStatus): boolean {
+  return requestsOf(metadata.annotations).some(({ kind }) => kind === 're-init');
+}
+
+export function statusOf(
+  integrity: FileIntegrity,
+  facts: IntegrityFacts,
+  clock: Pick<Clock, 'wallMs'>,
+): FileIntegrityStatus {
+  const { kept, omitted } = nodeStatusOf(facts.statuses);
+  const { generation: observedGeneration } = integrity.metadata;
+  const { isUsable, isSubstitute, reason, message } = facts.configured;
+  const isConfigured = isUsable && isSubstitute === undefined;
+  const held = heldNodes(integrity);
+  const isPaused = held !== undefined;
+  const changes: ConditionChange[] = [
+    { type: 'Configured', status: isConfigured ? 'True' : 'False', reason, message, observedGeneration },
+    {
+      type: 'Paused',
+      status: isPaused ? 'True' : 'False',
+      reason: isPaused ? 'HoldOff' : 'NoHoldOff',
+      message: isPaused
+        ? `No scans run${held.length === 0 ? '' : ` on ${someOf(held, maxNamedNodes)}`} until the annotation ${names.holdoff} is removed.`
+        : '',
+      observedGeneration,
+    },
+    { ...completeness(facts), observedGeneration },
+  ];
+  return {
+    phase: phaseOf(facts),
+    nodeStatus: kept,
+    ...(omitted > 0 && { omittedNodeStatus: omitted }),
+    conditions: changes.reduce(
+      (list, change) => setCondition(list, change, clock),
+      integrity.status?.conditions ?? [],
+    ),
+  };
+}
+
+/** Whether all that was asked for was looked at: a node whose files could not be read has found nothing, and is not well. */
+function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionChange, 'observedGeneration'> {
+  const type = 'Complete';
+  const some = statuses.filter(
+    ({ unread, lastResult }) => unread !== undefined || lastResult?.condition === 'Errored',
+  );
+  if (some.length > 0) {
+    const nodes = someOf(some.map(({ nodeName }) => nodeName).toSorted(), maxNamedNodes);
+    const message = `Files could not be read on ${nodes}: see the FileIntegrityNodeStatus.`;
+    return { type, status: 'False', reason: 'FilesUnread', message };
+  }
+  const known = scannedNodes(statuses);
+  return known.size > 0 && nodeNames.every((name) => known.has(name))
+    ? { type, status: 'True', reason: 'AllFilesRead', message: '' }
+    : { type, status: 'Unknown', reason: 'NotScanned', message: 'Not every node has been scanned.' };
+}
+
+/** Whether the status says so already; undefined where it says nothing. */
+export function wasPaused({ status }: FileIntegrity): boolean | undefined {
+  const found = status?.conditions?.find(({ type }) => type === 'Paused');
+  return found && found.status === 'True';
+}
+
+/** What is wrong now is kept where not all fits. */
+function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
+  readonly kept: readonly NodeStatus[];
+  readonly omitted: number;
+} {
+  const all = statuses.flatMap(({ nodeName, results, lastResult }) =>
+    results.map((result) => ({
+      entry: { nodeName, ...withShortMessage(result) },
+      rank: result.condition !== lastResult?.condition ? 2 : result.condition === 'Succeeded' ? 1 : 0,
+    })),
+  );
+  const kept = all
+    .toSorted((a, b) => a.rank - b.rank || compareText(a.entry.nodeName, b.entry.nodeName))
+    .slice(0, maxNodeStatus)
+    .map(({ entry }) => entry)
+    .toSorted((a, b) => compareText(a.nodeName, b.nodeName) || compareText(a.lastProbeTime, b.lastProbeTime));
+  return { kept, omitted: all.length - kept.length };
+}
+
+function withShortMessage(result: ScanResult): ScanResult {
+  const { errorMessage = '' } = result;
+  if (errorMessage.length <= maxMessageCharacters) return result;
+  return { ...result, errorMessage: `${errorMessage.slice(0, maxMessageCharacters - 1).toWellFormed()}…` };
+}
+
+/** Whether two statuses are the same but for the times of probes, which change with every scan. */
+export function isSameState(a: FileIntegrityStatus | undefined, b: FileIntegrityStatus): boolean {
+  const timeless = (status: FileIntegrityStatus | undefined): string =>
+    JSON.stringify([
+      status?.phase,
+      status?.omittedNodeStatus ?? 0,
+      status?.conditions ?? [],
+      // The order follows from the times too.
+      (status?.nodeStatus ?? []).map((one) => JSON.stringify(sorted({ ...one, lastProbeTime: '' }))).sort(),
+    ]);
+  return timeless(a) === timeless(b);
+}
+
+export function isSameStatus(a: FileIntegrityStatus | undefined, b: FileIntegrityStatus): boolean {
+  const whole = (status: FileIntegrityStatus | undefined): string =>
+    JSON.stringify((status?.nodeStatus ?? []).map(sorted));
+  return isSameState(a, b) && whole(a) === whole(b);
+}
+
+/** With its keys in one order: those of a stored object have another. */
+function sorted(object: object): object {
+  return Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** What of a new status is news. */
+export interface Changes {
+  readonly isOtherPhase: boolean;
+  /** The configuration cannot be used, for another reason than before. */
+  readonly isOtherError: boolean;
+}
+
+export function changesOf(
+  before: FileIntegrity['status'],
+  { phase }: FileIntegrityStatus,
+  { isUsable, isSubstitute, message }: Configured,
+): Changes {
+  const told = before?.conditions?.find(({ type }) => type === 'Configured');
+  return {
+    isOtherPhase: phase !== before?.phase,
+    isOtherError:
+      (!isUsable || isSubstitute === true) && (told?.status !== 'False' || told.message !== message),
+  };
+}

@@ -1,0 +1,76 @@
+/** Which nodes the annotations of a FileIntegrity ask to make new baselines. No I/O. */
+import { hash } from 'node:crypto';
+
+import { names, type FileIntegrity, type FileIntegrityNodeStatus } from '../api.ts';
+import { listedNodes } from '../results/holdoff.ts';
+import type { NodeRequest } from '../results/node-result.ts';
+
+/** How many were asked for so far. It changes in the same write that takes the annotations away. */
+export const reinitCount = 'file-integrity.openshift.io/re-init-count';
+
+export interface Reinit {
+  readonly requests: readonly { readonly nodeName: string; readonly request: NodeRequest }[];
+  /** Names in the list that no node of the FileIntegrity has. */
+  readonly unknown: readonly string[];
+  /** What `reinit_total` counts. */
+  readonly counted: readonly { readonly by: string; readonly node: string }[];
+  /** For a merge patch of the annotations. */
+  readonly annotations: Readonly<Record<string, string | null>>;
+}
+
+/**
+ * Undefined where nothing is asked. The ids of the requests follow from the FileIntegrity as it is: who is killed in between asks
+ * again with the same ids, and the next time has others. The count alone would not do: it may be less than it was, after
+ * `kubectl replace` or in a cluster that was restored, and nodes remember which ids they are done with.
+ *
+ * @param nodeNames those that the FileIntegrity is for
+ */
+export function reinitOf(
+  { metadata: { annotations = {}, uid = '', resourceVersion = '' } }: FileIntegrity,
+  nodeNames: readonly string[],
+  statuses: readonly Pick<FileIntegrityNodeStatus, 'nodeName' | 'lastResult'>[],
+): Reinit | undefined {
+  const list = annotations[names.reinit];
+  const isOnFailed = annotations[names.reinitOnFailed] !== undefined;
+  if (list === undefined && !isOnFailed) return undefined;
+  const known = new Set(nodeNames);
+  const by = new Map<string, string>();
+  const counted: { by: string; node: string }[] = [];
+  const unknown: string[] = [];
+  if (isOnFailed) {
+    for (const { nodeName, lastResult } of statuses) {
+      if (lastResult?.condition !== 'Failed' || !known.has(nodeName)) continue;
+      by.set(nodeName, 'failure');
+      counted.push({ by: 'failure', node: nodeName });
+    }
+  }
+  if (list !== undefined) {
+    const isAll = list.trim() === '';
+    const asked = isAll ? nodeNames : listedNodes(list);
+    // FIO counts one for all nodes, without a name.
+    if (isAll) counted.push({ by: 'demand', node: '' });
+    for (const nodeName of asked) {
+      if (!known.has(nodeName)) unknown.push(nodeName);
+      else {
+        by.set(nodeName, 'annotation');
+        if (!isAll) counted.push({ by: 'demand', node: nodeName });
+      }
+    }
+  }
+  const count = Number.parseInt(annotations[reinitCount] ?? '0', 10) || 0;
+  const id = (nodeName: string): string =>
+    hash('sha256', JSON.stringify([uid, resourceVersion, count, list, isOnFailed, nodeName])).slice(0, 16);
+  return {
+    requests: [...by].map(([nodeName, why]) => ({
+      nodeName,
+      request: { kind: 're-init', id: id(nodeName), by: why },
+    })),
+    unknown,
+    counted,
+    annotations: {
+      [names.reinit]: null,
+      [names.reinitOnFailed]: null,
+      [reinitCount]: String(count + 1),
+    },
+  };
+}

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { policyReportType } from '../../../guard/reports/policy-reports.ts';
+import { reportObject } from '../../../guard/reports/report-object.ts';
+import { type ChangeAuthor, type Finding, noDetection } from '../model/finding.ts';
+import type { NodeOutcome, NodeResult } from '../results/node-result.ts';
+import { describeAuthor, integrityReport, reportEntries } from './report-entries.ts';
+
+const author: ChangeAuthor = {
+  binary: '/usr/bin/vi',
+  arguments: '/etc/passwd \u001b[2J',
+  cwd: '/root',
+  uid: 0,
+  gid: 0,
+  pid: 41,
+  ppid: 40,
+  parentBinary: '',
+  relation: 'container',
+  container: { id: 'containerd://0123', name: 'main' },
+  pod: { namespace: 'shop', name: 'web' },
+};
+const finding: Finding = {
+  path: '/etc/pass\\nwd',
+  change: 'changed',
+  attributes: ['size', 'sha256'],
+  seenMs: 1_700_000_000_000,
+  seenBy: 'event',
+  author,
+};
+const failed: NodeOutcome = {
+  kind: 'failed',
+  added: 0,
+  changed: 1,
+  removed: 0,
+  log: { kind: 'plain', text: '' } as never,
+};
+const resultOf = (outcome: NodeOutcome, findings: readonly Finding[] = []): NodeResult => ({
+  fileIntegrity: { namespace: 'ns', name: 'example' },
+  nodeName: 'n1',
+  sequence: 1,
+  atMs: 1_700_000_100_000,
+  outcome,
+  findings,
+  omittedFindings: 0,
+  detection: { ...noDetection, reason: 'a test' },
+  doneRequests: [],
+});
+
+suite('findings as entries of reports', () => {
+  test('a changed file, and who did it', () => {
+    assert.deepEqual(reportEntries(resultOf(failed, [finding])), [
+      {
+        source: 'rampart/file-integrity',
+        policy: 'example',
+        rule: 'file-changed',
+        category: 'File integrity',
+        severity: 'high',
+        result: 'fail',
+        message:
+          '/etc/pass\\nwd has changed (size, sha256) on node n1, by /usr/bin/vi /etc/passwd \\x1b[2J (pid 41, uid 0) in shop/web/main.',
+        timestampMs: 1_700_000_000_000,
+        properties: {
+          node: 'n1',
+          path: '/etc/pass\\nwd',
+          change: 'changed',
+          attributes: 'size,sha256',
+          'seen-by': 'event',
+          'process-binary': '/usr/bin/vi',
+          'process-arguments': '/etc/passwd \\x1b[2J',
+          'process-cwd': '/root',
+          'process-uid': '0',
+          'process-gid': '0',
+          'process-pid': '41',
+          'parent-pid': '40',
+          'process-relation': 'container',
+          'pod-namespace': 'shop',
+          'pod-name': 'web',
+          'container-name': 'main',
+          'container-id': 'containerd://0123',
+        },
+      },
+    ]);
+  });
+
+  test('a file of which nobody knows who it was', () => {
+    const { author: _nobody, ...alone } = finding;
+    const [one] = reportEntries(
+      resultOf(failed, [{ ...alone, change: 'added', attributes: [], seenBy: 'scan' }]),
+    );
+    assert.equal(one?.message, '/etc/pass\\nwd was added on node n1.');
+    assert.deepEqual(one.properties, {
+      node: 'n1',
+      path: '/etc/pass\\nwd',
+      change: 'added',
+      'seen-by': 'scan',
+    });
+  });
+
+  for (const [what, by, expected] of [
+    ['the host', { relation: 'host' }, 'a (pid 41, uid 0)'],
+    [
+      'a container without a pod',
+      { relation: 'container', container: { id: 'c1', name: '' } },
+      'a (pid 41, uid 0) in container c1',
+    ],
+    ['a container that is not known', { relation: 'unknown' }, 'a (pid 41, uid 0) in an unknown container'],
+  ] as const) {
+    test(`who it was: ${what}`, () => {
+      const { container: _c, pod: _p, ...rest } = author;
+      assert.equal(describeAuthor({ ...rest, binary: 'a', arguments: '', ...by }), expected);
+    });
+  }
+
+  test('nothing has changed, and nothing is known', () => {
+    const [passed] = reportEntries(resultOf({ kind: 'succeeded' }));
+    assert.deepEqual([passed?.result, passed?.message], ['pass', 'No file of node n1 has changed.']);
+    const [error] = reportEntries(resultOf({ kind: 'errored', message: 'the baseline\nis damaged' }));
+    assert.deepEqual([error?.result, error?.message], ['error', 'the baseline\\nis damaged']);
+    assert.equal(reportEntries(resultOf(failed))[0]?.result, 'fail');
+  });
+
+  test('that nothing has changed is no pass where files could not be read', () => {
+    const unread = { count: 1, files: [{ path: '/etc/x', reason: 'EIO: input/output error' }] };
+    const told = (result: NodeResult): readonly string[] =>
+      reportEntries(result).map((entry) => `${entry.result} ${entry.message}`);
+    const warning = 'warn 1 file of node n1 cannot be read: /etc/x (EIO: input/output error)';
+    assert.deepEqual(told({ ...resultOf({ kind: 'succeeded' }), unread }), [warning]);
+    assert.deepEqual(told({ ...resultOf(failed), unread }).slice(1), [warning]);
+    assert.deepEqual(told({ ...resultOf(failed, [finding]), unread }).slice(1), [warning]);
+  });
+
+  test('the report counts what the result has left out, and names the log', () => {
+    const owner = { apiVersion: 'g/v1', kind: 'FileIntegrity', name: 'example', uid: 'u' };
+    const { summary, results, metadata, scope } = reportObject(
+      policyReportType,
+      integrityReport(
+        { ...resultOf(failed, [finding]), omittedFindings: 9 },
+        { owner, completeAt: 'ConfigMap ns/log' },
+      ),
+    );
+    assert.equal(summary.fail, 10);
+    assert.equal(results.length, 2);
+    assert.match(results[1]?.message ?? '', /^9 more results .* ConfigMap ns\/log\.$/);
+    assert.deepEqual(
+      [metadata.namespace, metadata.name, metadata.ownerReferences],
+      ['ns', 'example-n1', [owner]],
+    );
+    assert.deepEqual(scope, { apiVersion: 'v1', kind: 'Node', name: 'n1' });
+  });
+});

@@ -1,0 +1,139 @@
+/** The findings of a node as a report: one entry for each changed file. */
+import type { OwnerReference } from '../../../lib/kube/object/object.ts';
+import { printable } from '../../../lib/output/printable.ts';
+import type { Report, ReportEntry } from '../../../guard/reports/report-entry.ts';
+import type { ReportTarget } from '../../../guard/reports/report-writer.ts';
+import type { ChangeAuthor, Finding, Unread } from '../model/finding.ts';
+import type { NodeResult } from '../results/node-result.ts';
+import { nodeStatusName } from '../results/object-names.ts';
+
+const reportSource = 'rampart/file-integrity';
+const category = 'File integrity';
+
+export interface IntegrityReportOptions {
+  /** The FileIntegrity: the report goes with it. */
+  readonly owner?: OwnerReference;
+  /** Where the whole log is: `ConfigMap ns/aide-example-node-1-failed`. */
+  readonly completeAt?: string;
+}
+
+/** The report of a FileIntegrity on a node. */
+export function integrityReport(
+  result: NodeResult,
+  { owner, completeAt }: IntegrityReportOptions = {},
+): Report {
+  const { fileIntegrity, nodeName, omittedFindings } = result;
+  return {
+    ...integrityReportTarget(fileIntegrity, nodeName),
+    scope: { apiVersion: 'v1', kind: 'Node', name: nodeName },
+    entries: reportEntries(result),
+    ...(omittedFindings > 0 && { omitted: { fail: omittedFindings } }),
+    ...(completeAt !== undefined && { completeAt }),
+    ...(owner && { owner }),
+  };
+}
+
+/** Where it is: beside the FileIntegrity, called as its FileIntegrityNodeStatus. */
+export function integrityReportTarget(
+  { namespace, name }: NodeResult['fileIntegrity'],
+  nodeName: string,
+): ReportTarget {
+  return { namespace, name: nodeStatusName(name, nodeName) };
+}
+
+/** The entries alone; at least one. */
+export function reportEntries(result: NodeResult): ReportEntry[] {
+  const { fileIntegrity, nodeName, atMs, outcome, findings } = result;
+  const common = { source: reportSource, policy: fileIntegrity.name, category, severity: 'high' } as const;
+  const whole = (kind: 'error' | 'pass' | 'fail' | 'warn', message: string): ReportEntry => ({
+    ...common,
+    rule: 'scan',
+    result: kind,
+    message,
+    timestampMs: atMs,
+    properties: { node: nodeName },
+  });
+  if (outcome.kind === 'errored') return [whole('error', printable(outcome.message))];
+  // That nothing was found does not say that all is well where something was not looked at.
+  const unread = result.unread === undefined ? [] : [whole('warn', describeUnread(result.unread, nodeName))];
+  if (outcome.kind === 'succeeded')
+    return unread.length > 0 ? unread : [whole('pass', `No file of node ${nodeName} has changed.`)];
+  // No finding is told where all that differs is unknown, e.g. a log that could not be read: it failed nevertheless.
+  if (findings.length === 0) {
+    const { added, changed, removed } = outcome;
+    return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`), ...unread];
+  }
+  const told = findings.map((finding): ReportEntry => ({
+    ...common,
+    rule: `file-${finding.change}`,
+    result: 'fail',
+    message: describeFinding(finding, nodeName),
+    timestampMs: finding.seenMs,
+    properties: propertiesOf(finding, nodeName),
+  }));
+  return [...told, ...unread];
+}
+
+/** `2 files of node n1 cannot be read: /etc/x (EACCES: ...), ...`. */
+export function describeUnread({ count, files }: Unread, nodeName: string): string {
+  const some = files.slice(0, 3).map(({ path, reason }) => `${path} (${reason})`);
+  const more = some.length > 0 && count > some.length ? ', ...' : '';
+  const told = some.length > 0 ? `: ${printable(some.join(', '))}${more}` : '';
+  return `${count} ${count === 1 ? 'file' : 'files'} of node ${nodeName} cannot be read${told}`;
+}
+
+const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;
+
+function describeFinding({ path, change, attributes, author }: Finding, nodeName: string): string {
+  const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
+  const who = author === undefined ? '' : `, by ${describeAuthor(author)}`;
+  return `${path} ${changes[change]}${what} on node ${nodeName}${who}.`;
+}
+
+/** `/usr/bin/vi /etc/passwd (pid 41, uid 0) in shop/web/main`. */
+export function describeAuthor({ binary, arguments: args, pid, uid, ...where }: ChangeAuthor): string {
+  const { relation, container, pod } = where;
+  const command = printable(args === '' ? binary : `${binary} ${args}`);
+  const inside =
+    pod !== undefined
+      ? ` in ${printable(`${pod.namespace}/${pod.name}`)}${container === undefined ? '' : `/${printable(container.name)}`}`
+      : relation === 'host'
+        ? ''
+        : ` in ${container === undefined ? 'an unknown container' : `container ${printable(container.name || container.id)}`}`;
+  return `${command} (pid ${pid}, uid ${uid})${inside}`;
+}
+
+function propertiesOf(finding: Finding, nodeName: string): Record<string, string> {
+  const { path, change, attributes, seenBy, author } = finding;
+  return {
+    node: nodeName,
+    path,
+    change,
+    ...(attributes.length > 0 && { attributes: attributes.join(',') }),
+    'seen-by': seenBy,
+    ...(author && authorProperties(author)),
+  };
+}
+
+function authorProperties({ pod, container, ...by }: ChangeAuthor): Record<string, string> {
+  const properties = {
+    'process-binary': by.binary,
+    'process-arguments': by.arguments,
+    'process-cwd': by.cwd,
+    'process-uid': String(by.uid),
+    'process-gid': String(by.gid),
+    'process-pid': String(by.pid),
+    'parent-pid': String(by.ppid),
+    'parent-binary': by.parentBinary,
+    'process-relation': by.relation,
+    'pod-namespace': pod?.namespace ?? '',
+    'pod-name': pod?.name ?? '',
+    'container-name': container?.name ?? '',
+    'container-id': container?.id ?? '',
+  };
+  return Object.fromEntries(
+    Object.entries(properties)
+      .filter(([, value]) => value !== '')
+      .map(([key, value]) => [key, printable(value)]),
+  );
+}

@@ -1,0 +1,84 @@
+/** What the operator runs for this guard, once per cluster. */
+import type { ClusterContext as PartContext, GuardContext } from '../../../guard/context.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
+import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import { openCaches } from './caches.ts';
+import type { AgentAccount, ClusterContext, IntegrityReports } from './context.ts';
+import { runIntegrityController } from './integrity-controller.ts';
+import { ClusterMetrics } from './metrics.ts';
+import { runNamespaceController } from './namespace-controller.ts';
+import { runResultController } from './result-controller.ts';
+
+/** What the agents run as, as deploy/ has it. */
+const agents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
+
+/**
+ * All nodes are told of at their FileIntegrity, so the usual 25 events about one object are not enough. What one node has to say is
+ * folded after some.
+ */
+const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
+
+/**
+ * Looks after FileIntegrity objects of both groups and takes the results of the agents, while this process holds the lease;
+ * until the signal aborts.
+ *
+ * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
+ *   reached is not among it.
+ */
+export async function runFileIntegrityCluster(
+  context: Omit<PartContext, 'reports'> & { readonly reports: IntegrityReports },
+): Promise<void> {
+  const counts = new ClusterMetrics();
+  if (context.metrics !== undefined) counts.register(context.metrics.metrics);
+  await context.lead((term) => work(term, context.reports, counts));
+}
+
+/** While it leads. */
+async function work(term: GuardContext, reports: IntegrityReports, counts: ClusterMetrics): Promise<void> {
+  const { client, logger } = term;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([term.signal, stop.signal]);
+  const caches = openCaches(term);
+  const { groups, nodes, results, active, kept, secrets, bindings } = caches;
+  using parts = new DisposableStack();
+  counts.forgetNodes();
+  for (const { statuses } of groups) {
+    parts.use(
+      statuses.subscribe(({ type, key, object }) =>
+        counts.node(`${statuses.type.group} ${key}`, type === 'deleted' ? undefined : object),
+      ),
+    );
+    // A cache that others had before is told of no more.
+    for (const key of statuses.keys()) counts.node(`${statuses.type.group} ${key}`, statuses.get(key));
+  }
+  const context: ClusterContext = {
+    client,
+    caches,
+    recorder: term.recorder(eventLimits),
+    reports,
+    agents,
+    counts,
+    signal,
+    logger,
+    metrics: term.metrics?.controllers,
+    clock: systemClock,
+  };
+  try {
+    await whenSynced(
+      [
+        ...groups.flatMap((group) => [group.integrities, group.statuses]),
+        ...[nodes, results, active, kept, secrets, bindings],
+      ],
+      signal,
+      () =>
+        allOrNone(stop, [
+          runIntegrityController(context),
+          runResultController(context),
+          runNamespaceController(context),
+        ]),
+    );
+  } finally {
+    counts.forgetNodes();
+  }
+}

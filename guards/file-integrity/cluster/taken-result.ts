@@ -1,0 +1,219 @@
+/** How a result changes a FileIntegrityNodeStatus, and its events. No I/O. */
+import { apiTime } from '../../../lib/kube/object/api-time.ts';
+import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
+import type { Finding } from '../model/finding.ts';
+import { requestsOf } from '../results/node-requests.ts';
+import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
+import { keptName } from '../results/object-names.ts';
+import { describeUnread } from './report-entries.ts';
+
+/** Of the note of an event (events.k8s.io/v1). */
+const MAX_NOTE_CHARACTERS = 1000;
+
+/** A FileIntegrityNodeStatus without its metadata. */
+export type NodeStatusFields = Omit<FileIntegrityNodeStatus, 'apiVersion' | 'kind' | 'metadata'>;
+
+export interface Note {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly note: string;
+}
+
+export interface TakenResult {
+  readonly fields: NodeStatusFields;
+  /** The requests that are done with it: their annotations go. */
+  readonly done: readonly NodeRequest[];
+  /** Whether it is another state than before: then it is told. */
+  readonly isTransition: boolean;
+  readonly notes: readonly Note[];
+}
+
+/** Who is that much ahead of us had a wrong clock. */
+const MAX_AHEAD_MS = 10 * 60_000;
+
+/**
+ * Whether a result is newer than what is known. The sequence says so, of results of one second too. A smaller one is
+ * newer only where its time is: the node has been set up anew, and counts from the start. A time that is still to come does not keep it
+ * from that: what was known is of a clock that was wrong.
+ *
+ * @param nowMs ms since 1970
+ */
+export function isNewer(
+  result: Pick<NodeResult, 'sequence' | 'atMs'>,
+  known: Pick<FileIntegrityNodeStatus, 'sequence' | 'lastResult'> | undefined,
+  nowMs: number,
+): boolean {
+  const { sequence = -1, lastResult } = known ?? {};
+  if (lastResult === undefined || result.sequence > sequence) return true;
+  if (result.sequence === sequence) return false;
+  const knownMs = Date.parse(lastResult.lastProbeTime) || 0;
+  return apiTime(result.atMs) > apiTime(knownMs) || knownMs > nowMs + MAX_AHEAD_MS;
+}
+
+/** @param known as it is stored; undefined for the first result of a node */
+export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | undefined): TakenResult {
+  const latest = scanResultOf(result);
+  const others = (known?.results ?? []).filter(({ condition }) => condition !== latest.condition);
+  const doneIds = new Set(result.doneRequests);
+  const done = requestsOf(known?.metadata.annotations).filter(({ id }) => doneIds.has(id));
+  const findings = result.findings.map(reportedFinding);
+  const continuedFrom = continuedFromOf(result, known);
+  // An agent that finds a number here has had a baseline, and does not make another one in its place.
+  const sequence = result.isUnnumbered ? known?.sequence : result.sequence;
+  const isTransition = isOtherState(known, latest, findings);
+  return {
+    fields: {
+      nodeName: result.nodeName,
+      results: [...others, latest],
+      lastResult: latest,
+      ...(sequence !== undefined && { sequence }),
+      ...(findings.length > 0 && { findings }),
+      ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
+      ...(result.unread && { unread: result.unread }),
+      ...(continuedFrom !== undefined && { continuedFrom }),
+      detection: result.detection,
+    },
+    done,
+    isTransition,
+    notes: [
+      ...(isTransition ? [noteOf(result, latest)] : []),
+      ...noteOfContinued(result, continuedFrom, known),
+      ...notesOfUnread(result, known),
+      ...done.flatMap((one) => noteOfDone(one, result)),
+    ],
+  };
+}
+
+function scanResultOf({ fileIntegrity, nodeName, atMs, outcome }: NodeResult): ScanResult {
+  const lastProbeTime = apiTime(atMs);
+  switch (outcome.kind) {
+    case 'succeeded':
+      return { condition: 'Succeeded', lastProbeTime };
+    case 'errored':
+      return { condition: 'Errored', lastProbeTime, errorMessage: outcome.message };
+    case 'failed':
+      return {
+        condition: 'Failed',
+        lastProbeTime,
+        resultConfigMapName: keptName(fileIntegrity.name, nodeName),
+        resultConfigMapNamespace: fileIntegrity.namespace,
+        filesAdded: outcome.added,
+        filesChanged: outcome.changed,
+        filesRemoved: outcome.removed,
+      };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function reportedFinding({ path, change, attributes, seenMs, seenBy, author }: Finding): ReportedFinding {
+  const seen = new Date(seenMs).toISOString();
+  return { path, change, attributes, seen, seenBy, ...(author && { author }) };
+}
+
+/** As FIO: another condition, or other counts; and besides, other files or another error with the same. */
+function isOtherState(
+  known: FileIntegrityNodeStatus | undefined,
+  latest: ScanResult,
+  findings: readonly ReportedFinding[],
+): boolean {
+  const before = known?.lastResult;
+  if (before?.condition !== latest.condition) return true;
+  if (latest.condition === 'Errored') return before.errorMessage !== latest.errorMessage;
+  if (latest.condition === 'Succeeded') return false;
+  const counts = ({ filesAdded = 0, filesChanged = 0, filesRemoved = 0 }: ScanResult): string =>
+    `${filesAdded} ${filesChanged} ${filesRemoved}`;
+  const files = (list: readonly ReportedFinding[]): string =>
+    JSON.stringify(list.map(({ path, change }) => `${change} ${path}`).sort());
+  return counts(before) !== counts(latest) || files(known?.findings ?? []) !== files(findings);
+}
+
+/** In FIO's words: people have rules for them. */
+function noteOf({ nodeName, outcome }: NodeResult, latest: ScanResult): Note {
+  const reason = 'NodeIntegrityStatus';
+  switch (outcome.kind) {
+    case 'succeeded':
+      return { type: 'Normal', reason, note: `no changes to node ${nodeName}` };
+    case 'errored':
+      return { type: 'Warning', reason, note: `node ${nodeName} has an error! ${outcome.message}` };
+    case 'failed': {
+      const counts = `a:${outcome.added},c:${outcome.changed},r:${outcome.removed}`;
+      const log = `${latest.resultConfigMapNamespace}/${latest.resultConfigMapName}`;
+      return { type: 'Warning', reason, note: `node ${nodeName} has changed! ${counts} log:${log}` };
+    }
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** Told when it begins and when it ends: how many they are changes with every scan where files are being written to. */
+function notesOfUnread(
+  { nodeName, outcome, unread }: NodeResult,
+  known: FileIntegrityNodeStatus | undefined,
+): Note[] {
+  const reason = 'NodeIntegrityUnread';
+  // Nothing is known of any file: whether they can be read says a result after this one.
+  if (outcome.kind === 'errored' || (unread === undefined) === (known?.unread === undefined)) return [];
+  if (unread === undefined)
+    return [{ type: 'Normal', reason, note: `all files of node ${nodeName} can be read again` }];
+  return [{ type: 'Warning', reason, note: cut(describeUnread(unread, nodeName)) }];
+}
+
+/** An error says nothing of the baseline. */
+function continuedFromOf(
+  { outcome, continuedFromMs }: NodeResult,
+  known: FileIntegrityNodeStatus | undefined,
+): string | undefined {
+  if (continuedFromMs !== undefined) return apiTime(continuedFromMs);
+  return outcome.kind === 'errored' ? known?.continuedFrom : undefined;
+}
+
+function noteOfContinued(
+  { nodeName }: NodeResult,
+  continuedFrom: string | undefined,
+  known: FileIntegrityNodeStatus | undefined,
+): Note[] {
+  if (continuedFrom === undefined || continuedFrom === known?.continuedFrom) return [];
+  const note = `node ${nodeName} continues with the baseline of ${continuedFrom}, created for an earlier FileIntegrity of this name. To create a new one, set the annotation ${names.reinit}`;
+  return [{ type: 'Normal', reason: 'NodeIntegrityContinued', note }];
+}
+
+function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {
+  if (request.kind === 're-init') return [];
+  const what = request.path === '' ? 'all changes' : `the changes to ${request.path}`;
+  const note = `${request.author} accepted ${what} on node ${nodeName}: ${request.reason}`;
+  return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
+}
+
+/** The log or the report of a result was refused. */
+export function noteOfRefusal(nodeName: string, { message }: Error): Note {
+  const note = `the findings of node ${nodeName} could not be written completely: ${message}. Retrying.`;
+  return { type: 'Warning', reason: 'NodeIntegrityIncomplete', note: cut(note) };
+}
+
+function cut(note: string): string {
+  return note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed();
+}
+
+/** A result whose log is in no ConfigMap. */
+export function withoutLog({ results, lastResult, ...others }: NodeStatusFields): NodeStatusFields {
+  const strip = ({
+    resultConfigMapName: _name,
+    resultConfigMapNamespace: _namespace,
+    ...result
+  }: ScanResult): ScanResult => result;
+  return {
+    ...others,
+    results: results.map((result) => (result.condition === 'Failed' ? strip(result) : result)),
+    ...(lastResult && { lastResult: strip(lastResult) }),
+  };
+}
+
+/** Annotations without those of requests that are done. */
+export function annotationsAfter(
+  annotations: Readonly<Record<string, string>> | undefined,
+  done: readonly NodeRequest[],
+): Record<string, string> {
+  const gone = new Set(done.map(({ id }) => `${requestAnnotationPrefix}${id}`));
+  return Object.fromEntries(Object.entries(annotations ?? {}).filter(([key]) => !gone.has(key)));
+}

@@ -1,0 +1,137 @@
+/** Which nodes a FileIntegrity selects; deletes the remains of others. */
+import { type KubeError, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { names, type FileIntegrityNodeStatus } from '../api.ts';
+import { type ConfigMap, configMaps, nodes } from '../../../lib/kube/object/object.ts';
+import { isForNode } from '../results/for-node.ts';
+import { labelValue } from '../results/object-names.ts';
+import { integrityReportTarget } from './report-entries.ts';
+import { decidesAlike, labelKey } from './caches.ts';
+import type { ClusterContext, Found } from './context.ts';
+import { ignoreGone, refusalOf } from './refusal.ts';
+
+interface Chosen {
+  readonly version: number;
+  readonly choice: string;
+  readonly names: readonly string[];
+}
+
+/** Disposing it ends its following of the nodes. */
+export class WatchedNodes implements Disposable {
+  readonly #context: ClusterContext;
+  readonly #subscription: Disposable;
+  /** By FileIntegrity; of thousands of nodes it is not found out with each result. */
+  readonly #chosen = new Map<string, Chosen>();
+  #version = 0;
+
+  /** @param onChange other nodes, or others labels or taints: any FileIntegrity may be for others now */
+  constructor(context: ClusterContext, onChange: () => void) {
+    this.#context = context;
+    this.#subscription = context.caches.nodes.subscribe(({ type, object, previous }) => {
+      if (type === 'modified' && decidesAlike(previous, object)) return;
+      this.#version++;
+      onChange();
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
+  }
+
+  forget(key: string): void {
+    this.#chosen.delete(key);
+  }
+
+  /**
+   * The nodes that it is for, and what is known of these. What was known of others is deleted; `refused` says that some of it must
+   * not be, which is to be tried again.
+   */
+  async of(
+    key: string,
+    found: Found,
+    signal: AbortSignal,
+  ): Promise<{
+    readonly nodeNames: readonly string[];
+    readonly statuses: readonly FileIntegrityNodeStatus[];
+    readonly refused?: KubeError | undefined;
+  }> {
+    const { caches } = this.#context;
+    const statuses = found.group.statuses.byIndex('integrity', key);
+    // A single machine has no Node objects: it is for those that answer.
+    if (caches.nodes.size === 0) return { nodeNames: statuses.map(({ nodeName }) => nodeName), statuses };
+    const nodeNames = this.#choose(key, found);
+    const chosen = new Set(nodeNames);
+    const kept: FileIntegrityNodeStatus[] = [];
+    let refused: KubeError | undefined;
+    for (const status of statuses) {
+      if (chosen.has(status.nodeName) || (await this.#isFor(found, status.nodeName, signal)))
+        kept.push(status);
+      else refused = (await refusalOf(this.#deleteStatus(found, status, signal))) ?? refused;
+    }
+    const left = new Set([...nodeNames, ...kept.map(({ nodeName }) => nodeName)]);
+    refused = (await refusalOf(this.#deleteLogs(found, left, signal))) ?? refused;
+    return { nodeNames, statuses: kept, refused };
+  }
+
+  #choose(key: string, { integrity }: Found): readonly string[] {
+    const { nodeSelector = {}, tolerations } = integrity.spec;
+    const choice = JSON.stringify([nodeSelector, tolerations]);
+    const known = this.#chosen.get(key);
+    if (known?.version === this.#version && known.choice === choice) return known.names;
+    const found: string[] = [];
+    for (const node of this.#context.caches.nodes.list())
+      if (isForNode(integrity.spec, node)) found.push(node.metadata.name ?? '');
+    this.#chosen.set(key, { version: this.#version, choice, names: found });
+    return found;
+  }
+
+  /** As it is now: the cache may be behind the agent of a new node. */
+  async #isFor({ integrity }: Found, nodeName: string, signal: AbortSignal): Promise<boolean> {
+    const node = await orUndefined(this.#context.client.get(nodes, { name: nodeName }, { signal }));
+    return node !== undefined && isForNode(integrity.spec, node);
+  }
+
+  async #deleteStatus(
+    { group, integrity }: Found,
+    status: FileIntegrityNodeStatus,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, reports, logger } = this.#context;
+    const { namespace = '', name = '', uid } = status.metadata;
+    // First what follows from it: where that fails, it is there to be found again.
+    await reports.delete(
+      integrityReportTarget({ namespace, name: integrity.metadata.name ?? '' }, status.nodeName),
+      signal,
+    );
+    await client
+      .delete(
+        group.types.nodeStatuses,
+        { namespace, name },
+        { ...(uid && { preconditions: { uid } }), signal },
+      )
+      .catch(ignoreGone);
+    logger.info(
+      { nodeStatus: `${namespace}/${name}` },
+      'deleted the status of a node that is no longer watched',
+    );
+  }
+
+  async #deleteLogs(found: Found, nodeNames: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    const { caches } = this.#context;
+    const { namespace, name = '' } = found.integrity.metadata;
+    const logs = caches.kept.byIndex('label', labelKey(namespace, labelValue(name)));
+    if (logs.length === 0) return;
+    const labels = new Set([...nodeNames].map(labelValue));
+    for (const log of logs) {
+      const label = log.metadata.labels?.[names.nodeLabel] ?? '';
+      if (labels.has(label) || (label !== '' && (await this.#isFor(found, label, signal)))) continue;
+      await this.#deleteLog(log, signal);
+    }
+  }
+
+  async #deleteLog({ metadata }: ConfigMap, signal: AbortSignal): Promise<void> {
+    const { namespace, name = '', uid } = metadata;
+    await this.#context.client
+      .delete(configMaps, { namespace, name }, { ...(uid && { preconditions: { uid } }), signal })
+      .catch(ignoreGone);
+  }
+}

@@ -1,0 +1,198 @@
+/** `rampart integrity accept` as its users run it: on the embedded API, with the operator; agents are played. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { design, type FileIntegrityNodeStatus } from '../api.ts';
+import {
+  changedFile,
+  errored,
+  failed,
+  succeeded,
+  TestCluster,
+  testNamespace,
+} from '../cluster/cluster.fixture.ts';
+import type { Finding } from '../model/finding.ts';
+import { requestsOf } from '../results/node-requests.ts';
+import type { NodeRequest } from '../results/node-result.ts';
+import { type Ended, rampart, type Running, start } from './integrity.fixture.ts';
+
+const added: Finding = { ...changedFile, path: '/usr/lib/new.so', change: 'added', attributes: [] };
+let cluster: TestCluster;
+before(async () => {
+  cluster = await TestCluster.start();
+  cluster.startOperator();
+  for (const name of ['n1', 'n2', 'n3']) await cluster.createNode(name);
+});
+after(() => cluster[Symbol.asyncDispose]());
+
+function accept(...args: string[]): Running {
+  return start(rampart, ['integrity', 'accept', '--kubeconfig', cluster.kubeconfig, ...args]);
+}
+
+type Accepted = Extract<NodeRequest, { kind: 'accept' }>;
+
+/** What is asked of a node, once it is. */
+async function asked(fi: string, node: string, types?: typeof design): Promise<Accepted> {
+  return await until('it is asked', async () => {
+    const status = await cluster.status(fi, node, types);
+    return requestsOf(status?.metadata.annotations).find((request) => request.kind === 'accept');
+  });
+}
+
+async function refused(running: Running, told: RegExp): Promise<Ended> {
+  const ended = await running.ended;
+  assert.match(ended.stderr, told);
+  assert.equal(ended.code, 2, ended.stderr);
+  return ended;
+}
+
+suite('rampart integrity accept', () => {
+  test('asks each node with findings, waits, and says what became of each', async () => {
+    await cluster.createIntegrity('one');
+    await cluster.report('one', 'n1', failed(1, 1, 0), {
+      findings: [changedFile, added],
+      omittedFindings: 0,
+    });
+    await cluster.report('one', 'n2', failed(0, 1, 0));
+    await cluster.report('one', 'n3', succeeded);
+    const running = accept('one', '-n', testNamespace, '--path', '/etc/*', '--reason', 'the update');
+    const [first, second] = [await asked('one', 'n1'), await asked('one', 'n2')];
+    assert.deepEqual(
+      { ...first, id: '', author: '' },
+      {
+        ...{ kind: 'accept', id: '', path: '/etc/*', author: '', reason: 'the update' },
+        seenUntilMs: changedFile.seenMs,
+      },
+    );
+    assert.match(first.author, /\S+@\S+/);
+    assert.notEqual(first.id, second.id);
+    assert.deepEqual(requestsOf((await cluster.status('one', 'n3'))?.metadata.annotations), []);
+    await cluster.report('one', 'n1', failed(1, 0, 0), { findings: [added], doneRequests: [first.id] });
+    await cluster.report('one', 'n2', succeeded, { doneRequests: [second.id] });
+    const { code, stdout, stderr } = await running.ended;
+    assert.equal(code, 0, stderr);
+    assert.match(
+      stdout,
+      /^NODE +CHANGE +PATH +ATTRIBUTES\nn1 +changed +\/etc\/passwd +sha512\nn2 +changed +\/etc\/passwd/,
+    );
+    assert.doesNotMatch(stdout, /new\.so/);
+    assert.match(stdout, /^n1: accepted \(1\); 1 finding is left$/m);
+    assert.match(stdout, /^n2: accepted \(1\); no differences from the baseline are left$/m);
+    assert.match(stderr, /requested acceptance on n1, n2 as /);
+    // In an event, with who and why; and without -n the only one of this name is meant.
+    await until('the event', async () =>
+      (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),
+    );
+    const again = accept('one', '--node', 'n1', '--timeout', '0');
+    assert.equal((await again.ended).code, 0);
+    assert.deepEqual((await asked('one', 'n1')).path, '');
+  });
+
+  test('a path with characters of globs is meant by itself', async () => {
+    await cluster.createIntegrity('six');
+    const paths = ['/srv/[id].js', '/srv/new\\012line', '/srv/other.js'];
+    const findings = paths.map((path) => ({ ...changedFile, path }));
+    await cluster.report('six', 'n1', failed(0, 3, 0), { findings });
+    for (const path of paths.slice(0, 2)) {
+      const { code, stdout, stderr } = await accept('six', '--path', path, '--timeout', '0').ended;
+      assert.equal(code, 0, stderr);
+      assert.deepEqual(
+        stdout.split('\n').flatMap((line) => /^n1 +changed +(\S+)/.exec(line)?.[1] ?? []),
+        [path],
+      );
+    }
+  });
+
+  test('what could not be taken, an error of the node, and no answer', async () => {
+    await cluster.createIntegrity('two');
+    for (const node of ['n1', 'n2', 'n3']) await cluster.report('two', node, failed(0, 1, 0));
+    const running = accept('two', '--timeout', '4s');
+    const [first, second] = [await asked('two', 'n1'), await asked('two', 'n2')];
+    await cluster.report('two', 'n1', failed(0, 1, 0), { doneRequests: [first.id] });
+    await cluster.report('two', 'n2', errored('the disk is full'), { doneRequests: [second.id] });
+    const { code, stdout } = await running.ended;
+    assert.equal(code, 1);
+    assert.match(stdout, /^n1: 0 of 1 accepted; still different: \/etc\/passwd$/m);
+    assert.match(stdout, /^n2: it has an error: the disk is full$/m);
+    assert.match(stdout, /^n3: not accepted after 4 s; its agent will still carry out the request$/m);
+    assert.equal((await asked('two', 'n3')).kind, 'accept');
+  });
+
+  test('of the other API group, and stopped while it waits', async () => {
+    await cluster.createIntegrity('three', {}, { types: design });
+    const status = {
+      metadata: { name: 'three-n1', namespace: testNamespace },
+      ...{ nodeName: 'n1', results: [], findings: [{ ...finding, path: '/etc/x\u001b[2J' }] },
+    };
+    await cluster.client.create(design.nodeStatuses, status as unknown as FileIntegrityNodeStatus);
+    const running = accept('three');
+    await asked('three', 'n1', design);
+    running.child.kill('SIGINT');
+    const { code, stdout, stderr } = await running.ended;
+    assert.equal(code, 1);
+    assert.match(stdout, /\/etc\/x\?\[2J/);
+    assert.match(stderr, /will still carry out the request/);
+  });
+
+  test('errors: nothing is asked', async () => {
+    await cluster.createIntegrity('four');
+    await cluster.createNamespace('other');
+    for (const namespace of [testNamespace, 'other'])
+      await cluster.createIntegrity('five', {}, { namespace });
+    await cluster.report('four', 'n1', failed(0, 1, 0));
+    await cluster.report('four', 'n2', succeeded);
+    await Promise.all([
+      refused(accept('none'), /there is no FileIntegrity none.*kubectl get fileintegrities/),
+      refused(accept('four', '-n', 'other'), /there is no FileIntegrity four in namespace other/),
+      refused(
+        accept('five'),
+        /several FileIntegrities are named five: they are in the namespaces .*Give the namespace/,
+      ),
+    ]);
+    await Promise.all([
+      refused(accept('five', '-n', 'other'), /no findings .*no node has reported yet/),
+      refused(accept('four', '--node', 'n2'), /no findings .* on n2: n2 is Succeeded/),
+      refused(accept('four', '--node', 'n9'), /no findings .* are known on n9\. Known nodes: n1, n2/),
+    ]);
+    await Promise.all([
+      refused(
+        accept('four', '--path', '/usr/**'),
+        /--path "\/usr\/\*\*" matches no finding .*: the findings are \/etc\/passwd/,
+      ),
+      refused(accept('four', '--path', '[a'), /has no matching \]/),
+      refused(accept('four', '--path', ''), /--path is empty/),
+    ]);
+    await Promise.all([
+      refused(accept('four', '--data', '/x'), /--kubeconfig and --data together/),
+      refused(accept('four', '--timeout', 'long'), /must be a time/),
+      refused(
+        start(rampart, ['integrity', 'accept', 'four', '--kubeconfig', '/none']),
+        /cannot read kubeconfig \/none: ENOENT/,
+      ),
+    ]);
+    assert.deepEqual(requestsOf((await cluster.status('four', 'n1'))?.metadata.annotations), []);
+    // A wrong token: no rights.
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-accept-'));
+    try {
+      const file = join(directory, 'kubeconfig');
+      writeFileSync(file, readFileSync(cluster.kubeconfig, 'utf8').replace(/token: .*/, 'token: wrong'));
+      await refused(
+        start(rampart, ['integrity', 'accept', 'four', '--kubeconfig', file]),
+        /401|Unauthorized/,
+      );
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+});
+
+const finding = {
+  change: 'changed',
+  attributes: ['sha512'],
+  seen: '2026-01-02T00:00:00.000Z',
+  seenBy: 'scan',
+};

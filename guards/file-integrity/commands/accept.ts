@@ -1,0 +1,185 @@
+/** Runs `rampart integrity accept`. */
+import { randomBytes } from 'node:crypto';
+import { hostname, userInfo } from 'node:os';
+
+import { KubeClient } from '../../../lib/kube/client/client.ts';
+import { isForbidden, KubeError } from '../../../lib/kube/client/client-errors.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { renderTable } from '../../../lib/output/table.ts';
+import { outcomeOf, visible } from '../accept/outcome.ts';
+import { requestAnnotation } from '../results/node-requests.ts';
+import { requestAnnotationPrefix } from '../results/node-result.ts';
+import { nodeStatusName } from '../results/object-names.ts';
+import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
+import { describeFailure } from '../../../lib/cli/failure.ts';
+import { say, stopSignal } from '../../../lib/cli/process.ts';
+import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from '../accept/plan.ts';
+import type { AcceptOptions } from './command.ts';
+import { loadKubeconfig } from '../../../lib/kube/access/kubeconfig.ts';
+import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { refuseEmpty } from '../../../lib/cli/options.ts';
+import { outputOptions } from '../../../lib/cli/output.ts';
+
+const LOOK_MS = 500;
+/** Findings of one node that are listed. */
+const MOST_LISTED = 50;
+
+/** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
+export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
+  const { signal } = stopSignal();
+  let asked: readonly Asked[] = [];
+  try {
+    const { namespace, path, node } = options;
+    refuseEmpty({
+      '--namespace': namespace,
+      '--path': path,
+      '--node': node.find((one) => one === ''),
+      'the name': name,
+    });
+    const kubeconfig = chosenKubeconfig(options);
+    using client = new KubeClient(clusterAccess(kubeconfig));
+    const integrity = await findIntegrity(client, name, namespace, signal);
+    const statuses = await statusesOf(client, integrity, signal);
+    const plans = planAccept(integrity, statuses, [...new Set(node)], path);
+    const author = await authorOf(client, kubeconfig, signal);
+    process.stdout.write(`${listOf(plans)}\n`);
+    asked = await ask(client, integrity, plans, { author, options, signal });
+    const missed = plans.length - asked.length;
+    if (asked.length === 0) return 2;
+    say(`requested acceptance on ${asked.map(({ plan }) => plan.nodeName).join(', ')} as ${author}`);
+    if (options.timeout === 0) return missed === 0 ? 0 : 1;
+    const isDone = await wait(client, integrity, asked, options.timeout, signal);
+    return isDone && missed === 0 ? 0 : 1;
+  } catch (error) {
+    if (signal.aborted && asked.length > 0) {
+      say('stopped waiting; the agents will still carry out the request');
+      return 1;
+    }
+    process.stderr.write(describeFailure(error).text);
+    return asked.length > 0 ? 1 : 2;
+  }
+}
+
+interface Asked {
+  readonly plan: NodePlan;
+  readonly id: string;
+}
+
+function listOf(plans: readonly NodePlan[]): string {
+  const rows = plans.flatMap(({ nodeName, findings, omitted }) => {
+    const counted = Math.max(0, findings.length - MOST_LISTED) + omitted;
+    return [
+      ...findings.slice(0, MOST_LISTED).map(({ path, change, attributes }) => ({
+        cells: [nodeName, { text: change, style: styles[change] }, visible(path), attributes.join(', ')],
+      })),
+      ...(counted > 0 ? [{ cells: [nodeName, '', `and ${counted} more, if they still match`] }] : []),
+    ];
+  });
+  return renderTable(rows, { head: ['NODE', 'CHANGE', 'PATH', 'ATTRIBUTES'], ...outputOptions(100) });
+}
+
+const styles = { added: 'green', removed: 'red', changed: 'yellow' } as const;
+
+/** Those that could be asked; why others could not is said. */
+async function ask(
+  client: KubeClient,
+  { namespace, name }: FoundIntegrity,
+  plans: readonly NodePlan[],
+  { author, options, signal }: { author: string; options: AcceptOptions; signal: AbortSignal },
+): Promise<readonly Asked[]> {
+  const asked: Asked[] = [];
+  for (const plan of plans) {
+    const id = randomBytes(8).toString('hex');
+    const { path = '', reason = '' } = options;
+    const { seenUntilMs } = plan;
+    const request = {
+      ...{ kind: 'accept' as const, id, path, author, reason },
+      ...(seenUntilMs !== undefined && { seenUntilMs }),
+    };
+    const body = { metadata: { annotations: requestAnnotation(request) } };
+    const target = { namespace, name: nodeStatusName(name, plan.nodeName) };
+    try {
+      await client.patch(plan.types.nodeStatuses, target, { type: 'merge', body }, { signal });
+      asked.push({ plan, id });
+    } catch (error) {
+      process.stderr.write(describeFailure(error).text);
+      // The rights are the same for all.
+      if (isForbidden(error) || signal.aborted) break;
+    }
+  }
+  return asked;
+}
+
+/** Until each request is gone, which the operator does when the agent has told that it is done. */
+async function wait(
+  client: KubeClient,
+  integrity: FoundIntegrity,
+  asked: readonly Asked[],
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const endMs = performance.now() + timeoutMs;
+  const waiting = new Set(asked);
+  let allTaken = true;
+  while (waiting.size > 0) {
+    const statuses = await statusesOf(client, integrity, signal);
+    for (const one of waiting) {
+      const found = statuses.find(
+        ({ types, status }) => types === one.plan.types && status.nodeName === one.plan.nodeName,
+      );
+      if (found?.status.metadata.annotations?.[`${requestAnnotationPrefix}${one.id}`] !== undefined) continue;
+      waiting.delete(one);
+      const { text, isTaken } = outcomeOf(one.plan, found?.status);
+      allTaken &&= isTaken;
+      process.stdout.write(`${one.plan.nodeName}: ${text}\n`);
+    }
+    if (waiting.size === 0) return allTaken;
+    if (performance.now() >= endMs) break;
+    await sleep(systemClock, LOOK_MS, signal);
+  }
+  for (const { plan } of waiting) {
+    process.stdout.write(
+      `${plan.nodeName}: not accepted after ${Math.round(timeoutMs / 1000)} s; its agent will still carry out the request\n`,
+    );
+  }
+  return false;
+}
+
+interface SelfSubjectReview extends KubeObject {
+  readonly status?: { readonly userInfo?: { readonly username?: string } };
+}
+
+/** GA since Kubernetes 1.28 (KEP-3325). */
+const selfSubjectReviews: ResourceType<SelfSubjectReview> = {
+  group: 'authentication.k8s.io',
+  version: 'v1',
+  plural: 'selfsubjectreviews',
+  kind: 'SelfSubjectReview',
+  namespaced: false,
+};
+
+/** @throws what the API throws but for its own refusals */
+export async function authorOf(
+  client: KubeClient,
+  kubeconfig: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  try {
+    const review = await client.create(selfSubjectReviews, { metadata: {} }, { signal });
+    const name = review.status?.userInfo?.username;
+    if (name) return name;
+  } catch (error) {
+    // An older server, our own, or one that does not say it to everybody.
+    if (!(error instanceof KubeError)) throw error;
+  }
+  // Nobody has checked these.
+  const person = `${process.env['SUDO_USER'] || userInfo().username}@${hostname()}`;
+  const named = kubeconfigUser(kubeconfig);
+  return named === undefined ? person : `${named} (${person})`;
+}
+
+/** The name of the entry, which people choose themselves. */
+function kubeconfigUser(path: string | undefined): string | undefined {
+  const config = loadKubeconfig({ path });
+  return config?.contexts.get(config.currentContext ?? '')?.fields.text('user');
+}

@@ -1,0 +1,47 @@
+/** AIDE's exit codes for our failures: scripts that run `aide --check` from cron rely on them. */
+import { errorCodes, RampartError, type ErrorCode } from '../../../lib/errors/errors.ts';
+import { exitBits, type Report } from '../report/report.ts';
+
+/** aide(1), exit status. */
+export const aideExit = {
+  write: 14,
+  argument: 15,
+  unimplemented: 16,
+  configuration: 17,
+  io: 18,
+  version: 19,
+  execution: 20,
+  lock: 21,
+  memory: 22,
+  thread: 23,
+} as const;
+type AideExit = (typeof aideExit)[keyof typeof aideExit];
+
+/** What was being done when it failed says more than the error. */
+export type Stage = 'arguments' | 'configuration' | 'key' | 'run';
+
+const byCode: Partial<Record<ErrorCode, AideExit>> = {
+  [errorCodes.FULL]: aideExit.write,
+  [errorCodes.UNSUPPORTED]: aideExit.version,
+  [errorCodes.LIMIT]: aideExit.memory,
+  [errorCodes.IN_USE]: aideExit.lock,
+};
+
+/** Of faults of Rampart too: nothing is known of the files then, which no difference must be taken for. */
+export function exitCodeOf(error: unknown, stage: Stage): number {
+  if (error instanceof RampartError) {
+    if (error.code === errorCodes.INPUT && stage !== 'run')
+      return stage === 'configuration' ? aideExit.configuration : aideExit.argument;
+    const known = byCode[error.code];
+    if (known !== undefined) return known;
+    // Of replaceFile.
+    if (error.code === errorCodes.SYSTEM && error.message.startsWith('cannot write ')) return aideExit.write;
+  }
+  return aideExit.io;
+}
+
+/** Of a check: what differs says more than that something could not be read. */
+export function exitCodeOfReport({ counts }: Report): number {
+  const bits = exitBits(counts);
+  return bits === 0 && counts.problems > 0 ? aideExit.io : bits;
+}

@@ -1,0 +1,55 @@
+/** The report of `rampart integrity check` on stdout. */
+import { once } from 'node:events';
+
+import { paint, wantsColour } from '../../../lib/output/table.ts';
+import { jsonReport } from '../report/json.ts';
+import { plainReport } from '../report/plain.ts';
+import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
+
+const PIECE = 64 * 1024;
+
+/** Resolves when all of it is handed to the reader, however slow it is. */
+export async function printReport(
+  report: Report,
+  options: ReportOptions,
+  facts: RunFacts,
+  asJson: boolean,
+): Promise<void> {
+  if (asJson) return await write(jsonReport(report, options, facts));
+  const colour = wantsColour(process.stdout);
+  let waiting = '';
+  for (const piece of plainReport(report, options, facts)) {
+    waiting += piece;
+    if (waiting.length < PIECE) continue;
+    // Only whole lines have a colour.
+    const end = waiting.lastIndexOf('\n') + 1;
+    await write(coloured(waiting.slice(0, end), colour));
+    waiting = waiting.slice(end);
+  }
+  await write(coloured(waiting, colour));
+}
+
+async function write(text: string): Promise<void> {
+  if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
+}
+
+/** Names in it are printable: nothing of a file decides on colours or moves the cursor. */
+export function coloured(text: string, colour: boolean): string {
+  if (!colour) return text;
+  return text.replace(/^.+$/gm, (line) => {
+    if (line.startsWith('AIDE found NO differences') || line.startsWith('AIDE successfully'))
+      return paint('green', line, true);
+    if (line.startsWith('AIDE found differences')) return paint(['bold', 'red'], line, true);
+    if (/^(?:[A-Z][a-z, ]+ entries|Detailed information.*|Entries that could not.*):/.test(line))
+      return paint('bold', line, true);
+    const summary = /^[fdlcbps?][^:]{10,24}: \//.exec(line)?.[0];
+    if (summary === undefined) return line;
+    const end = summary.lastIndexOf(':');
+    const style = /^.\++$/.test(summary.slice(0, end))
+      ? 'green'
+      : /^.-+$/.test(summary.slice(0, end))
+        ? 'red'
+        : 'yellow';
+    return paint(style, line.slice(0, end), true) + line.slice(end);
+  });
+}

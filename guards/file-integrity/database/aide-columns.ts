@@ -1,0 +1,173 @@
+/** The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry. */
+import { attributes, type AttributeSet, setOf } from '../model/attributes.ts';
+import { setOfAideMask } from '../model/aide-mask.ts';
+import { type Draft, fileTypes } from '../model/entry.ts';
+import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
+
+export interface AideColumn {
+  readonly name: string;
+  /** Sets what the field says. Returns false where it says nothing that can be understood. */
+  read(field: string, draft: Draft): boolean;
+}
+
+/** The types of `st_mode` (inode(7)), in the order of {@link fileTypes}. */
+export const typeBits = [0o10, 0o4, 0o12, 0o2, 0o6, 0o1, 0o14];
+const typeOfBits = new Map(typeBits.map((bits, at) => [bits, fileTypes[at]]));
+export const typeShift = 0o10000;
+
+type NumberField = { [F in keyof Draft]: Draft[F] extends number ? F : never }[keyof Draft];
+
+function number(name: string, field: NumberField): AideColumn {
+  return {
+    name,
+    read(text, draft) {
+      if (!/^\d{1,20}$/.test(text)) return false;
+      draft[field] = Number(text);
+      return true;
+    },
+  };
+}
+
+function time(name: string, field: NumberField): AideColumn {
+  return {
+    name,
+    read(text, draft) {
+      const value = decodeTime(text);
+      if (value === undefined) return false;
+      draft[field] = value;
+      return true;
+    },
+  };
+}
+
+function checksum(name: 'sha256' | 'sha512', sizeBytes: number): AideColumn {
+  return {
+    name,
+    read(text, draft) {
+      if (text === '0') return true;
+      const value = Buffer.from(text, 'base64');
+      if (value.length !== sizeBytes) return false;
+      draft[name] = value;
+      return true;
+    },
+  };
+}
+
+/** A text in base64, `0` for none. AIDE ends it at its first NUL. */
+function textColumn(name: 'selinux' | 'capabilities'): AideColumn {
+  return {
+    name,
+    read(encoded, draft) {
+      draft[name] = encoded === '0' ? '' : textOf(encoded);
+      return true;
+    },
+  };
+}
+
+const aideColumns: readonly AideColumn[] = [
+  {
+    name: 'name',
+    read(field, draft) {
+      draft.path = decodeName(field);
+      return draft.path.startsWith('/');
+    },
+  },
+  {
+    name: 'lname',
+    read(field, draft) {
+      draft.linkTarget = decodeOptionalName(field) ?? '';
+      return true;
+    },
+  },
+  {
+    name: 'perm',
+    read(field, draft) {
+      if (!/^[0-7]{1,7}$/.test(field)) return false;
+      const mode = Number.parseInt(field, 8);
+      const type = typeOfBits.get(Math.floor(mode / typeShift));
+      if (type === undefined) return mode === 0;
+      draft.type = type;
+      draft.permissions = mode % typeShift;
+      return true;
+    },
+  },
+  number('uid', 'uid'),
+  number('gid', 'gid'),
+  number('size', 'sizeBytes'),
+  time('atime', 'accessTimeS'),
+  time('ctime', 'changeTimeS'),
+  time('mtime', 'modifyTimeS'),
+  {
+    name: 'inode',
+    read(field, draft) {
+      // AIDE writes it as a signed number.
+      if (!/^-?\d{1,20}$/.test(field)) return false;
+      draft.inode = BigInt.asUintN(64, BigInt(field));
+      return true;
+    },
+  },
+  number('bcount', 'blockCount'),
+  number('lcount', 'linkCount'),
+  {
+    name: 'attr',
+    read(field, draft) {
+      const mask = Number(field);
+      if (!/^\d{1,16}$/.test(field) || !Number.isSafeInteger(mask)) return false;
+      draft.attributes = setOfAideMask(mask).set;
+      return true;
+    },
+  },
+  {
+    name: 'acl',
+    read(field, draft) {
+      if (field === '0') return true;
+      const [kind, access, preset, ...more] = field.split(',');
+      if (kind !== 'POSIX' || access === undefined || preset === undefined || more.length > 0) return false;
+      draft.acl = access === '0' ? '' : textOf(access);
+      draft.defaultAcl = preset === '0' ? '' : textOf(preset);
+      return true;
+    },
+  },
+  checksum('sha256', 32),
+  checksum('sha512', 64),
+  textColumn('selinux'),
+  {
+    name: 'xattrs',
+    read(field, draft) {
+      const [count = '', ...parts] = field.split(',');
+      if (!/^\d{1,5}$/.test(count) || parts.length !== Number(count) * 2) return false;
+      const xattrs: [string, Uint8Array][] = [];
+      for (let at = 0; at < parts.length; at += 2) {
+        const value = parts[at + 1] ?? '0';
+        xattrs.push([
+          decodeOptionalName(parts[at] ?? '') ?? '',
+          Buffer.from(value === '0' ? '' : value, 'base64'),
+        ]);
+      }
+      draft.xattrs = xattrs.toSorted(([a], [b]) => (a < b ? -1 : 1));
+      return true;
+    },
+  },
+  number('e2fsattrs', 'e2fsAttributes'),
+  textColumn('capabilities'),
+];
+
+const byName = new Map(aideColumns.map((column) => [column.name, column]));
+
+/** Undefined for one that is not known, or not read: the checksums that are refused. */
+export function aideColumn(name: string): AideColumn | undefined {
+  return byName.get(name);
+}
+
+/** What entries have where no column tells it: what the columns are for. */
+export function attributesOfColumns(names: readonly string[]): AttributeSet {
+  let set: AttributeSet = setOf('ftype');
+  for (const { column, bit } of attributes) if (column !== '' && names.includes(column)) set |= bit;
+  return set;
+}
+
+function textOf(encoded: string): string {
+  const decoded = Buffer.from(encoded, 'base64').toString('utf8');
+  const end = decoded.indexOf('\0');
+  return end === -1 ? decoded : decoded.slice(0, end);
+}

@@ -1,0 +1,29 @@
+/**
+ * How AIDE writes names and times into its databases.
+ *
+ * A name has a `%` and two hexadecimal digits for each byte that is not printable ASCII or would be in the way. A name that
+ * may be absent, of a link's target, is `0` when it is absent, `0-` when it is empty, and has a `0` before one that starts
+ * with a `0`. A time is `0` or the base64 of its decimal digits, and since 0.19 the digits themselves.
+ */
+import type { ByteString } from '../model/entry.ts';
+
+const escape = /%([0-9A-Fa-f]{2})/g;
+
+export function decodeName(text: string): ByteString {
+  if (!text.includes('%')) return text;
+  return text.replace(escape, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+}
+
+export function decodeOptionalName(text: string): ByteString | undefined {
+  if (text === '0') return undefined;
+  if (text.startsWith('0-')) return '';
+  return decodeName(text.startsWith('00') ? text.slice(1) : text);
+}
+
+/** Undefined where it is none. */
+export function decodeTime(text: string): number | undefined {
+  // Base64 of digits begins with a letter, so nothing can be taken for the other.
+  if (/^-?\d{1,20}$/.test(text)) return Number(text);
+  const digits = Buffer.from(text, 'base64').toString('latin1');
+  return /^-?\d{1,20}$/.test(digits) ? Number(digits) : undefined;
+}

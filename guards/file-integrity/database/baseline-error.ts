@@ -1,0 +1,75 @@
+/**
+ * Why a baseline cannot be used. None of these may be taken for "everything was added" or for "nothing has changed".
+ */
+import { type ErrorCode, errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+
+const kinds = {
+  /** There is no such file. */
+  missing: {
+    code: errorCodes.NOT_FOUND,
+    next: 'Create a baseline: initialize the node again once you trust its state',
+  },
+  /** It is something else. */
+  foreign: { code: errorCodes.CORRUPT, next: 'Give the path of a baseline, or import an AIDE database' },
+  /** It ends too early. */
+  truncated: {
+    code: errorCodes.CORRUPT,
+    next: 'Restore a backup, or initialize again once you trust the state of the node',
+  },
+  /** Its bytes are not those that were written. */
+  damaged: {
+    code: errorCodes.CORRUPT,
+    next: 'Check the disk; then restore a backup, or initialize again once you trust the state of the node',
+  },
+  /** It has no signature. */
+  unsigned: {
+    code: errorCodes.CORRUPT,
+    next: 'Rampart uses signed baselines only. Find out who replaced it; then restore a backup, or initialize again',
+  },
+  /** It is whole, and not signed with the key that was given. */
+  'wrong signature': {
+    code: errorCodes.CORRUPT,
+    next: 'If the key has not changed, someone changed the baseline: investigate before you initialize again',
+  },
+  /** It is signed, and not the one that was made last. */
+  outdated: {
+    code: errorCodes.CORRUPT,
+    next: 'Someone replaced the baseline: find out who. Then restore the latest one, or initialize again',
+  },
+  /** A later Rampart wrote it. */
+  newer: {
+    code: errorCodes.UNSUPPORTED,
+    next: 'Use that version of Rampart, or initialize again with this one',
+  },
+} as const satisfies Readonly<Record<string, { readonly code: ErrorCode; readonly next: string }>>;
+
+export type BaselineFault = keyof typeof kinds;
+
+/** A baseline that cannot be used; nothing can be said of what was changed. */
+export class BaselineError extends RampartError {
+  readonly fault: BaselineFault;
+
+  constructor(fault: BaselineFault, path: string, why: string, cause?: unknown) {
+    const { code, next } = kinds[fault];
+    super(code, {
+      what: `the baseline ${path} cannot be used`,
+      why,
+      next,
+      cause,
+    });
+    this.name = 'BaselineError';
+    this.fault = fault;
+  }
+}
+
+/** @param unread - Files that are selected and could not be read. */
+export function emptyBaseline(unread: number): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: 'no baseline was created',
+    why:
+      unread === 0
+        ? 'the configuration selects no file that exists'
+        : `none of the files that the configuration selects could be read (${unread} failed)`,
+    next: 'Check its rules and the mount point of the root file system',
+  });
+}

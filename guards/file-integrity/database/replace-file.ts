@@ -1,0 +1,89 @@
+/**
+ * Writes a file so that its path always leads to the whole old one or to the whole new one, whatever happens: a signal, a
+ * full disk, a loss of power.
+ */
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, readdir, rename, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+
+const running = new Set<string>();
+
+/**
+ * Calls `write` with a new file of mode 0600 beside `path`, and puts that in the place of `path` when it has returned and
+ * the bytes are on the disk. When anything fails, `path` is as it was, and what was written is removed.
+ *
+ * @throws RampartError FULL where there is no space, SYSTEM for another failure of the file system; what `write` throws
+ */
+export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
+  const directory = dirname(path);
+  await attempt(path, () => removeLeftovers(path));
+  const temporary = join(directory, `${prefixOf(path)}${process.pid}.${randomBytes(6).toString('hex')}`);
+  running.add(temporary);
+  try {
+    await attempt(path, async () => {
+      {
+        await using file = await open(temporary, 'wx', 0o600);
+        await write(file);
+        // The umask took nothing that is wanted; it may have left less.
+        await file.chmod(0o600);
+        await file.sync();
+      }
+      await rename(temporary, path);
+    });
+  } catch (error) {
+    await unlink(temporary).catch(() => undefined);
+    throw error;
+  } finally {
+    running.delete(temporary);
+  }
+  // Only now is the name on the disk too.
+  await attempt(path, async () => {
+    await using handle = await open(directory, 'r');
+    await handle.sync();
+  });
+}
+
+function prefixOf(path: string): string {
+  return `.${basename(path)}.new.`;
+}
+
+/** What writers have left that were killed. One of another process that is alive is let be. */
+async function removeLeftovers(path: string): Promise<void> {
+  const prefix = prefixOf(path);
+  for (const name of await readdir(dirname(path))) {
+    if (!name.startsWith(prefix)) continue;
+    const full = join(dirname(path), name);
+    const pid = Number(name.slice(prefix.length).split('.')[0]);
+    const alive = pid === process.pid ? running.has(full) : isAlive(pid);
+    if (!alive) await unlink(full).catch(() => undefined);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  if (!Number.isInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function attempt<T>(path: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof RampartError || !(error instanceof Error) || !('code' in error)) throw error;
+    const { code } = error;
+    const full = code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG';
+    throw new RampartError(full ? errorCodes.FULL : errorCodes.SYSTEM, {
+      what: `cannot write ${path}`,
+      why: full ? `no space left (${code})` : error.message,
+      next: full
+        ? `Free space on the file system of ${dirname(path)}. The previous file is unchanged`
+        : 'The previous file is unchanged',
+      cause: error,
+    });
+  }
+}

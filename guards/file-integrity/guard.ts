@@ -1,0 +1,63 @@
+/** The guard of the nodes' own files: what the rest of the program knows of it. */
+import type { Guard, HealthPart } from '../../guard/guard.ts';
+import {
+  bothGroups,
+  designFileIntegrities,
+  designNodeStatuses,
+  releasedFileIntegrities,
+  releasedNodeStatuses,
+} from './api.ts';
+import { pod, rights } from './deployment.ts';
+import { fileIntegrityOptions } from './options.ts';
+
+const nodeHealth: readonly HealthPart[] = [
+  ...bothGroups.map(({ integrities: { plural, group } }): HealthPart => ({
+    on: 'node',
+    name: `${plural}.${group}`,
+    what: `FileIntegrities of ${group} are listed`,
+  })),
+  { on: 'node', name: 'nodes', what: 'the Node is known, if there is one' },
+  { on: 'node', name: 'jobs', what: 'the FileIntegrities for this node are known' },
+  { on: 'node', name: 'scan', what: 'a scan in progress makes progress', alive: true },
+];
+
+const clusterHealth: readonly HealthPart[] = [
+  { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
+  ...[
+    ...bothGroups.flatMap(({ group, integrities, nodeStatuses }) => [
+      `${integrities.plural}.${group}`,
+      `${nodeStatuses.plural}.${group}`,
+    ]),
+    ...['nodes', 'results', 'active', 'kept', 'secrets', 'bindings'],
+  ].map((name): HealthPart => ({ on: 'cluster', name, what: 'they are listed, on the leader' })),
+];
+
+export const fileIntegrity: Guard = {
+  name: 'file-integrity',
+  summary: 'reports changes to the files of nodes that a FileIntegrity selects',
+  resources: [releasedFileIntegrities, releasedNodeStatuses, designFileIntegrities, designNodeStatuses],
+  guarded: bothGroups.map(({ integrities }) => integrities),
+  containers: 'used',
+  directory: {
+    name: 'integrity',
+    flags: '--integrity-directory <dir>',
+    description: 'where baselines of FileIntegrities are stored',
+  },
+  lease: 'rampart-file-integrity',
+  options: fileIntegrityOptions,
+  health: [...nodeHealth, ...clusterHealth],
+  node: async () => (await import('./node/start.ts')).fileIntegrityNode,
+  cluster: async () => (await import('./cluster/run.ts')).runFileIntegrityCluster,
+  status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
+  lines: async () => [(await import('./status/finding-line-kind.ts')).findingLines],
+  rights,
+  pod,
+  metrics: async () => {
+    const { NodeCounts } = await import('./node/node-counts.ts');
+    const { ClusterMetrics } = await import('./cluster/metrics.ts');
+    return {
+      node: (metrics) => new NodeCounts().register(metrics),
+      cluster: (metrics) => new ClusterMetrics().register(metrics),
+    };
+  },
+};

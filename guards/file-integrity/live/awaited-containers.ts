@@ -1,0 +1,83 @@
+/**
+ * Changes by processes whose container may be known in a moment: what a container does when it begins is told before the runtime
+ * has told of it.
+ */
+import type { Change } from '../../../lib/sensor/changes/change.ts';
+import type { ChangeAuthor } from '../model/finding.ts';
+import type { ChangeAuthors } from './change-author.ts';
+
+/** The runtime is asked at most so late after a container began, on a busy machine too. */
+const defaultWaitMs = 400;
+/** Of a service of the node with mounts of its own no container will be told. */
+const strangersMs = 10_000;
+const mostStrangers = 1000;
+/** With more, the first goes on at once: of so many, authors are not what matters. */
+export const mostAwaiting = 10_000;
+
+/** Hands changes on in their order, so that the last that changed a path is its author. Disposing forgets those that wait. */
+export class AwaitedContainers implements Disposable {
+  readonly #authors: ChangeAuthors;
+  readonly #pass: (change: Change, author: ChangeAuthor | undefined) => void;
+  readonly #waitMs: number;
+  readonly #subscription: Disposable;
+  readonly #waiting: { readonly change: Change; readonly untilMs: number }[] = [];
+  /** Mount namespaces that were waited for in vain, and until when that is remembered. */
+  readonly #strangers = new Map<number, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param pass must not throw */
+  constructor(
+    authors: ChangeAuthors,
+    pass: (change: Change, author: ChangeAuthor | undefined) => void,
+    waitMs: number = defaultWaitMs,
+  ) {
+    [this.#authors, this.#pass, this.#waitMs] = [authors, pass, waitMs];
+    this.#subscription = authors.onContainer(() => this.#passKnown());
+  }
+
+  /** How many wait. */
+  get size(): number {
+    return this.#waiting.length;
+  }
+
+  add(change: Change): void {
+    this.#waiting.push({ change, untilMs: performance.now() + this.#waitMs });
+    // The first of those that wait has its timer.
+    if (this.#waiting.length === 1 || this.#waiting.length > mostAwaiting) this.#passKnown();
+  }
+
+  #passKnown(): void {
+    clearTimeout(this.#timer);
+    let passed = 0;
+    for (const { change, untilMs } of this.#waiting) {
+      const author = change.author && this.#authors.authorOf(change.author, change.atMs);
+      const mayWait = this.#waiting.length - passed <= mostAwaiting;
+      if (
+        mayWait &&
+        author?.relation === 'unknown' &&
+        this.#waitsFor(change.author?.mountNamespace ?? 0, untilMs)
+      ) {
+        this.#timer = setTimeout(() => this.#passKnown(), untilMs - performance.now());
+        this.#timer.unref();
+        break;
+      }
+      passed++;
+      this.#pass(change, author);
+    }
+    this.#waiting.splice(0, passed);
+  }
+
+  #waitsFor(mountNamespace: number, untilMs: number): boolean {
+    const nowMs = performance.now();
+    if (nowMs < untilMs) return !((this.#strangers.get(mountNamespace) ?? 0) > nowMs);
+    if (this.#strangers.size >= mostStrangers) this.#strangers.clear();
+    this.#strangers.set(mountNamespace, nowMs + strangersMs);
+    return false;
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
+    clearTimeout(this.#timer);
+    this.#waiting.length = 0;
+  }
+}

@@ -1,0 +1,46 @@
+/** The process that the sensor saw, as shown in findings. */
+import type { ContainerSource } from '../../../lib/cri/container-source.ts';
+import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
+import type { ChangeProcess } from '../../../lib/sensor/changes/change.ts';
+import type { ChangeAuthor } from '../model/finding.ts';
+
+type Place = Required<Pick<ChangeAuthor, 'container' | 'pod'>>;
+
+/** Follows the containers of a node until it is disposed. */
+export class ChangeAuthors implements Disposable {
+  readonly #source: ContainerSource;
+  readonly #containers: NodeContainerIndex<Place>;
+
+  constructor(source: ContainerSource) {
+    this.#source = source;
+    this.#containers = new NodeContainerIndex(source, ({ id, name, podName, podNamespace }) => ({
+      container: { id, name },
+      pod: { namespace: podNamespace, name: podName },
+    }));
+  }
+
+  /**
+   * Undefined for this agent itself: that it reads and writes is nobody's finding.
+   *
+   * @param atMs wall clock: when it made the change. Its container may be gone by now.
+   */
+  authorOf(process: ChangeProcess, atMs: number): ChangeAuthor | undefined {
+    if (process.own) return undefined;
+    const { executable, cwd, uid, gid, pid, ppid, parentExecutable } = process;
+    const place = this.#containers.index.find(process, performance.now() - (Date.now() - atMs));
+    return {
+      ...{ binary: executable, arguments: process.arguments, cwd, uid, gid, pid, ppid },
+      parentBinary: parentExecutable,
+      ...(typeof place === 'string' ? { relation: place } : { relation: 'container', ...place }),
+    };
+  }
+
+  /** Calls `listener` after a container came, changed or went. Dispose what is returned to end it. */
+  onContainer(listener: () => void): Disposable {
+    return this.#source.subscribe(() => listener());
+  }
+
+  [Symbol.dispose](): void {
+    this.#containers[Symbol.dispose]();
+  }
+}

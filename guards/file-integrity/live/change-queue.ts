@@ -1,0 +1,90 @@
+/**
+ * Changed paths that are to be compared with the baseline again: each once, however often it changes. Holds memory only.
+ */
+import type { ByteString } from '../model/entry.ts';
+import type { ChangeAuthor } from '../model/finding.ts';
+
+export interface ChangedPath {
+  /** With the prefix of the root. */
+  readonly path: ByteString;
+  /** What is in it, too. */
+  readonly below: boolean;
+  /** Who made the last change; undefined where nobody saw it. */
+  readonly author: ChangeAuthor | undefined;
+  /** Who brought or took away all that is in it. */
+  readonly authorBelow: ChangeAuthor | undefined;
+  /** Another name of a file that changed: the names of this one have been asked for already. */
+  readonly isLink: boolean;
+  /** It says nothing of what has changed: who made the change before it stays its author. */
+  readonly saysLittle: boolean;
+}
+
+export type PathChange = Partial<Omit<ChangedPath, 'path'>>;
+
+export class ChangeQueue {
+  readonly #most: number;
+  #paths = new Map<ByteString, ChangedPath>();
+  #isFull = false;
+
+  /** @param most paths; one more, and all are forgotten */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#paths.size;
+  }
+
+  /** There were too many since this was asked last: what changed is not known any more. */
+  takeOverflow(): boolean {
+    const isFull = this.#isFull;
+    this.#isFull = false;
+    return isFull;
+  }
+
+  add(path: ByteString, change: PathChange): void {
+    const known = this.#paths.get(path);
+    const { below = false, author, authorBelow, isLink = false, saysLittle = false } = change;
+    if (known === undefined && this.#paths.size >= this.#most) {
+      this.#paths.clear();
+      this.#isFull = true;
+    }
+    const added = { path, below, author, authorBelow, isLink, saysLittle };
+    this.#paths.set(path, known === undefined ? added : bothOf(known, added));
+  }
+
+  /** What was taken and not looked at; what was added since is later. */
+  putBack(changes: Iterable<ChangedPath>): void {
+    for (const change of changes) {
+      const later = this.#paths.get(change.path);
+      this.add(change.path, later === undefined ? change : bothOf(change, later));
+    }
+  }
+
+  /** Takes out those that came first. */
+  take(most: number): ChangedPath[] {
+    const taken: ChangedPath[] = [];
+    for (const [path, change] of this.#paths) {
+      if (taken.length >= most) break;
+      taken.push(change);
+      this.#paths.delete(path);
+    }
+    return taken;
+  }
+
+  clear(): void {
+    this.#paths.clear();
+  }
+}
+
+/** Two changes of a path as one. */
+export function bothOf(earlier: ChangedPath, later: ChangedPath): ChangedPath {
+  return {
+    path: later.path,
+    below: later.below || earlier.below,
+    author: later.author ?? (later.saysLittle ? earlier.author : undefined),
+    authorBelow: later.authorBelow ?? earlier.authorBelow,
+    isLink: later.isLink && earlier.isLink,
+    saysLittle: later.saysLittle && earlier.saysLittle,
+  };
+}

@@ -1,0 +1,73 @@
+/**
+ * Walks the directories to watch one by one, so that the event loop is not blocked.
+ */
+import { lstatSync, type Dirent } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { WatchOutcome } from '../../../lib/sensor/changes/change.ts';
+import type { ByteString } from '../model/entry.ts';
+
+/** Of one turn of the event loop. */
+const turnMs = 5;
+
+export interface DirectoryWalkOptions {
+  /** The directory that paths are below. */
+  readonly root: string;
+  readonly wants: (path: ByteString) => boolean;
+  /** Is called before the directory is listed: what appears later is told as a change. */
+  readonly watch: (path: ByteString) => WatchOutcome;
+  /** With `sinceMs`, wall clock: what may have changed since then is told; of a directory: whether names came or went. */
+  readonly changed: {
+    readonly sinceMs: number;
+    readonly selects: (path: ByteString) => boolean;
+    readonly onFile: (path: ByteString) => void;
+    readonly onDirectory: (path: ByteString) => void;
+  };
+  readonly signal: AbortSignal;
+}
+
+/** @throws the reason of the signal */
+export async function walkDirectories(options: DirectoryWalkOptions): Promise<void> {
+  const { root, wants, watch, changed, signal } = options;
+  const within = Buffer.from(root === '/' ? '' : root, 'utf8').toString('latin1');
+  const left: ByteString[] = wants('/') ? ['/'] : [];
+  for (let path = left.pop(); path !== undefined; path = left.pop()) {
+    signal.throwIfAborted();
+    const outcome = watch(path);
+    if (outcome === 'gone' || outcome === 'refused') continue;
+    const above = path === '/' ? '/' : `${path}/`;
+    const names = await list(within + path);
+    let untilMs = performance.now() + turnMs;
+    if (isLater(within + path, changed.sinceMs, 'mtimeMs')) changed.onDirectory(path);
+    for (const entry of names) {
+      if (performance.now() > untilMs) {
+        await nextTurn();
+        signal.throwIfAborted();
+        untilMs = performance.now() + turnMs;
+      }
+      const below = above + entry.name;
+      if (changed.selects(below) && isLater(within + below, changed.sinceMs, 'ctimeMs'))
+        changed.onFile(below);
+      if (entry.isDirectory() && wants(below)) left.push(below);
+    }
+  }
+}
+
+async function list(path: ByteString): Promise<readonly Dirent[]> {
+  try {
+    return await readdir(Buffer.from(path, 'latin1'), { encoding: 'latin1', withFileTypes: true });
+  } catch {
+    // It is gone, which its parent tells; or may not be read, which scans tell.
+    return [];
+  }
+}
+
+function isLater(path: ByteString, sinceMs: number, time: 'ctimeMs' | 'mtimeMs'): boolean {
+  try {
+    const stat = lstatSync(Buffer.from(path, 'latin1'), { throwIfNoEntry: false });
+    return stat !== undefined && stat[time] >= sinceMs;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * What of a root one job wants to know: which directories are watched for it, and which changes are its own.
+ */
+import { dirname } from 'node:path';
+
+import type { Change } from '../../../lib/sensor/changes/change.ts';
+import type { AideConf } from '../aide-conf/conf.ts';
+import { fileTypes, type ByteString, type FileType } from '../model/entry.ts';
+import type { ChangeAuthor } from '../model/finding.ts';
+import type { LiveJob } from '../node/live.ts';
+import { Selection } from '../aide-conf/selection.ts';
+import { ChangeQueue } from './change-queue.ts';
+
+/** It outlives a job for a while: the next one of the same rules goes on with it. */
+export class FollowedTree {
+  readonly queue: ChangeQueue;
+  readonly selection: Selection;
+  /** Called when something is in the queue, or lost. */
+  onQueued: (() => void) | undefined;
+  /** All directories that were there are watched, or could not be. */
+  isWatched = false;
+  /** Called when so much has changed that it is forgotten. */
+  onOverflow: (() => void) | undefined;
+  /** Ends the walk over its directories. */
+  readonly stop = new AbortController();
+  #lost: string | undefined;
+  readonly #prefix: ByteString;
+  readonly #rules: string;
+  readonly #types: readonly FileType[];
+  readonly #own: ByteString;
+
+  constructor({ conf, root, baseline }: LiveJob, mostQueued: number) {
+    this.queue = new ChangeQueue(mostQueued);
+    this.selection = new Selection(conf);
+    this.#prefix = root.prefix;
+    this.#rules = rulesOf(conf);
+    // Most configurations do not ask for types.
+    this.#types = conf.rules.some(({ types }) => types !== undefined) ? fileTypes : ['f'];
+    this.#own = Buffer.from(dirname(dirname(baseline.path)), 'utf8').toString('latin1');
+  }
+
+  suits({ conf, root }: LiveJob): boolean {
+    return root.prefix === this.#prefix && rulesOf(conf) === this.#rules;
+  }
+
+  /** The path of entries for one below the root. */
+  withPrefix(path: ByteString): ByteString {
+    return path === '/' && this.#prefix !== '' ? this.#prefix : this.#prefix + path;
+  }
+
+  /** Whether changes of what is in a directory, or of it, can be of interest. */
+  wants(directory: ByteString): boolean {
+    // What the agent writes there for each result would lead to another one.
+    if (directory === this.#own) return false;
+    const path = this.withPrefix(directory);
+    return this.selection.descend(path) || this.selection.select(path, 'd') !== undefined;
+  }
+
+  /** Whether the rules select it, of whichever type it may be now or may have been. */
+  selects(path: ByteString): boolean {
+    return this.#types.some((type) => this.selection.select(path, type) !== undefined);
+  }
+
+  /** @param change below the root, without the prefix */
+  add({ path, kinds, below }: Change, author: ChangeAuthor | undefined): void {
+    const whole = this.withPrefix(path);
+    const isGone = kinds.includes('moved-from') || kinds.includes('deleted');
+    // A directory that no rule selects may have files in it that rules do.
+    if (!this.selects(whole) && !((below || isGone) && this.selection.descend(whole))) return;
+    const isMove = kinds.includes('moved-to') || kinds.includes('moved-from');
+    this.queue.add(whole, {
+      below,
+      author,
+      authorBelow: isMove ? author : undefined,
+      saysLittle: kinds.every((kind) => kind === 'closed' || kind === 'changed'),
+    });
+    this.onQueued?.();
+  }
+
+  /** Something has changed, and what is not known. */
+  lose(why: string): void {
+    this.#lost = why;
+    this.onQueued?.();
+  }
+
+  /** Why a scan is needed since this was asked last. */
+  takeLoss(): string | undefined {
+    const lost = this.#lost;
+    this.#lost = undefined;
+    if (!this.queue.takeOverflow()) return lost;
+    this.onOverflow?.();
+    return 'more has changed than can be checked one by one';
+  }
+
+  /** What may have changed before it was watched. */
+  addUnseen(path: ByteString): void {
+    this.queue.add(this.withPrefix(path), {});
+    this.onQueued?.();
+  }
+}
+
+function rulesOf({ rules, dialect }: AideConf): string {
+  return JSON.stringify([
+    dialect,
+    rules.map(({ kind, pattern, types, attributes }) => [kind, pattern, [...(types ?? [])], attributes]),
+  ]);
+}

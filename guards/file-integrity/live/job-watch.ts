@@ -1,0 +1,271 @@
+/**
+ * One job with its baseline: takes what has changed from the queue, looks at it again, and tells what differs now.
+ */
+import { lstatSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import { type ByteString, type Entry, isAtOrBelowAny } from '../model/entry.ts';
+import type { LiveJob } from '../node/live.ts';
+import type { PathUpdate } from '../node/findings.ts';
+import { Scanner } from '../scan/scanner.ts';
+import { withoutPrefix } from '../scan/scan-path.ts';
+import type { ChangedPath } from './change-queue.ts';
+import type { FollowedTree } from './followed-tree.ts';
+import { HardLinks } from './hard-links.ts';
+import { MovesWithin } from './moves-within.ts';
+import { recheckBelow, recheckPaths, type Recheck } from './recheck.ts';
+import { SlowPaths } from './slow-paths.ts';
+
+/** Looked at together: the scanner does so many in this thread. */
+const mostTogether = 200;
+/** A scan begins when nothing was lost for so long: in the midst of a storm it would not see all of it. */
+const calmMs = 1000;
+const longestStormMs = 10_000;
+/** Large files and directories that wait; with more a scan is quicker. */
+const mostSlow = 1000;
+/** A file with more takes its time. */
+const slowBytes = 4 * 1024 * 1024;
+
+/** Disposing it waits for the look that is under way. The tree stays as it is. */
+export class JobWatch implements AsyncDisposable {
+  readonly job: LiveJob;
+  readonly tree: FollowedTree;
+  readonly #scanner: Scanner;
+  readonly #links: HardLinks;
+  readonly #moves: MovesWithin;
+  readonly #slow = new SlowPaths();
+  readonly #stop = new AbortController();
+  readonly #directory: ByteString;
+  /** Looked at since the slow look that is under way began. */
+  #later: Set<ByteString> | undefined;
+  #quickLooks: Promise<void> | undefined;
+  #slowLooks: Promise<void> | undefined;
+  #slowTimer: NodeJS.Timeout | undefined;
+  #scanTimer: NodeJS.Timeout | undefined;
+  #scanWhy = '';
+  #lostSinceMs: number | undefined;
+
+  constructor(job: LiveJob, tree: FollowedTree) {
+    this.job = job;
+    this.tree = tree;
+    const { directory } = job.root;
+    this.#directory = Buffer.from(directory === '/' ? '' : directory, 'utf8').toString('latin1');
+    this.#scanner = new Scanner({ root: job.root, workers: 1 });
+    this.#links = new HardLinks(job.baseline);
+    this.#moves = new MovesWithin(job, tree.selection);
+    tree.onQueued = () => this.#wake();
+    this.#wake();
+  }
+
+  #wake(): void {
+    if (this.#stop.signal.aborted) return;
+    this.#quickLooks ??= this.#look();
+  }
+
+  async #look(): Promise<void> {
+    const { queue } = this.tree;
+    try {
+      // What is told together is looked at together.
+      await nextTurn();
+      while (!this.#stop.signal.aborted) {
+        const loss = this.tree.takeLoss();
+        if (loss !== undefined) this.#lose(loss);
+        if (queue.size === 0) return;
+        // A scan follows when it is over.
+        if (this.job.isHeld()) queue.clear();
+        else {
+          const taken = queue.take(mostTogether);
+          await this.#guarded(() => this.#lookAt(taken));
+          this.#putBackIfStopped(taken);
+        }
+        await nextTurn();
+      }
+    } finally {
+      this.#quickLooks = undefined;
+    }
+  }
+
+  /** The next job of the tree looks at them: a baseline with what was accepted says nothing of others. */
+  #putBackIfStopped(changes: readonly ChangedPath[]): void {
+    if (this.#stop.signal.aborted) this.tree.queue.putBack(changes);
+  }
+
+  #lose(why: string): void {
+    this.#scanWhy = why;
+    const nowMs = performance.now();
+    this.#lostSinceMs ??= nowMs;
+    clearTimeout(this.#scanTimer);
+    const waitMs = Math.min(calmMs, this.#lostSinceMs + longestStormMs - nowMs);
+    this.#scanTimer = setTimeout(() => this.#scan(), Math.max(0, waitMs));
+    this.#scanTimer.unref();
+  }
+
+  #scan(): void {
+    this.#lostSinceMs = undefined;
+    // Otherwise one follows anyway.
+    if (!this.job.isHeld()) this.job.requestScan(this.#scanWhy);
+  }
+
+  /** What fails is left to a scan. */
+  async #guarded(look: () => Promise<void>): Promise<void> {
+    try {
+      await look();
+    } catch (err) {
+      if (this.#stop.signal.aborted) return;
+      this.job.logger.warn({ err }, 'changed files could not be compared');
+      this.#lose('changed files could not be compared');
+    }
+  }
+
+  async #lookAt(changed: readonly ChangedPath[]): Promise<void> {
+    const quick: ChangedPath[] = [];
+    for (const change of changed) {
+      if (change.below || this.#moves.concerns(change.path) || this.#isLarge(change.path))
+        this.#slow.add(change);
+      else quick.push(change);
+    }
+    this.#wakeSlow();
+    if (quick.length === 0) return;
+    quick.sort((a, b) => (a.path < b.path ? -1 : 1));
+    const { signal } = this.#stop;
+    const paths = quick.map(({ path }) => path);
+    const seen = await recheckPaths({ ...this.job, scanner: this.#scanner }, paths, signal);
+    if (this.#stop.signal.aborted) return;
+    for (const path of paths) this.#later?.add(path);
+    for (const change of quick) await this.#follow(change, seen);
+    this.#tell(
+      quick.filter(({ path }) => !seen.unread.has(path)),
+      seen,
+    );
+    this.#wakeSlow();
+  }
+
+  /** What else has changed with this one. */
+  async #follow(change: ChangedPath, { old, now, unread }: Recheck): Promise<void> {
+    const { path } = change;
+    if (unread.has(path)) return;
+    const [before, after] = [old.get(path), now.get(path)];
+    if (after?.type !== 'd' && this.#mayHaveBeenDirectory(path, before))
+      this.#slow.add({ ...change, below: true });
+    const entry = after ?? before;
+    if (change.isLink || entry === undefined) return;
+    for (const name of await this.#links.namesOf(entry, this.#stop.signal)) {
+      if (name === path) continue;
+      this.tree.queue.add(name, { author: change.author, isLink: true, saysLittle: true });
+    }
+  }
+
+  /** It is none now: what was in it is gone, and nobody tells of each. */
+  #mayHaveBeenDirectory(path: ByteString, before: Entry | undefined): boolean {
+    if (before !== undefined) return before.type === 'd';
+    // Rules may select what is in it and not itself.
+    const { selection } = this.tree;
+    // Findings of what was in it may be there.
+    if (this.job.findings.get(path) !== undefined) return true;
+    return selection.select(path, 'd') === undefined && selection.descend(path);
+  }
+
+  #isLarge(path: ByteString): boolean {
+    const within = withoutPrefix(path, this.job.root.prefix);
+    if (within === undefined) return false;
+    try {
+      const found = lstatSync(Buffer.from(this.#directory + within, 'latin1'), { throwIfNoEntry: false });
+      return found?.isFile() === true && found.size > slowBytes;
+    } catch {
+      return false;
+    }
+  }
+
+  #wakeSlow(): void {
+    if (this.#slow.size === 0 || this.#stop.signal.aborted) return;
+    clearTimeout(this.#slowTimer);
+    if (this.#slow.size > mostSlow) {
+      this.#slow.clear();
+      this.#lose('more has changed than can be checked one by one');
+    }
+    this.#slowLooks ??= this.#lookSlowly();
+  }
+
+  async #lookSlowly(): Promise<void> {
+    try {
+      while (!this.#stop.signal.aborted) {
+        const startMs = performance.now();
+        const next = this.#slow.take(startMs);
+        if (typeof next === 'number') {
+          if (next === Infinity) return;
+          this.#slowTimer = setTimeout(() => this.#wakeSlow(), next - startMs);
+          this.#slowTimer.unref();
+          return;
+        }
+        this.#later = new Set();
+        if (!this.job.isHeld()) await this.#guarded(() => this.#lookSlowlyAt(next));
+        this.#putBackIfStopped([next]);
+        this.#later = undefined;
+        const endMs = performance.now();
+        this.#slow.looked(next.path, endMs - startMs, endMs);
+        await nextTurn();
+      }
+    } finally {
+      this.#slowLooks = undefined;
+    }
+  }
+
+  async #lookSlowlyAt(change: ChangedPath): Promise<void> {
+    const { path, author, authorBelow } = change;
+    const { signal } = this.#stop;
+    const parts = { ...this.job, scanner: this.#scanner };
+    if (!change.below) {
+      const others = this.#moves.concerns(path) ? await this.#moves.besides(path, signal) : [];
+      const paths = [path, ...others].sort();
+      const seen = await recheckPaths(parts, paths, signal);
+      this.#moves.looked(paths, seen);
+      await this.#follow(change, seen);
+      const asked = paths.map((one) => (one === path ? change : { path: one, author: undefined }));
+      this.#tell(
+        asked.filter((one) => !seen.unread.has(one.path) && this.#later?.has(one.path) !== true),
+        seen,
+      );
+      // Another name of it may wait.
+      if (this.tree.queue.size > 0) this.#wake();
+      return;
+    }
+    const seen = await recheckBelow(parts, path, signal);
+    const asked = new Map<ByteString, Pick<ChangedPath, 'path' | 'author'>>([[path, { path, author }]]);
+    for (const one of seen.changes.keys())
+      if (one !== path) asked.set(one, { path: one, author: authorBelow });
+    if (seen.isCut) this.#lose('more has changed in a directory than is checked at once');
+    else {
+      for (const one of this.job.findings.paths()) {
+        if (one.startsWith(`${path}/`) && !asked.has(one)) asked.set(one, { path: one, author: undefined });
+      }
+    }
+    this.#tell(
+      [...asked.values()].filter(
+        (one) => this.#later?.has(one.path) !== true && !isAtOrBelowAny(one.path, seen.unread),
+      ),
+      seen,
+    );
+  }
+
+  #tell(asked: readonly Pick<ChangedPath, 'path' | 'author'>[], { changes }: Recheck): void {
+    if (this.#stop.signal.aborted || this.job.isHeld()) return;
+    const updates = asked.map(({ path, author }): PathUpdate => ({
+      path,
+      change: changes.get(path),
+      ...(author && { author }),
+    }));
+    this.job.findings.update(updates, Date.now());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    this.tree.onQueued = undefined;
+    clearTimeout(this.#slowTimer);
+    // The next one of the tree asks for it.
+    if (this.#lostSinceMs !== undefined) this.tree.lose(this.#scanWhy);
+    clearTimeout(this.#scanTimer);
+    await Promise.all([this.#quickLooks, this.#slowLooks]);
+    this.#putBackIfStopped(this.#slow.takeAll());
+    await this.#scanner[Symbol.asyncDispose]();
+  }
+}

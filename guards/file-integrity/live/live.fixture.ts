@@ -1,0 +1,115 @@
+/** An agent that follows the files of a test's host, processes that change them, and what is told of it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, readdirSync, readFileSync } from 'node:fs';
+
+import type { Detection, Finding } from '../model/finding.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { TestCluster } from '../node/node.fixture.ts';
+import { liveOf } from './start-live.ts';
+
+/** A line of JSON of the agent. */
+export type Line = Finding & { readonly state: string; readonly fileIntegrity: string };
+
+/** A FileIntegrity `fi` on node `n1`, its baseline made, its files followed. */
+export class Followed implements AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly #lines: readonly string[];
+  readonly detection: Detection;
+  readonly stop: () => Promise<void>;
+  #told = 0;
+
+  private constructor(
+    cluster: TestCluster,
+    agent: { readonly lines: readonly string[]; readonly stop: () => Promise<void> },
+    detection: Detection,
+  ) {
+    this.cluster = cluster;
+    this.#lines = agent.lines;
+    this.stop = agent.stop;
+    this.detection = detection;
+  }
+
+  static async start(
+    options: Parameters<TestCluster['startAgent']>[1] = {},
+    integrity: Parameters<TestCluster['createIntegrity']>[1] = {},
+  ): Promise<Followed> {
+    const cluster = await TestCluster.start();
+    try {
+      // Other users come in.
+      for (const path of [cluster.directory, cluster.host, cluster.at('.')]) chmodSync(path, 0o755);
+      const agent = await cluster.startAgent('n1', { live: liveOf(), ...options });
+      await cluster.createIntegrity('fi', { config: { gracePeriod: 900 }, ...integrity });
+      return new Followed(cluster, agent, await untilFollowed(cluster));
+    } catch (error) {
+      await cluster[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** What is told from here on is new. */
+  mark(): void {
+    this.#told = this.#lines.length;
+  }
+
+  /** All lines since {@link mark}. */
+  lines(): Line[] {
+    return this.#lines.slice(this.#told).map((line) => JSON.parse(line) as Line);
+  }
+
+  /** The first such line since {@link mark}. */
+  line(state: string, path: string, suits: (line: Line) => boolean = () => true): Promise<Line> {
+    return until(`${state} ${path} among ${this.lines().length} lines`, () => {
+      const found = this.lines().find((one) => one.state === state && one.path === path && suits(one));
+      if (found === undefined) throw new Error(this.#lines.slice(this.#told).join('\n'));
+      return found;
+    });
+  }
+
+  /** The paths, without the prefix, that a shell gets as `$1`, ... */
+  async shell(program: string, ...names: readonly string[]): Promise<number> {
+    return run('sh', ['-c', program, 'sh', ...names.map((name) => this.cluster.at(name))]);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.cluster[Symbol.asyncDispose]();
+  }
+}
+
+/** Waits until a job says how changes are known. */
+export function untilFollowed(cluster: TestCluster, name = 'fi', after = 0): Promise<Detection> {
+  return until('changes are detected at once', async () => {
+    const result = await cluster.result(name);
+    return result !== undefined && result.sequence > after && result.detection.events !== 'none'
+      ? result.detection
+      : undefined;
+  });
+}
+
+/** Runs a program to its end, beside the event loop. @returns its process id */
+export async function run(
+  command: string,
+  args: readonly string[],
+  options: { readonly uid?: number; readonly gid?: number } = {},
+): Promise<number> {
+  const child = spawn(command, args, { cwd: '/', stdio: ['ignore', 'inherit', 'inherit'], ...options });
+  const [status] = (await once(child, 'exit')) as [number];
+  if (status !== 0 || child.pid === undefined) throw new Error(`${command}: exit ${status}`);
+  return child.pid;
+}
+
+/** Of each inotify instance of this process that watches something: its descriptor and how many inodes it watches. */
+export function inotifyInstances(): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const fd of readdirSync('/proc/self/fdinfo')) {
+    let text = '';
+    try {
+      text = readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1');
+    } catch {
+      continue; // closed meanwhile
+    }
+    const watches = text.match(/^inotify wd:/gm)?.length ?? 0;
+    if (watches > 0) found.set(fd, watches);
+  }
+  return found;
+}

@@ -1,0 +1,76 @@
+/**
+ * Files that may change their name within their directory (attribute `I`): a log that is rotated. What one of them is can only be
+ * said together with those that differ beside it.
+ */
+import { readdir } from 'node:fs/promises';
+
+import { setOf } from '../model/attributes.ts';
+import { changedAttributes } from '../compare/changed-attributes.ts';
+import type { ByteString } from '../model/entry.ts';
+import type { LiveJob } from '../node/live.ts';
+import { withoutPrefix } from '../scan/scan-path.ts';
+import { directoryOf, type Selection } from '../aide-conf/selection.ts';
+import type { Recheck } from './recheck.ts';
+
+/** Names of one directory that are looked at for it; of a larger one each is looked at by itself. */
+const mostNames = 1000;
+const mostDirectories = 1000;
+const followsInode = setOf('I');
+
+/** Holds memory only. */
+export class MovesWithin {
+  readonly #job: LiveJob;
+  readonly #selection: Selection;
+  readonly #isUsed: boolean;
+  /** Of directories that were looked at whole: what differs in them. */
+  readonly #differing = new Map<ByteString, Set<ByteString>>();
+
+  constructor(job: LiveJob, selection: Selection) {
+    this.#job = job;
+    this.#selection = selection;
+    this.#isUsed = (job.baseline.counts.attributes & followsInode) !== 0;
+  }
+
+  concerns(path: ByteString): boolean {
+    if (!this.#isUsed) return false;
+    return ((this.#selection.select(path, 'f')?.attributes ?? 0) & followsInode) !== 0;
+  }
+
+  /** What else of the directory has to be looked at with this path: the first time all, then what differs. */
+  async besides(path: ByteString, signal: AbortSignal): Promise<readonly ByteString[]> {
+    const directory = directoryOf(path);
+    const known = this.#differing.get(directory);
+    if (known !== undefined) return [...known].filter((other) => other !== path);
+    const names = new Set<ByteString>();
+    for (const name of await this.#listed(directory)) names.add(`${directory}/${name}`);
+    for await (const batch of this.#job.baseline.below(directory, signal)) {
+      for (const entry of batch) if (directoryOf(entry.path) === directory) names.add(entry.path);
+      if (names.size > mostNames) break;
+    }
+    names.delete(path);
+    const concerned = names.size > mostNames ? [] : [...names].filter((name) => this.concerns(name));
+    if (this.#differing.size >= mostDirectories) this.#differing.clear();
+    this.#differing.set(directory, new Set());
+    return concerned;
+  }
+
+  looked(paths: readonly ByteString[], { old, now }: Recheck): void {
+    for (const path of paths) {
+      const known = this.#differing.get(directoryOf(path));
+      if (known === undefined) continue;
+      const [before, after] = [old.get(path), now.get(path)];
+      const isSame =
+        before === after ||
+        (before !== undefined && after !== undefined && changedAttributes(before, after) === 0);
+      if (isSame || known.size >= mostNames) known.delete(path);
+      else known.add(path);
+    }
+  }
+
+  async #listed(directory: ByteString): Promise<readonly ByteString[]> {
+    const { root } = this.#job;
+    const within = withoutPrefix(directory, root.prefix) ?? '';
+    const path = Buffer.concat([Buffer.from(root.directory), Buffer.from(within, 'latin1')]);
+    return readdir(path, { encoding: 'latin1' }).catch(() => []);
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * The watch of one root, for all jobs of it: the kernel keeps one watch for a directory, however many want to know of it.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { ContainerSource } from '../../../lib/cri/container-source.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { Change, ChangeLoss } from '../../../lib/sensor/changes/change.ts';
+import { ChangeWatch } from '../../../lib/sensor/changes/change-watch.ts';
+import type { ByteString } from '../model/entry.ts';
+import type { ChangeAuthor, Detection } from '../model/finding.ts';
+import type { LiveJob } from '../node/live.ts';
+import { AwaitedContainers } from './awaited-containers.ts';
+import { ChangeAuthors } from './change-author.ts';
+import { walkDirectories } from './directory-walk.ts';
+import { FollowedTree } from './followed-tree.ts';
+import { JobWatch } from './job-watch.ts';
+import { MadeUpMounts } from './made-up-mounts.ts';
+import { maxQueuedPaths, type LiveOptions } from './options.ts';
+import { ToldDetection } from './told-detection.ts';
+
+/** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
+const parkMs = 120_000;
+/** Directories in one turn of the event loop. */
+const unwatchAtOnce = 500;
+/** The kernel's clock of files is behind by one tick, at most this. */
+const tickMs = 10;
+
+/** Closes itself after the last job. */
+export class NodeWatch implements Disposable {
+  readonly #options: LiveOptions;
+  readonly #root: string;
+  readonly #watch: ChangeWatch;
+  readonly #authors: ChangeAuthors;
+  readonly #awaited: AwaitedContainers;
+  readonly #onClosed: () => void;
+  readonly #jobs = new Set<JobWatch>();
+  readonly #parked = new Map<string, { readonly tree: FollowedTree; readonly timer: NodeJS.Timeout }>();
+  readonly #trees = new Set<FollowedTree>();
+  readonly #madeUp: MadeUpMounts;
+  #refused: string | undefined;
+  #lost = 0;
+  #lostAuthors = 0;
+  readonly #told = new ToldDetection(
+    () => this.#detection(),
+    (detection) => {
+      for (const { job, tree } of this.#jobs) if (tree.isWatched) job.tell(detection);
+    },
+  );
+  #isClosed = false;
+
+  /** @throws RampartError as `new ChangeWatch` */
+  constructor(root: string, containers: ContainerSource, options: LiveOptions, onClosed: () => void) {
+    this.#root = root;
+    this.#madeUp = new MadeUpMounts(root);
+    this.#options = options;
+    this.#onClosed = onClosed;
+    this.#authors = new ChangeAuthors(containers);
+    this.#awaited = new AwaitedContainers(this.#authors, (change, author) => this.#onChange(change, author));
+    try {
+      this.#watch = this.#open(options.mode ?? 'auto');
+    } catch (error) {
+      this.#awaited[Symbol.dispose]();
+      this.#authors[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  #open(mode: NonNullable<LiveOptions['mode']>): ChangeWatch {
+    const { mostDirectories } = this.#options;
+    try {
+      return new ChangeWatch({
+        ...{ root: this.#root, mode },
+        mostDirectories,
+        wants: (path) => this.#wants(path),
+        onChange: (change) => this.#awaited.add(change),
+        onBatchEnd: () => this.#tellSoon(),
+        onLost: (loss) => this.#onLost(loss),
+        onProblem: (err) => this.#problem(err),
+      });
+    } catch (error) {
+      // A mode that somebody asked for, and this kernel has not.
+      if (mode === 'inotify' || !(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED)
+        throw error;
+      this.#refused = error.message;
+      return this.#open('inotify');
+    }
+  }
+
+  get #reason(): string {
+    return this.#refused ?? this.#watch.reason;
+  }
+
+  /** Begins at once; the directories follow. */
+  follow(job: LiveJob): AsyncDisposable {
+    const tree = this.#unpark(job) ?? this.#newTree(job);
+    const watch = new JobWatch(job, tree);
+    this.#jobs.add(watch);
+    if (tree.isWatched) job.tell(this.#detection());
+    return { [Symbol.asyncDispose]: () => this.#leave(watch) };
+  }
+
+  #newTree(job: LiveJob): FollowedTree {
+    const tree = new FollowedTree(job, this.#options.maxQueued ?? maxQueuedPaths);
+    this.#trees.add(tree);
+    tree.onOverflow = () => {
+      this.#lost++;
+      this.#tellSoon();
+    };
+    void this.#walk(job, tree);
+    return tree;
+  }
+
+  /**
+   * Also what happened between reading the files for the baseline and now. After a restart a scan reads them all; but it may be
+   * past a directory before that is watched.
+   */
+  async #walk({ baseline, findings, logger }: LiveJob, tree: FollowedTree): Promise<void> {
+    const startMs = performance.now();
+    const fromMs = findings.isKnown ? baseline.header.madeAtMs : Date.now();
+    try {
+      await walkDirectories({
+        root: this.#root,
+        wants: (path) => tree.wants(path) && !this.#madeUp.has(path),
+        watch: (path) => this.#watch.watchDirectory(path),
+        changed: {
+          sinceMs: fromMs - tickMs,
+          selects: (path) => tree.selects(tree.withPrefix(path)),
+          onFile: (path) => tree.addUnseen(path),
+          onDirectory: (path) => {
+            tree.addUnseen(path);
+            tree.lose('files were created or removed before they were watched');
+          },
+        },
+        signal: tree.stop.signal,
+      });
+    } catch (err) {
+      if (tree.stop.signal.aborted) return;
+      logger.error({ err }, 'some directories are covered by scans only');
+    }
+    tree.isWatched = true;
+    const { directories, unwatchedDirectories } = this.#watch.stats();
+    const tookMs = Math.round(performance.now() - startMs);
+    const { mode, sensorMode } = this.#watch;
+    logger.info(
+      {
+        directories,
+        unwatchedDirectories,
+        mode,
+        ...(mode === 'sensor' ? { sensorMode } : { reason: this.#reason }),
+        tookMs,
+      },
+      'changes are detected at once',
+    );
+    if (!this.#isClosed) this.#told.tell();
+  }
+
+  async #leave(watch: JobWatch): Promise<void> {
+    this.#jobs.delete(watch);
+    await watch[Symbol.asyncDispose]();
+    const { signal } = this.#options;
+    if (signal === undefined || signal.aborted || this.#isClosed) await this.#drop(watch.tree);
+    else {
+      const { key } = watch.job;
+      const timer = setTimeout(() => void this.#dropParked(key), parkMs);
+      timer.unref();
+      await this.#dropParked(key);
+      this.#parked.set(key, { tree: watch.tree, timer });
+    }
+  }
+
+  #unpark(job: LiveJob): FollowedTree | undefined {
+    const parked = this.#parked.get(job.key);
+    if (parked === undefined) return undefined;
+    if (!parked.tree.suits(job)) {
+      void this.#dropParked(job.key);
+      return undefined;
+    }
+    clearTimeout(parked.timer);
+    this.#parked.delete(job.key);
+    return parked.tree;
+  }
+
+  async #dropParked(key: string): Promise<void> {
+    const parked = this.#parked.get(key);
+    if (parked === undefined) return;
+    clearTimeout(parked.timer);
+    this.#parked.delete(key);
+    await this.#drop(parked.tree);
+  }
+
+  /** Directories that nobody else wants are not watched any more. */
+  async #drop(tree: FollowedTree): Promise<void> {
+    tree.stop.abort();
+    this.#trees.delete(tree);
+    // The tree of the same job with other rules may have come already.
+    await nextTurn();
+    if (this.#trees.size === 0) return this[Symbol.dispose]();
+    let count = 0;
+    for (const path of [...this.#watch.paths()]) {
+      if (++count % unwatchAtOnce === 0) await nextTurn();
+      if (this.#isClosed) return;
+      if (!this.#wants(path)) this.#watch.unwatch(path);
+    }
+    this.#tellSoon();
+  }
+
+  #wants(path: ByteString): boolean {
+    for (const tree of this.#trees) if (tree.wants(path)) return !this.#madeUp.has(path);
+    return false;
+  }
+
+  #onChange(change: Change, author: ChangeAuthor | undefined): void {
+    try {
+      for (const tree of this.#trees) tree.add(change, author);
+    } catch (error) {
+      this.#problem(error);
+    }
+  }
+
+  #onLost(loss: ChangeLoss): void {
+    if (loss.what === 'authors') this.#lostAuthors += loss.count;
+    else {
+      this.#lost++;
+      for (const tree of this.#trees) tree.lose('the kernel dropped events');
+    }
+    this.#tellSoon();
+  }
+
+  #problem(err: unknown): void {
+    for (const { job } of this.#jobs) return job.logger.warn({ err }, 'the file watch reported a problem');
+  }
+
+  #detection(): Detection {
+    const { directories, unwatchedDirectories, directoriesWithoutAuthors } = this.#watch.stats();
+    return {
+      ...{ events: this.#watch.mode, reason: this.#reason },
+      ...{ watchedDirectories: directories, unwatchedDirectories, directoriesWithoutAuthors },
+      ...{ lostEvents: this.#lost, lostAuthors: this.#lostAuthors },
+    };
+  }
+
+  #tellSoon(): void {
+    if (!this.#isClosed) this.#told.tellSoon();
+  }
+
+  /** Jobs that are still there are told nothing more. */
+  [Symbol.dispose](): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#told[Symbol.dispose]();
+    for (const { timer } of this.#parked.values()) clearTimeout(timer);
+    this.#parked.clear();
+    for (const tree of this.#trees) tree.stop.abort();
+    this.#trees.clear();
+    this.#watch[Symbol.dispose]();
+    this.#awaited[Symbol.dispose]();
+    this.#authors[Symbol.dispose]();
+    this.#onClosed();
+  }
+}

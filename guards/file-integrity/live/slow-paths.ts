@@ -1,0 +1,55 @@
+/**
+ * What takes long to be looked at: large files, and directories with what is in them. One after the other, and one that changes
+ * all the time not all the time.
+ */
+import type { ByteString } from '../model/entry.ts';
+import { bothOf, type ChangedPath } from './change-queue.ts';
+
+/** After a look it rests so many times as long as that took. */
+const restsTimes = 9;
+const mostRemembered = 1000;
+
+/** Holds memory only. */
+export class SlowPaths {
+  readonly #waiting = new Map<ByteString, ChangedPath>();
+  readonly #restsUntilMs = new Map<ByteString, number>();
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  add(change: ChangedPath): void {
+    const known = this.#waiting.get(change.path);
+    this.#waiting.set(change.path, known === undefined ? change : bothOf(known, change));
+  }
+
+  /** Takes out the first that is due, or says when one is. */
+  take(nowMs: number): ChangedPath | number {
+    let nextMs = Infinity;
+    for (const [path, change] of this.#waiting) {
+      const dueMs = this.#restsUntilMs.get(path) ?? 0;
+      if (dueMs <= nowMs) {
+        this.#waiting.delete(path);
+        return change;
+      }
+      nextMs = Math.min(nextMs, dueMs);
+    }
+    return nextMs;
+  }
+
+  looked(path: ByteString, tookMs: number, nowMs: number): void {
+    for (const [one, untilMs] of this.#restsUntilMs) if (untilMs <= nowMs) this.#restsUntilMs.delete(one);
+    if (this.#restsUntilMs.size < mostRemembered) this.#restsUntilMs.set(path, nowMs + restsTimes * tookMs);
+  }
+
+  /** Takes out all. */
+  takeAll(): ChangedPath[] {
+    const all = [...this.#waiting.values()];
+    this.#waiting.clear();
+    return all;
+  }
+
+  clear(): void {
+    this.#waiting.clear();
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Starts following the files of a job. Small, since every agent loads it: the rest is loaded with the first job.
+ */
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { noDetection } from '../model/finding.ts';
+import type { LiveJob, StartLive } from '../node/live.ts';
+import type { Followed, LiveEngine } from './live-engine.ts';
+import type { LiveOptions } from './options.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
+
+/** Where watching cannot begin, it is tried again after so long. */
+const retryMs = 60_000;
+
+/**
+ * What jobs of one node are to be begun with: those of the same root share one watch.
+ *
+ * With a `signal` a watch outlives its job for a while, since the next baseline follows: so nothing is missed between the two.
+ * Whoever gives it aborts it at the end.
+ */
+export function liveOf(options: LiveOptions = {}): StartLive {
+  let engine: Promise<LiveEngine> | undefined;
+  const loaded = (): Promise<LiveEngine> =>
+    (engine ??= import('./live-engine.ts').then((module) => new module.LiveEngine(options)));
+  return (job) => {
+    const stop = new AbortController();
+    const following = follow(job, loaded, stop.signal);
+    return {
+      [Symbol.asyncDispose]: async () => {
+        stop.abort();
+        await (await following)?.[Symbol.asyncDispose]();
+      },
+    };
+  };
+}
+
+/** Does not throw: a job without it has its scans. */
+async function follow(
+  job: LiveJob,
+  loaded: () => Promise<LiveEngine>,
+  signal: AbortSignal,
+): Promise<Followed | undefined> {
+  while (!signal.aborted) {
+    try {
+      const engine = await loaded();
+      return engine.follow(job, signal);
+    } catch (err) {
+      if (signal.aborted) return undefined;
+      job.logger.error({ err }, 'changes are found by scans only; retrying in a minute');
+      job.tell({ ...noDetection, reason: messageOf(err) });
+    }
+    await sleep(systemClock, retryMs, signal).catch(() => undefined);
+  }
+  return undefined;
+}

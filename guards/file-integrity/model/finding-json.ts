@@ -1,0 +1,144 @@
+/**
+ * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
+ */
+import type { RampartError } from '../../../lib/errors/errors.ts';
+import type { ChangeAuthor, Finding } from './finding.ts';
+import type { FindingChange } from '../node/findings.ts';
+
+const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
+
+/** An object of JSON. Each read asks for a type; without a default the field has to be there. */
+export class Fields {
+  readonly #value: Readonly<Record<string, unknown>>;
+  readonly #place: string;
+  readonly #refuse: (why: string) => RampartError;
+
+  /** @throws what `refuse` makes, here and in all reads: the value is of another type */
+  constructor(value: unknown, place: string, refuse: (why: string) => RampartError) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw refuse(`${place === '' ? 'it' : place} is not an object`);
+    }
+    this.#value = value as Readonly<Record<string, unknown>>;
+    this.#place = place;
+    this.#refuse = refuse;
+  }
+
+  static parse(json: string, place: string, refuse: (why: string) => RampartError): Fields {
+    return new Fields(parsed(json, place, refuse), place, refuse);
+  }
+
+  /** As {@link parse}, of a list of objects. */
+  static parseList(json: string, place: string, refuse: (why: string) => RampartError): Fields[] {
+    return new Fields({ [place]: parsed(json, place, refuse) }, '', refuse).objects(place);
+  }
+
+  text(name: string, otherwise?: string): string {
+    const value = this.#get(name, otherwise);
+    return typeof value === 'string' ? value : this.#wrong(name, 'not a string');
+  }
+
+  /** A whole number of at least 0 that JavaScript knows exactly. */
+  count(name: string, otherwise?: number): number {
+    const value = this.#get(name, otherwise);
+    return Number.isSafeInteger(value) && (value as number) >= 0
+      ? (value as number)
+      : this.#wrong(name, 'not an integer');
+  }
+
+  /** ms since 1970, until the year 9999: the API has no later times. */
+  time(name: string): number {
+    const ms = this.count(name);
+    return ms <= MAX_TIME_MS ? ms : this.#wrong(name, 'not a time');
+  }
+
+  flag(name: string): boolean {
+    const value = this.#get(name, false);
+    return typeof value === 'boolean' ? value : this.#wrong(name, 'neither true nor false');
+  }
+
+  oneOf<Value extends string>(name: string, values: readonly Value[], otherwise?: NoInfer<Value>): Value {
+    const value = this.#get(name, otherwise);
+    return values.find((one) => one === value) ?? this.#wrong(name, `not one of ${values.join(', ')}`);
+  }
+
+  texts(name: string, otherwise?: readonly string[]): string[] {
+    const value = this.#get(name, otherwise);
+    return Array.isArray(value) && value.every((one) => typeof one === 'string')
+      ? value
+      : this.#wrong(name, 'not a list of strings');
+  }
+
+  objects(name: string): Fields[] {
+    const value = this.#get(name, []);
+    if (!Array.isArray(value)) return this.#wrong(name, 'not a list');
+    return value.map((one, at) => new Fields(one, `${this.#at(name)}[${at}]`, this.#refuse));
+  }
+
+  object(name: string, otherwise?: object): Fields {
+    return new Fields(this.#get(name, otherwise), this.#at(name), this.#refuse);
+  }
+
+  optional(name: string): Fields | undefined {
+    return this.has(name) ? this.object(name) : undefined;
+  }
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.#value, name);
+  }
+
+  #get(name: string, otherwise: unknown): unknown {
+    return this.has(name) ? this.#value[name] : otherwise;
+  }
+
+  #wrong(name: string, how: string): never {
+    throw this.#refuse(`${this.#at(name)} is ${this.has(name) ? how : 'missing'}`);
+  }
+
+  #at(name: string): string {
+    return this.#place === '' ? name : `${this.#place}.${name}`;
+  }
+}
+
+function parsed(json: string, place: string, refuse: (why: string) => RampartError): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw refuse(`${place} is not JSON`);
+  }
+}
+
+export function decodeFinding(fields: Fields): Finding {
+  return {
+    path: fields.text('path'),
+    change: fields.oneOf('change', ['added', 'removed', 'changed']),
+    attributes: fields.texts('attributes'),
+    seenMs: fields.time('seenMs'),
+    seenBy: fields.oneOf('seenBy', ['event', 'scan']),
+    ...(fields.has('author') && { author: decodeAuthor(fields.object('author')) }),
+  };
+}
+
+function decodeAuthor(fields: Fields): ChangeAuthor {
+  const [container, pod] = [fields.optional('container'), fields.optional('pod')];
+  return {
+    binary: fields.text('binary'),
+    arguments: fields.text('arguments'),
+    cwd: fields.text('cwd'),
+    uid: fields.count('uid'),
+    gid: fields.count('gid'),
+    pid: fields.count('pid'),
+    ppid: fields.count('ppid'),
+    parentBinary: fields.text('parentBinary'),
+    relation: fields.oneOf('relation', ['host', 'container', 'unknown']),
+    ...(container && { container: { id: container.text('id'), name: container.text('name') } }),
+    ...(pod && { pod: { namespace: pod.text('namespace'), name: pod.text('name') } }),
+  };
+}
+
+/**
+ * `{"kind":"IntegrityFinding","fileIntegrity":"ns/name","node":"...","state":"found",...}` with the keys of a Finding behind that.
+ * A path that is as in the baseline again has the state `gone`, one that was taken into it `accepted`.
+ */
+export function findingLine(fileIntegrity: string, node: string, { state, finding }: FindingChange): string {
+  return JSON.stringify({ kind: 'IntegrityFinding', fileIntegrity, node, state, ...finding });
+}

@@ -1,0 +1,141 @@
+/**
+ * What makes baselines and compares files with them: our own engine, or the real AIDE. Both fulfil the same suite
+ * (provider.suite.fixture.ts).
+ */
+import type { Baseline } from '../database/read-baseline.ts';
+import type { SigningKey } from '../database/signature.ts';
+import type { ByteString } from './entry.ts';
+import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
+
+/** Where the files of the node are. */
+export interface ScanRoot {
+  /** The directory that is scanned: `/`, the mount of the host in the agent's pod, a test's directory. */
+  readonly directory: string;
+  /**
+   * What paths begin with, in configurations, baselines and reports, in place of `directory`: `/hostroot` for converted
+   * configurations, empty for those of the machine itself. `/hostroot/etc/passwd` is the file `directory`/etc/passwd.
+   */
+  readonly prefix: ByteString;
+}
+
+/** One FileIntegrity on this node. */
+export interface IntegrityJob {
+  /** `namespace/name` */
+  readonly key: string;
+  /** The configuration; `name` as in messages: `ConfigMap openshift-file-integrity/example, aide.conf`. */
+  readonly conf: { readonly name: string; readonly text: string };
+  readonly root: ScanRoot;
+  /** Its own on the node, mode 0700: baseline, backups, the log of the last scan. It exists. */
+  readonly directory: string;
+  readonly signingKey: SigningKey;
+  /** Baselines before this one that are kept. */
+  readonly maxBackups: number;
+}
+
+export interface ScanProgress {
+  readonly files: number;
+  /** Read for checksums. */
+  readonly bytes: number;
+  /** The CPU time of another program that does it, of which no more is known. */
+  readonly cpuMs?: number;
+  /** As far as they are known from the baseline. */
+  readonly expectedFiles?: number;
+  readonly expectedBytes?: number;
+}
+
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: ScanProgress) => void;
+}
+
+export interface CheckResult {
+  readonly report: Report;
+  readonly options: ReportOptions;
+  readonly facts: RunFacts;
+}
+
+/** Why a baseline is made; kept with it. */
+export interface InitOptions extends RunOptions {
+  /**
+   * The id of the request that asks for it. What was done for it before, and only not told because of a kill, is not done
+   * again: the call returns at once.
+   */
+  readonly request?: string | undefined;
+}
+
+export interface InitResult {
+  /** In the baseline that is there now. */
+  readonly entries: number;
+  /** Paths that could not be read, and are not in it. */
+  readonly unread: number;
+}
+
+/** Who takes findings into a baseline, and why. */
+export interface Acceptance {
+  readonly author: string;
+  readonly reason: string;
+  /** As {@link InitOptions.request}. */
+  readonly request?: string;
+}
+
+export interface AcceptResult {
+  /** Of the paths: those that cannot be read now. They stay as they were in the baseline. */
+  readonly unread: readonly ByteString[];
+}
+
+/**
+ * Every call may be made at any time, one at a time for a job. A kill at any moment leaves the old or the new baseline.
+ */
+export interface IntegrityProvider {
+  readonly name: 'native' | 'aide';
+  /**
+   * Whether there is a baseline that was made with this configuration: without one, or with another's, `init` is due.
+   *
+   * @throws {BaselineError} for one that cannot be trusted, and where there had been one: only `init`, asked for by somebody,
+   *   mends that
+   */
+  state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'>;
+  /**
+   * Makes a baseline of the files as they are, in place of the one before, which becomes a backup.
+   *
+   * @throws {RampartError} FULL, SYSTEM: what was there is unchanged; the reason of the signal
+   */
+  init(job: IntegrityJob, options: InitOptions): Promise<InitResult>;
+  /**
+   * Compares the files with the baseline.
+   *
+   * @throws {BaselineError} for a baseline that cannot be trusted; RampartError; the reason of the signal
+   */
+  check(job: IntegrityJob, options: RunOptions): Promise<CheckResult>;
+  /**
+   * Takes these findings into the baseline: for each path what is there now, or that nothing is. Other paths stay as they were.
+   *
+   * @param paths with the prefix of the root, sorted by their bytes, none twice
+   * @param about kept with the baseline
+   * @throws as `init` and `check`
+   */
+  accept(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    about: Acceptance,
+    options: RunOptions,
+  ): Promise<AcceptResult>;
+  /**
+   * As `check` of each, with one pass: a file that several select is looked at once. Without this they are checked one after
+   * the other.
+   *
+   * @returns in the order of the jobs; that one fails does not keep the others from their result
+   * @throws the reason of the signal
+   */
+  checkTogether?(
+    jobs: readonly IntegrityJob[],
+    options: RunOptions,
+  ): Promise<readonly PromiseSettledResult<CheckResult>[]>;
+  /**
+   * The baseline of a job, verified, to look up single paths. Whoever opened it disposes of it; it stays what it was when
+   * another takes its place.
+   *
+   * @throws as `check`
+   */
+  openBaseline?(job: IntegrityJob): Promise<Baseline>;
+}

@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from '../../../lib/testing/fast-check.fixture.ts';
+import type { ChangeAuthor } from '../model/finding.ts';
+import type { Report, ReportedChange } from '../report/report.ts';
+import { CurrentFindings, hostPath } from './findings.ts';
+import type { FindingChange } from './findings.ts';
+
+const author: ChangeAuthor = {
+  ...{ binary: '/usr/bin/sed', arguments: '-i x', cwd: '/', uid: 0, gid: 0, pid: 7, ppid: 1 },
+  ...{ parentBinary: '/bin/sh', relation: 'host' },
+};
+
+function changed(path: string, value = 'x'): ReportedChange {
+  const details = [{ name: 'sha256', old: ['a'], now: [value] }];
+  return { kind: 'changed', path: `/hostroot${path}`, type: 'f', summary: 'f   H', details };
+}
+
+function added(path: string): ReportedChange {
+  return { kind: 'added', path: `/hostroot${path}`, type: 'f', summary: 'f++++', details: [] };
+}
+
+function reportOf(
+  changes: readonly ReportedChange[],
+  more: Partial<Report['counts']> = {},
+  unread: string[] = [],
+): Report {
+  const counts = { total: 100, added: 0, removed: 0, changed: 0, problems: unread.length, ...more };
+  for (const { kind } of changes) counts[kind]++;
+  const problems = unread.map((path) => ({
+    path: `/hostroot${path}`,
+    code: 'EIO',
+    message: 'input/output error',
+  }));
+  return { counts, changes, redefined: [], problems, omitted: 0 };
+}
+
+class Bench {
+  readonly told: string[] = [];
+  readonly findings: CurrentFindings;
+
+  constructor(limit?: number) {
+    const onChange = (changes: readonly FindingChange[]): void => {
+      for (const { state, finding } of changes) this.told.push(`${state} ${finding.path}`);
+    };
+    this.findings = new CurrentFindings({
+      prefix: '/hostroot',
+      onChange,
+      ...(limit !== undefined && { limit }),
+    });
+  }
+
+  scan(...changes: readonly ReportedChange[]): void {
+    this.findings.beginScan();
+    this.findings.endScan(reportOf(changes), 1000);
+  }
+
+  take(): string[] {
+    return this.told.splice(0).sort();
+  }
+}
+
+test('a scan takes the place of all; what is the same is not told again', () => {
+  const bench = new Bench();
+  assert.equal(bench.findings.isKnown, false);
+  bench.scan(changed('/a'), added('/b'));
+  assert.ok(bench.findings.isKnown);
+  assert.deepEqual(bench.take(), ['found /a', 'found /b']);
+  bench.scan(changed('/a'), added('/b'));
+  assert.deepEqual(bench.take(), []);
+  bench.scan(changed('/a', 'y'), added('/c'));
+  assert.deepEqual(bench.take(), ['found /a', 'found /c', 'gone /b']);
+  const { counts } = bench.findings;
+  assert.deepEqual(counts, { total: 100, added: 1, removed: 0, changed: 1, problems: 0 });
+  assert.deepEqual(bench.findings.get('/hostroot/a'), {
+    ...{ path: '/a', change: 'changed', attributes: ['sha256'], seenMs: 1000, seenBy: 'scan' },
+  });
+});
+
+test('an event updates its path; a later scan that sees the same keeps who it was', () => {
+  const bench = new Bench();
+  bench.scan();
+  bench.findings.update([{ path: '/hostroot/a', change: changed('/a'), author }], 2000);
+  assert.deepEqual(bench.take(), ['found /a']);
+  bench.scan(changed('/a'));
+  assert.deepEqual(bench.take(), []);
+  const finding = bench.findings.get('/hostroot/a');
+  assert.deepEqual([finding?.author, finding?.seenBy, finding?.seenMs], [author, 'event', 2000]);
+  bench.findings.update([{ path: '/hostroot/a', change: undefined }], 3000);
+  assert.deepEqual(bench.take(), ['gone /a']);
+  bench.findings.update([{ path: '/hostroot/a', change: undefined }], 3000);
+  assert.deepEqual(bench.take(), []);
+});
+
+test('the scan has seen it first, and then it is known who', () => {
+  const bench = new Bench();
+  bench.scan(changed('/a'));
+  bench.take();
+  bench.findings.update([{ path: '/hostroot/a', change: changed('/a') }], 2000);
+  assert.deepEqual(bench.take(), []);
+  bench.findings.update([{ path: '/hostroot/a', change: changed('/a'), author }], 2000);
+  assert.deepEqual(bench.take(), ['found /a']);
+  assert.equal(bench.findings.get('/hostroot/a')?.author, author);
+});
+
+test('what an event said while a scan ran is later than the scan', () => {
+  const bench = new Bench();
+  bench.scan(changed('/gone'), changed('/stays'));
+  bench.take();
+  bench.findings.beginScan();
+  bench.findings.update(
+    [
+      { path: '/hostroot/gone', change: undefined },
+      { path: '/hostroot/new', change: added('/new'), author },
+    ],
+    2000,
+  );
+  bench.findings.endScan(reportOf([changed('/gone'), changed('/stays')]), 3000);
+  assert.deepEqual(bench.take(), ['found /new', 'gone /gone']);
+  assert.deepEqual([...bench.findings.paths()].sort(), ['/hostroot/new', '/hostroot/stays']);
+  // The next scan began after it.
+  bench.scan(changed('/gone'), changed('/stays'));
+  assert.deepEqual(bench.take(), ['found /gone', 'gone /new']);
+});
+
+test('a scan that was given up says nothing', () => {
+  const bench = new Bench();
+  bench.scan(changed('/a'));
+  bench.findings.beginScan();
+  bench.findings.abortScan();
+  assert.deepEqual([...bench.findings.paths()], ['/hostroot/a']);
+});
+
+test('what cannot be read stays what it was', () => {
+  const bench = new Bench();
+  bench.scan(changed('/d/a'), changed('/e'));
+  bench.take();
+  bench.findings.beginScan();
+  bench.findings.endScan(reportOf([], {}, ['/d']), 3000);
+  assert.deepEqual(bench.take(), ['gone /e']);
+  assert.deepEqual(bench.findings.counts, { total: 100, added: 0, removed: 0, changed: 1, problems: 1 });
+  const files = [{ path: '/d', reason: 'EIO: input/output error' }];
+  assert.deepEqual(bench.findings.unread(5), { count: 1, files });
+  assert.deepEqual(bench.findings.unread(0), { count: 1, files: [] });
+  bench.scan(changed('/d/a'));
+  assert.equal(bench.findings.unread(5), undefined);
+  // Of a baseline only how many is known.
+  bench.findings.reset(5, 2);
+  assert.deepEqual(bench.findings.unread(5), { count: 2, files: [] });
+});
+
+test('accepted, and a new baseline', () => {
+  const bench = new Bench();
+  bench.scan(changed('/a'), changed('/b'), changed('/c'));
+  bench.take();
+  bench.findings.accept(['/hostroot/a', '/hostroot/none']);
+  assert.deepEqual(bench.take(), ['accepted /a']);
+  bench.findings.reset(5);
+  assert.deepEqual(bench.take(), ['accepted /b', 'accepted /c']);
+  assert.deepEqual(bench.findings.counts, { total: 5, added: 0, removed: 0, changed: 0, problems: 0 });
+});
+
+test('the total counts what is there now, as AIDE does: also what events have added, and what was accepted', () => {
+  const bench = new Bench();
+  bench.scan(added('/a'));
+  assert.equal(bench.findings.counts.total, 100);
+  bench.findings.update([{ path: '/hostroot/b', change: added('/b'), author }], 2000);
+  assert.equal(bench.findings.report().counts.total, 101);
+  bench.findings.accept(['/hostroot/b']);
+  assert.equal(bench.findings.counts.total, 101);
+  bench.findings.update([{ path: '/hostroot/a', change: undefined, author }], 3000);
+  assert.equal(bench.findings.counts.total, 100);
+});
+
+test('bounded: those that were seen first are counted only, and the report says how many', () => {
+  const bench = new Bench(3);
+  bench.findings.beginScan();
+  bench.findings.endScan(
+    reportOf([added('/1'), added('/2'), added('/3'), added('/4')], { changed: 5 }),
+    1000,
+  );
+  assert.deepEqual(bench.findings.counts, { total: 100, added: 4, removed: 0, changed: 5, problems: 0 });
+  bench.findings.update([{ path: '/hostroot/5', change: changed('/5'), author }], 2000);
+  const { findings, omitted } = bench.findings.latest(2);
+  assert.deepEqual(
+    findings.map(({ path }) => path),
+    ['/5', '/4'],
+  );
+  assert.equal(omitted, 8);
+  const report = bench.findings.report();
+  assert.equal(report.omitted, 7);
+  assert.deepEqual(
+    report.changes.map(({ path }) => path),
+    ['/hostroot/3', '/hostroot/4', '/hostroot/5'],
+  );
+});
+
+test('paths are those of the host, as text', () => {
+  assert.equal(hostPath('/hostroot/etc/a', '/hostroot'), '/etc/a');
+  assert.equal(hostPath('/hostroot', '/hostroot'), '/');
+  assert.equal(hostPath('/hostroots', '/hostroot'), '/hostroots');
+  assert.equal(hostPath('/hostroot/a\nb\xff', '/hostroot'), '/a\\012b\\377');
+  assert.equal(hostPath('/etc', ''), '/etc');
+});
+
+test('whatever comes, lines and counts agree with what is held', () => {
+  const path = fc.constantFrom('/a', '/b', '/c', '/d');
+  const change = fc.record({ path, value: fc.constantFrom('x', 'y') });
+  const event = fc.record({ path, value: fc.option(fc.constantFrom('x', 'y')) });
+  const step = fc.oneof(
+    fc.record({
+      kind: fc.constant('scan' as const),
+      changes: fc.uniqueArray(change, { selector: (one) => one.path }),
+    }),
+    fc.record({ kind: fc.constant('begin' as const) }),
+    fc.record({ kind: fc.constant('event' as const), event }),
+    fc.record({ kind: fc.constant('accept' as const), path }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      const bench = new Bench();
+      const open = new Set<string>();
+      for (const one of steps) {
+        switch (one.kind) {
+          case 'begin':
+            bench.findings.beginScan();
+            break;
+          case 'scan':
+            bench.findings.endScan(reportOf(one.changes.map((each) => changed(each.path, each.value))), 1);
+            break;
+          case 'event':
+            bench.findings.update(
+              [
+                {
+                  path: `/hostroot${one.event.path}`,
+                  change: one.event.value === null ? undefined : changed(one.event.path, one.event.value),
+                },
+              ],
+              2,
+            );
+            break;
+          case 'accept':
+            bench.findings.accept([`/hostroot${one.path}`]);
+        }
+        for (const line of bench.told.splice(0)) {
+          const [state = '', where = ''] = line.split(' ');
+          if (state === 'found') open.add(where);
+          else assert.ok(open.delete(where), `${line}: it was not told before`);
+        }
+        assert.deepEqual(
+          [...bench.findings.paths()].sort(),
+          [...open].map((each) => `/hostroot${each}`).sort(),
+        );
+        assert.equal(bench.findings.counts.changed, open.size);
+      }
+    }),
+    { numRuns: 2000 },
+  );
+});

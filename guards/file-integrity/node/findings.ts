@@ -1,0 +1,334 @@
+/**
+ * What differs from the baseline of a job right now. A full scan says it of all paths, events of single ones; who wants to know
+ * is told the difference.
+ *
+ * An event is later than a scan that was under way: of a path that was looked at by itself since the scan began, the scan has
+ * nothing to say.
+ */
+import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
+import type { ChangeAuthor, Finding, Unread } from '../model/finding.ts';
+import { printable } from '../report/printable.ts';
+import { compareInTree, type Report, type ReportCounts, type ReportedChange } from '../report/report.ts';
+
+/** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
+const maxHeldFindings = 10_000;
+/** Paths that are remembered while a scan runs. */
+const maxTouched = 100_000;
+
+export interface FindingChange {
+  /** `gone`: it is again as in the baseline. */
+  readonly state: 'found' | 'gone' | 'accepted';
+  /** With the prefix of the root. */
+  readonly path: ByteString;
+  readonly finding: Finding;
+}
+
+/** What is known of one path now. */
+export interface PathUpdate {
+  /** With the prefix of the root. */
+  readonly path: ByteString;
+  /** Undefined where it is as in the baseline. */
+  readonly change: ReportedChange | undefined;
+  readonly author?: ChangeAuthor;
+}
+
+export interface CurrentFindingsOptions {
+  /** Of the root that is scanned; findings have paths without it. */
+  readonly prefix: ByteString;
+  /** Is called with what has become different, after each call that changes something; it must be quick. */
+  readonly onChange: (changes: readonly FindingChange[]) => void;
+  /** Default: {@link maxHeldFindings}. */
+  readonly limit?: number;
+}
+
+/** A finding with what was compared for it. */
+export interface HeldFinding {
+  readonly change: ReportedChange;
+  readonly finding: Finding;
+}
+
+const kinds = ['added', 'removed', 'changed'] as const;
+type Omitted = Record<(typeof kinds)[number], number>;
+
+export class CurrentFindings {
+  readonly #prefix: ByteString;
+  readonly #onChange: (changes: readonly FindingChange[]) => void;
+  readonly #limit: number;
+  /** The one that was seen last is last. */
+  #held = new Map<ByteString, HeldFinding>();
+  /** Counted, and not held. */
+  #omitted: Omitted = noneOmitted();
+  #scanned: Pick<Report, 'redefined' | 'problems'> & {
+    /** Entries without what is added, and with what is removed. */
+    readonly unchangedTotal: number;
+    readonly omittedOthers: number;
+  } = nothing;
+  #touched: Set<ByteString> | undefined;
+  #problems = 0;
+  #isKnown = false;
+  #version = 0;
+
+  constructor({ prefix, onChange, limit = maxHeldFindings }: CurrentFindingsOptions) {
+    this.#prefix = prefix;
+    this.#onChange = onChange;
+    this.#limit = limit;
+  }
+
+  /** Whether a scan has said what there is, or a baseline was just made. Before, no finding means nothing. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** Another one whenever what is held is not as it was. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** What is held, the one that was seen last is last. */
+  get held(): Iterable<HeldFinding> {
+    return this.#held.values();
+  }
+
+  /** Before the first scan: what an earlier process held. Nobody is told; the scan says what is still so. */
+  restore(held: readonly HeldFinding[]): void {
+    for (const one of held) this.#held.set(one.change.path, one);
+  }
+
+  get counts(): ReportCounts {
+    const counts = { ...this.#omitted };
+    for (const { change } of this.#held.values()) counts[change.kind]++;
+    // As AIDE: what is there now.
+    const total = this.#scanned.unchangedTotal + counts.added - counts.removed;
+    return { total, ...counts, problems: this.#problems };
+  }
+
+  /** How many are counted and not held. */
+  get omitted(): number {
+    return sum(this.#omitted);
+  }
+
+  get(path: ByteString): Finding | undefined {
+    return this.#held.get(path)?.finding;
+  }
+
+  /** Paths with a finding that was seen until then, with the prefix; in no order. */
+  paths(seenUntilMs = Infinity): ByteString[] {
+    return [...this.#held].filter(([, { finding }]) => finding.seenMs <= seenUntilMs).map(([path]) => path);
+  }
+
+  /** Those that were seen last, the latest first, and how many more there are. */
+  latest(count: number): { readonly findings: readonly Finding[]; readonly omitted: number } {
+    const all = [...this.#held.values()];
+    const findings = all.slice(Math.max(0, all.length - count)).reverse();
+    const omitted = all.length - findings.length + sum(this.#omitted);
+    return { findings: findings.map(({ finding }) => finding), omitted };
+  }
+
+  /** What the last scan could not read, some of it by name; undefined where it could read all. */
+  unread(most: number): Unread | undefined {
+    if (this.#problems === 0) return undefined;
+    const files = this.#scanned.problems.slice(0, most);
+    return {
+      count: this.#problems,
+      files: files.map(({ path, code, message }) => ({
+        path: hostPath(path, this.#prefix),
+        reason: `${code}: ${message}`,
+      })),
+    };
+  }
+
+  /** A scan begins now: what is told of single paths from here on is later. */
+  beginScan(): void {
+    this.#touched = new Set();
+  }
+
+  /** It was given up: it says nothing. */
+  abortScan(): void {
+    this.#touched = undefined;
+  }
+
+  /** What the scan that began last has found takes the place of all that was known before it began. */
+  endScan(report: Report, atMs: number): void {
+    const touched = this.#touched ?? new Set();
+    // Too many to be remembered: the scan is what there is.
+    if (touched.size >= maxTouched) touched.clear();
+    this.#touched = undefined;
+    const before = this.#held;
+    const changes: FindingChange[] = [];
+    const fresh: [ByteString, HeldFinding][] = [];
+    const kept = new Map<ByteString, HeldFinding>();
+    const omitted = omittedOf(report);
+    for (const change of report.changes) {
+      const { path } = change;
+      if (touched.has(path)) continue;
+      const known = before.get(path);
+      if (known !== undefined && isSame(known.change, change)) kept.set(path, known);
+      else fresh.push([path, this.#hold(change, atMs, 'scan', undefined)]);
+    }
+    const unread = new Set(report.problems.map(({ path }) => path));
+    for (const [path, known] of before) {
+      // Of what cannot be read a scan says nothing.
+      if (touched.has(path) || isAtOrBelowAny(path, unread)) kept.set(path, known);
+    }
+    // In the order in which they were seen.
+    this.#held = new Map();
+    for (const [path] of before) {
+      const known = kept.get(path);
+      if (known !== undefined) this.#held.set(path, known);
+    }
+    for (const [path, held] of fresh) this.#held.set(path, held);
+    this.#omitted = omitted;
+    this.#limitHeld();
+    for (const [path, { finding }] of fresh) {
+      if (this.#held.has(path)) changes.push({ state: 'found', path, finding });
+    }
+    // What is not told may be among what is only counted.
+    if (sum(omitted) === 0) {
+      for (const [path, { finding }] of before) {
+        if (!this.#held.has(path)) changes.push({ state: 'gone', path, finding });
+      }
+    }
+    const { redefined, problems, counts } = report;
+    const omittedOthers = Math.max(0, report.omitted - sum(omitted));
+    const unchangedTotal = counts.total - counts.added + counts.removed;
+    this.#scanned = { redefined, problems, unchangedTotal, omittedOthers };
+    this.#problems = counts.problems;
+    this.#isKnown = true;
+    this.#tell(changes);
+  }
+
+  /** What events have led to: these paths are so now. */
+  update(updates: readonly PathUpdate[], atMs: number): void {
+    if (this.#touched !== undefined) {
+      for (const { path } of updates) if (this.#touched.size < maxTouched) this.#touched.add(path);
+    }
+    const changes: FindingChange[] = [];
+    for (const { path, change, author } of updates) {
+      const known = this.#held.get(path);
+      if (change === undefined) {
+        if (known === undefined) continue;
+        this.#held.delete(path);
+        changes.push({ state: 'gone', path, finding: known.finding });
+        continue;
+      }
+      if (known !== undefined && isSame(known.change, change)) {
+        // The scan has found it before the event was read: now it is known who.
+        if (author === undefined || known.finding.author !== undefined) continue;
+      }
+      const held = this.#hold(change, atMs, 'event', author);
+      this.#held.delete(path);
+      this.#held.set(path, held);
+      changes.push({ state: 'found', path, finding: held.finding });
+    }
+    this.#limitHeld();
+    this.#tell(changes);
+  }
+
+  /** They are in the baseline now. */
+  accept(paths: Iterable<ByteString>): void {
+    const changes: FindingChange[] = [];
+    let more = 0;
+    for (const path of paths) {
+      const known = this.#held.get(path);
+      if (known === undefined) continue;
+      this.#held.delete(path);
+      if (known.change.kind === 'added') more++;
+      else if (known.change.kind === 'removed') more--;
+      changes.push({ state: 'accepted', path, finding: known.finding });
+    }
+    this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
+    this.#tell(changes);
+  }
+
+  /** A baseline was just made of all that is there, but for so many that could not be read. */
+  reset(entries: number, unread = 0): void {
+    const gone = [...this.#held].map(([path, { finding }]) => ({
+      state: 'accepted' as const,
+      path,
+      finding,
+    }));
+    this.#held = new Map();
+    this.#omitted = noneOmitted();
+    this.#scanned = { ...nothing, unchangedTotal: entries };
+    this.#problems = unread;
+    this.#isKnown = true;
+    this.#tell(gone);
+  }
+
+  /** As a scan would report it, as far as it is held. */
+  report(): Report {
+    const { redefined, problems, omittedOthers } = this.#scanned;
+    const changes = [...this.#held.values()].map(({ change }) => change);
+    changes.sort((a, b) => compareInTree(a.path, b.path));
+    return { counts: this.counts, changes, redefined, problems, omitted: sum(this.#omitted) + omittedOthers };
+  }
+
+  #hold(
+    change: ReportedChange,
+    seenMs: number,
+    seenBy: Finding['seenBy'],
+    author: ChangeAuthor | undefined,
+  ): HeldFinding {
+    const finding: Finding = {
+      path: hostPath(change.path, this.#prefix),
+      change: change.kind,
+      attributes: change.kind === 'changed' ? differing(change) : [],
+      seenMs,
+      seenBy,
+      ...(author && { author }),
+    };
+    return { change, finding };
+  }
+
+  /** The ones that were seen first are only counted then. */
+  #limitHeld(): void {
+    for (const [path, { change }] of this.#held) {
+      if (this.#held.size <= this.#limit) return;
+      this.#held.delete(path);
+      this.#omitted[change.kind]++;
+    }
+  }
+
+  #tell(changes: readonly FindingChange[]): void {
+    if (changes.length === 0) return;
+    this.#version++;
+    this.#onChange(changes);
+  }
+}
+
+const nothing = { redefined: [], problems: [], unchangedTotal: 0, omittedOthers: 0 };
+
+function noneOmitted(): Omitted {
+  return { added: 0, removed: 0, changed: 0 };
+}
+
+function sum({ added, removed, changed }: Omitted): number {
+  return added + removed + changed;
+}
+
+/** What a report counts and does not tell. */
+function omittedOf({ counts, changes }: Report): Omitted {
+  const omitted = { added: counts.added, removed: counts.removed, changed: counts.changed };
+  for (const { kind } of changes) omitted[kind]--;
+  return omitted;
+}
+
+/** The path on the host, as text: `/etc/passwd`. */
+export function hostPath(path: ByteString, prefix: ByteString): string {
+  const host = isAtOrBelow(path, prefix) ? path.slice(prefix.length) : path;
+  return printable(host === '' ? '/' : host);
+}
+
+/** Forced attributes are told also where they are the same. */
+function differing({ details }: ReportedChange): string[] {
+  return details.filter(({ old, now }) => old.join('\0') !== now.join('\0')).map(({ name }) => name);
+}
+
+function isSame(one: ReportedChange, other: ReportedChange): boolean {
+  if (one.kind !== other.kind || one.summary !== other.summary) return false;
+  return textOf(one) === textOf(other);
+}
+
+function textOf({ details }: ReportedChange): string {
+  return details.map(({ name, now }) => `${name}\0${now.join('\0')}`).join('\0\0');
+}

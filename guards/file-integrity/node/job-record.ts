@@ -1,0 +1,117 @@
+/** What a job remembers across restarts: its notes, and which requests are pending. */
+import { join } from 'node:path';
+
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { FileIntegrityNodeStatus } from '../api.ts';
+import type { SigningKey, VerifyingKey } from '../database/signature.ts';
+import type { NodeRequest } from '../results/node-result.ts';
+import { requestsOf } from '../results/node-requests.ts';
+import type { IntegrityProvider } from '../model/provider.ts';
+import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
+
+export interface JobNotes {
+  /** Of the last result. */
+  readonly sequence: number;
+  /** Who made the last baseline. */
+  readonly madeBy?: IntegrityProvider['name'];
+  /** The uid of the FileIntegrity that it was made for, and when, ms since 1970. */
+  readonly madeFor?: { readonly uid: string; readonly atMs: number } | undefined;
+  /** Of the Machine Config Operator, when the last baseline was made. */
+  readonly machineConfig?: string;
+  /** When the last scan ended, ms since 1970. */
+  readonly checkedMs?: number;
+  /** Ids of requests, the latest last. */
+  readonly doneRequests: readonly string[];
+}
+
+const noNotes: JobNotes = { sequence: 0, doneRequests: [] };
+/** Later ones are more than a cluster asks for in the time that an annotation takes to go. */
+const maxDoneRequests = 100;
+
+const kind: NoteKind = {
+  purpose: 'notes of a job',
+  unreadable: "the agent's record of it cannot be read",
+  unsigned: "the agent's record of it is not signed with the expected key",
+};
+
+/** @throws RampartError FULL, SYSTEM */
+export async function writeJobNotes(path: string, notes: JobNotes, key: SigningKey): Promise<void> {
+  await writeNote(path, kind, notes, key);
+}
+
+/** None where there are none. @throws BaselineError where they are not ours: somebody wants a baseline to be made anew */
+export async function readJobNotes(path: string, key: VerifyingKey): Promise<JobNotes> {
+  return ((await readNote(path, kind, key)) as JobNotes | undefined) ?? noNotes;
+}
+
+export class JobRecord {
+  readonly #path: string;
+  readonly #uid: string;
+  readonly #logger: Logger;
+  #status: FileIntegrityNodeStatus | undefined;
+  #notes: JobNotes = noNotes;
+  #isRead = false;
+
+  constructor(directory: string, uid: string, logger: Logger) {
+    this.#path = join(directory, 'notes');
+    this.#uid = uid;
+    this.#logger = logger;
+  }
+
+  get notes(): JobNotes {
+    return this.#notes;
+  }
+
+  /** When the baseline was made, where that was for an earlier FileIntegrity of this name; ms since 1970. */
+  get continuedFromMs(): number | undefined {
+    const { madeFor } = this.#notes;
+    return madeFor === undefined || madeFor.uid === this.#uid ? undefined : madeFor.atMs;
+  }
+
+  /** What the operator knows. */
+  set status(status: FileIntegrityNodeStatus | undefined) {
+    this.#status = status;
+  }
+
+  /** Not done yet. */
+  get requests(): NodeRequest[] {
+    const done = new Set(this.#notes.doneRequests);
+    return requestsOf(this.#status?.metadata.annotations).filter(({ id }) => !done.has(id));
+  }
+
+  /** The operator has had results of us for this FileIntegrity: there was a baseline then. */
+  get wasSeenByOperator(): boolean {
+    const { sequence, results = [], metadata } = this.#status ?? {};
+    const owners = metadata?.ownerReferences ?? [];
+    if (owners.length > 0 && !owners.some(({ uid }) => uid === this.#uid)) return false;
+    return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
+  }
+
+  /** True when they were not read before. @throws BaselineError where they are not ours */
+  async read(key: SigningKey): Promise<boolean> {
+    if (this.#isRead) return false;
+    this.#notes = await readJobNotes(this.#path, key);
+    this.#isRead = true;
+    return true;
+  }
+
+  /** A baseline is about to be made: notes that are not ours do not matter any more. */
+  async readIfOurs(key: SigningKey): Promise<void> {
+    await this.read(key).catch(() => (this.#isRead = true));
+  }
+
+  done(more: Partial<JobNotes>, requests: readonly string[] = []): void {
+    const doneRequests = [...this.#notes.doneRequests, ...requests].slice(-maxDoneRequests);
+    this.#notes = { ...this.#notes, ...more, doneRequests };
+  }
+
+  /** After the result: a request whose result is lost has to be done again, which the provider knows not to do. */
+  async write(sequence: number, key: SigningKey): Promise<void> {
+    this.#notes = { ...this.#notes, sequence };
+    try {
+      await writeJobNotes(this.#path, this.#notes, key);
+    } catch (err) {
+      this.#logger.warn({ err }, 'cannot save state for a restart');
+    }
+  }
+}

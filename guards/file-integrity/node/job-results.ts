@@ -1,0 +1,213 @@
+/** The results of one job: made of its findings, numbered, sent; and the log of the last scan on the node. */
+import { join } from 'node:path';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { OwnerReference } from '../../../lib/kube/object/object.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { BaselineError } from '../database/baseline-error.ts';
+import { replaceFile } from '../database/replace-file.ts';
+import type { SigningKey } from '../database/signature.ts';
+import type { Detection } from '../model/finding.ts';
+import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from '../results/node-result.ts';
+import type { CheckResult } from '../model/provider.ts';
+import { fitLog } from '../report/log-limit.ts';
+import { plainReport } from '../report/plain.ts';
+import { defaultReportOptions, type Report } from '../report/report.ts';
+import { resultLogLimitBytes } from '../results/result-config-map.ts';
+import { FindingsFile } from './findings-file.ts';
+import type { CurrentFindings } from './findings.ts';
+import { ResultSender } from './result-sender.ts';
+
+export interface JobResultsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly nodeName: string;
+  readonly fileIntegrity: NodeResult['fileIntegrity'];
+  readonly owner: OwnerReference;
+  /** Of the job. */
+  readonly directory: string;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  readonly findings: CurrentFindings;
+  readonly onSent: () => void;
+}
+
+/** What a result says besides its findings. */
+export interface ResultFacts {
+  readonly detection: Detection;
+  readonly doneRequests: readonly string[];
+  /** See {@link NodeResult}. */
+  readonly continuedFromMs: number | undefined;
+  /** Without it, a result does not wait on the disk. */
+  readonly key: SigningKey | undefined;
+  /** The same error is told once in this time. */
+  readonly periodMs: number;
+  /** Why the last scan came to nothing; undefined where it did not. */
+  readonly failure: unknown;
+}
+
+/** Events come in groups: a file is written, its mode is set. */
+const gatherMs = 100;
+/** Between two results that events have led to: a change is in the status within a second. Making one takes at most a tenth of the time. */
+const paceMs = 500;
+const paceFactor = 10;
+
+export class JobResults {
+  readonly #options: JobResultsOptions;
+  readonly #sender: ResultSender;
+  readonly #file: FindingsFile;
+  #sequence = 0;
+  #error: { readonly message: string; readonly atMs: number } | undefined;
+  #last: Pick<CheckResult, 'options' | 'facts'> | undefined;
+  #cancelSoon: (() => void) | undefined;
+  #soonestMs = 0;
+
+  constructor(options: JobResultsOptions) {
+    this.#options = options;
+    const { client, nodeName, owner, directory, logger, signal, onSent } = options;
+    this.#sender = new ResultSender({
+      ...{ client, nodeName, owner, logger, signal, onSent },
+      path: join(directory, 'result.json'),
+    });
+    this.#file = new FindingsFile(directory, options.findings, logger);
+    signal.addEventListener('abort', () => this.#cancelSoon?.(), { once: true });
+  }
+
+  /** Of the last result. */
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  get isErrored(): boolean {
+    return this.#error !== undefined;
+  }
+
+  get isPending(): boolean {
+    return this.#sender.isPending;
+  }
+
+  /** Goes on from what an earlier process knew, and sends what it could not; true where there was something. */
+  async resume(key: SigningKey, sequence: number): Promise<boolean> {
+    await this.#file.restore(key);
+    this.#sequence = Math.max(this.#sequence, sequence);
+    const result = await this.#sender.resume(key);
+    this.#sequence = Math.max(this.#sequence, result?.sequence ?? 0);
+    return result !== undefined;
+  }
+
+  /** After a scan: its whole report is the log. */
+  async reportScan({ report, options, facts }: CheckResult, more: ResultFacts): Promise<void> {
+    this.#last = { options, facts };
+    const log = [...plainReport(report, options, facts)].join('');
+    await this.#writeLog(log);
+    // Paths that were looked at by themselves meanwhile are told as they are now.
+    const now = this.#options.findings.counts;
+    const { added, removed, changed } = report.counts;
+    const isSame = now.added === added && now.removed === removed && now.changed === changed;
+    await this.#send(this.#outcome(isSame ? log : undefined), more);
+  }
+
+  /** What there is now. Where nothing differs that is known of, and no scan can be made, that is no good news. */
+  async report(more: ResultFacts): Promise<void> {
+    const outcome = this.#outcome(undefined);
+    if (outcome.kind === 'succeeded' && more.failure !== undefined) {
+      this.#error = undefined;
+      await this.reportError(more.failure, more);
+    } else await this.#send(outcome, more);
+  }
+
+  /** The same soon, once for all that comes until then. */
+  soon(more: () => ResultFacts): void {
+    const { clock, signal, logger } = this.#options;
+    if (this.#cancelSoon !== undefined || signal.aborted) return;
+    const delayMs = Math.max(gatherMs, this.#soonestMs - clock.monotonicMs());
+    this.#cancelSoon = clock.schedule(delayMs, () => {
+      this.#cancelSoon = undefined;
+      const before = process.threadCpuUsage();
+      this.report(more()).catch((err: unknown) => logger.error({ err }, 'cannot create a result'));
+      // Of the CPU, not of the clock: on a busy machine a wait for it is no work of ours.
+      const { user, system } = process.threadCpuUsage(before);
+      const workMs = (user + system) / 1000;
+      this.#soonestMs = clock.monotonicMs() + Math.max(paceMs, paceFactor * workMs);
+    });
+  }
+
+  /** Nothing is known of the files. */
+  async reportError(error: unknown, more: ResultFacts): Promise<void> {
+    const message = messageOf(error);
+    const nowMs = this.#options.clock.monotonicMs();
+    if (this.#error?.message === message && nowMs - this.#error.atMs < more.periodMs) return;
+    const reason = reasonOf(error);
+    await this.#send({ kind: 'errored', message, ...(reason !== undefined && { reason }) }, more);
+    this.#error = { message, atMs: nowMs };
+  }
+
+  /** Without a key, what was found last is not kept for the next process. */
+  async ended(key: SigningKey | undefined): Promise<void> {
+    if (key !== undefined) await this.#file.write(key);
+    await this.#sender.ended();
+  }
+
+  #outcome(log: string | undefined): NodeOutcome {
+    const { findings, directory, clock } = this.#options;
+    const { added, removed, changed } = findings.counts;
+    if (added + removed + changed === 0) return { kind: 'succeeded' };
+    const text = log ?? this.#textOf(findings.report(), clock.wallMs());
+    const fitted = fitLog(text, join(directory, 'aide.log'), resultLogLimitBytes);
+    return { kind: 'failed', added, changed, removed, log: fitted };
+  }
+
+  #textOf(report: Report, nowMs: number): string {
+    const { options = defaultReportOptions, facts } = this.#last ?? {};
+    const program = facts?.program ?? 'Rampart';
+    const run = {
+      ...facts,
+      action: 'check' as const,
+      program,
+      startedMs: facts?.startedMs ?? nowMs,
+      endedMs: nowMs,
+    };
+    return [...plainReport(report, options, run)].join('');
+  }
+
+  async #send(outcome: NodeOutcome, more: ResultFacts): Promise<void> {
+    const { detection, doneRequests, continuedFromMs, key } = more;
+    const { fileIntegrity, nodeName, findings, clock } = this.#options;
+    const atMs = clock.wallMs();
+    if (outcome.kind !== 'errored') this.#error = undefined;
+    // The clock makes it grow also where what was sent last is not known any more.
+    this.#sequence = Math.max(this.#sequence + 1, atMs);
+    const known = outcome.kind === 'failed' ? findings.latest(maxFindings) : { findings: [], omitted: 0 };
+    // Where nothing is known of any file, that is what is told.
+    const unread = outcome.kind === 'errored' ? undefined : findings.unread(maxUnreadFiles);
+    const result: NodeResult = {
+      ...{ fileIntegrity, nodeName, sequence: this.#sequence, atMs, outcome },
+      findings: known.findings,
+      omittedFindings: known.omitted,
+      ...(unread && { unread }),
+      ...{ detection, doneRequests },
+      ...(continuedFromMs !== undefined && { continuedFromMs }),
+    };
+    // Who reads the result knows who made a change: a kill after that must not lose it.
+    if (key !== undefined) await this.#file.write(key);
+    await this.#sender.send(result, key);
+  }
+
+  async #writeLog(text: string): Promise<void> {
+    try {
+      await replaceFile(join(this.#options.directory, 'aide.log'), async (file) => file.writeFile(text));
+    } catch (err) {
+      this.#options.logger.warn({ err }, 'the log of the scan could not be saved on the node');
+    }
+  }
+}
+
+function reasonOf(error: unknown): string | undefined {
+  if (error instanceof BaselineError) {
+    return ['baseline', ...error.fault.split(' ')]
+      .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+      .join('');
+  }
+  return error instanceof RampartError ? error.code : undefined;
+}

@@ -1,0 +1,111 @@
+/** When a job is due: its next scan, and another try of what failed. Times are ms of the monotonic clock. */
+import { backoffDelayMs } from '../../../lib/time/backoff.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+
+/** As the FileIntegrity has it, see `scheduleOf`. */
+export interface JobSchedule {
+  readonly gracePeriodS: number;
+  readonly initialDelayS: number;
+}
+
+/** After a failure; the FileIntegrity's own period is the longest. */
+const firstRetryMs = 5000;
+/** An agent that is started again and again does not scan each time, nor one that loses events. */
+const leastPeriodMs = 60_000;
+
+export class JobTimes {
+  readonly #clock: Clock;
+  readonly #schedule: () => JobSchedule;
+  readonly #startedMs: number;
+  /** When the last scan ended. */
+  #checkedMs = -Infinity;
+  #failures = 0;
+  /** Infinity: nothing is to be scanned. */
+  checkDueMs = Infinity;
+  /** Before it, what failed is not tried again. */
+  retryDueMs = -Infinity;
+
+  /** `schedule` is asked each time: the FileIntegrity may have become another. */
+  constructor(clock: Clock, schedule: () => JobSchedule) {
+    this.#clock = clock;
+    this.#schedule = schedule;
+    this.#startedMs = clock.monotonicMs();
+  }
+
+  /** When the first baseline may be made. */
+  get firstDueMs(): number {
+    return this.#startedMs + this.#schedule().initialDelayS * 1000;
+  }
+
+  /** The schedule is another: what is due is not later than it says. */
+  reschedule(): void {
+    if (!Number.isFinite(this.checkDueMs)) return;
+    this.#checkBy(this.#clock.monotonicMs() + this.#schedule().gracePeriodS * 1000);
+  }
+
+  /** There is a baseline of before. `lastMs` is when a scan ended last, of the wall clock. */
+  resumed(lastMs: number | undefined): void {
+    const nowMs = this.#clock.monotonicMs();
+    const { gracePeriodS } = this.#schedule();
+    const sinceMs = Math.max(0, this.#clock.wallMs() - (lastMs ?? -Infinity));
+    const periodMs = Math.min(gracePeriodS * 1000, leastPeriodMs);
+    this.#checkBy(Math.max(this.firstDueMs, nowMs - Math.min(sinceMs, periodMs) + periodMs));
+  }
+
+  /** Something may have been missed. Where that is so all the time, scans must not follow one another without a pause. */
+  checkSoon(): void {
+    this.#checkBy(Math.max(this.#clock.monotonicMs(), this.#checkedMs + leastPeriodMs));
+  }
+
+  /** A scan has ended. */
+  checked(): void {
+    this.#checkedMs = this.#clock.monotonicMs();
+  }
+
+  /** A first baseline was made. */
+  succeededFirst(): void {
+    const { initialDelayS, gracePeriodS } = this.#schedule();
+    this.#succeeded(initialDelayS > 0 ? Math.min(initialDelayS, gracePeriodS) : gracePeriodS);
+  }
+
+  /** A scan, or a baseline in the place of another. */
+  succeeded(): void {
+    this.#succeeded(this.#schedule().gracePeriodS);
+  }
+
+  /** Returns when to try again: later each time. */
+  failed(): number {
+    const { gracePeriodS } = this.#schedule();
+    const retryMs = backoffDelayMs(this.#failures++, {
+      baseMs: firstRetryMs,
+      maxMs: gracePeriodS * 1000,
+      jitter: 0,
+    });
+    return this.#clock.monotonicMs() + retryMs;
+  }
+
+  /** Somebody wants something. */
+  tryNow(): void {
+    this.retryDueMs = -Infinity;
+  }
+
+  /** What failed was about something that is not so any more. */
+  forgetFailures(): void {
+    this.retryDueMs = -Infinity;
+    this.#failures = 0;
+  }
+
+  /** What is known is right, though nothing was scanned. */
+  works(): void {
+    this.#failures = 0;
+  }
+
+  #checkBy(dueMs: number): void {
+    this.checkDueMs = Math.min(this.checkDueMs, dueMs);
+  }
+
+  #succeeded(delayS: number): void {
+    this.checkDueMs = this.#clock.monotonicMs() + delayS * 1000;
+    this.forgetFailures();
+  }
+}

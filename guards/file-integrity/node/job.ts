@@ -1,0 +1,470 @@
+/**
+ * One FileIntegrity on this node: what is known of it, and how each step of its plan is done. The steps of all jobs of a node
+ * are done one after the other, see jobs.ts.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContainerSource } from '../../../lib/cri/container-source.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import type { ConfigMap, Node } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
+import { names, scheduleOf } from '../api.ts';
+import { BaselineError } from '../database/baseline-error.ts';
+import type { SigningKey } from '../database/signature.ts';
+import type {
+  CheckResult,
+  InitResult,
+  IntegrityJob,
+  IntegrityProvider,
+  ScanRoot,
+} from '../model/provider.ts';
+import { isHeldOn, type MachineConfig, machineConfigOf } from '../results/holdoff.ts';
+import { CurrentFindings, type FindingChange, hostPath } from './findings.ts';
+import { findingLine } from '../model/finding-json.ts';
+import { JobLive } from './job-live.ts';
+import { JobResults, type ResultFacts } from './job-results.ts';
+import { JobRecord } from './job-record.ts';
+import { JobTimes } from './job-times.ts';
+import { KeyFollower } from './key-follower.ts';
+import type { StartLive } from './live.ts';
+import type { JobReading, NodeCounts } from './node-counts.ts';
+import { jobDirectoryName } from './old-jobs.ts';
+import type { AcceptRequest, InitReason, JobView } from './plan.ts';
+import { pathsThatFit } from './accepted-entries.ts';
+
+/** What all jobs of a node have in common. */
+export interface JobContext {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly root: ScanRoot;
+  /** Of all jobs; each has its own in it. */
+  readonly directory: string;
+  readonly sink: (line: string) => unknown;
+  readonly containers: ContainerSource;
+  readonly providers: (name: IntegrityProvider['name']) => Promise<IntegrityProvider>;
+  readonly live: StartLive | undefined;
+  readonly counts: NodeCounts;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Something is not as it was: there may be something to do. */
+  readonly wake: () => void;
+}
+
+export class Job implements AsyncDisposable {
+  readonly key: string;
+  readonly uid: string;
+  /** In that of all jobs. */
+  readonly directoryName: string;
+  readonly #context: JobContext;
+  readonly #logger: Logger;
+  readonly #directory: string;
+  readonly #stop = new AbortController();
+  readonly #times: JobTimes;
+  readonly #findings: CurrentFindings;
+  readonly #record: JobRecord;
+  readonly #results: JobResults;
+  readonly #live: JobLive;
+  readonly #key: KeyFollower;
+  #integrity: FileIntegrity;
+  #machineConfig: MachineConfig | undefined;
+  #conf: string | undefined;
+  #confVersion = 0;
+  #signingKey: SigningKey | undefined;
+  #baseline: JobView['baseline'] = 'unknown';
+  #wantsScan = false;
+  #isChecking = false;
+  /** Why nothing could be said of all files the last time. */
+  #failure: unknown;
+
+  constructor(context: JobContext, { integrities }: IntegrityTypes, integrity: FileIntegrity) {
+    const { namespace = '', name = '', uid = '' } = integrity.metadata;
+    this.key = `${namespace}/${name}`;
+    this.uid = uid;
+    this.#context = context;
+    this.#integrity = integrity;
+    this.#logger = context.logger.child({ fileIntegrity: this.key });
+    this.directoryName = jobDirectoryName(namespace, name);
+    this.#directory = join(context.directory, this.directoryName);
+    this.#times = new JobTimes(context.clock, () => scheduleOf(this.#spec));
+    this.#record = new JobRecord(this.#directory, uid, this.#logger);
+    this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
+    this.#results = new JobResults({
+      client: context.client,
+      clock: context.clock,
+      nodeName: context.nodeName,
+      fileIntegrity: { namespace, name },
+      owner: {
+        apiVersion: `${integrities.group}/${integrities.version}`,
+        ...{ kind: integrities.kind, name, uid },
+      },
+      directory: this.#directory,
+      logger: this.#logger,
+      signal: this.#stop.signal,
+      findings: this.#findings,
+      onSent: () => void context.counts.results++,
+    });
+    this.#live = new JobLive(
+      context.live,
+      {
+        ...{ key: this.key, nodeName: context.nodeName, containers: context.containers },
+        ...{ findings: this.#findings, logger: this.#logger, isHeld: () => this.#isHeld },
+        requestScan: (why) => {
+          this.#logger.info({ why }, 'scan requested');
+          this.#times.checkSoon();
+          context.wake();
+        },
+      },
+      () => this.#reportSoon(),
+    );
+    this.#setLevel();
+    this.#key = new KeyFollower({
+      ...{
+        client: context.client,
+        namespace,
+        clock: context.clock,
+        logger: this.#logger,
+        signal: this.#stop.signal,
+      },
+      onKey: (key) => {
+        this.#signingKey = key;
+        this.#forgetBaseline();
+        context.wake();
+      },
+      onMissing: (why) =>
+        this.#results.reportError(
+          new RampartError(errorCodes.NOT_FOUND, { what: 'there is no key for signing baselines', why }),
+          this.#facts(),
+        ),
+    });
+    void this.#key.run();
+  }
+
+  get integrity(): FileIntegrity {
+    return this.#integrity;
+  }
+
+  /** The FileIntegrity as it is now. */
+  set integrity(integrity: FileIntegrity) {
+    const before = this.#spec;
+    const heldBefore = this.#isHeld;
+    this.#integrity = integrity;
+    this.#setLevel();
+    const { provider } = this.#spec;
+    if (provider !== before.provider) this.#forgetBaseline();
+    this.#heldSince(heldBefore);
+    this.#times.reschedule();
+    this.#context.wake();
+  }
+
+  /** The Node object as it is now; undefined where there is none. */
+  set node(node: Node | undefined) {
+    const heldBefore = this.#isHeld;
+    this.#machineConfig = machineConfigOf(node);
+    this.#heldSince(heldBefore);
+    this.#context.wake();
+  }
+
+  /** The active configuration; undefined where there is none. */
+  set configuration(configMap: ConfigMap | undefined) {
+    const text = configMap?.data?.[names.confKey];
+    if (text === this.#conf) return;
+    this.#conf = text;
+    this.#confVersion++;
+    this.#forgetBaseline();
+    this.#context.wake();
+  }
+
+  /** What the operator knows of this node; undefined where it knows nothing. */
+  set status(status: FileIntegrityNodeStatus | undefined) {
+    const before = new Set(this.#record.requests.map(({ id }) => id));
+    this.#record.status = status;
+    // Somebody wants something: that is tried at once.
+    if (this.#record.requests.some(({ id }) => !before.has(id))) this.#times.tryNow();
+    this.#context.wake();
+  }
+
+  get view(): JobView {
+    return {
+      gracePeriodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
+      provider: this.#spec.provider,
+      hasConfiguration: this.#conf !== undefined,
+      hasKey: this.#signingKey !== undefined,
+      isHeld: this.#isHeld,
+      isReconfigured: this.#isReconfigured,
+      requests: this.#record.requests,
+      baseline: this.#baseline,
+      madeBy: this.#record.notes.madeBy,
+      knowsFindings: this.#findings.isKnown,
+      firstDueMs: this.#times.firstDueMs,
+      checkDueMs: this.#times.checkDueMs,
+      wantsScan: this.#wantsScan,
+      retryDueMs: this.#times.retryDueMs,
+    };
+  }
+
+  get reading(): JobReading {
+    const { added, removed, changed, problems } = this.#findings.counts;
+    return {
+      key: this.key,
+      findings: added + removed + changed,
+      unread: problems,
+      errored: this.#results.isErrored,
+      pending: this.#results.isPending,
+    };
+  }
+
+  /** Changes when what a run was begun for is not so any more. */
+  stampOf(kind: 'init' | 'accept' | 'check'): string {
+    const parts = [this.#spec.provider, this.#confVersion];
+    if (kind !== 'check') return parts.join();
+    const inits = this.#record.requests.filter((request) => request.kind === 're-init');
+    return [...parts, this.#isHeld, ...inits.map(({ id }) => id)].join();
+  }
+
+  /** Asks the provider for the baseline. */
+  async look(): Promise<void> {
+    // Perhaps the key was another, and is back.
+    if (this.#baseline === 'broken') await this.#key.ask();
+    const [provider, job] = [await this.#provider(), await this.#job()];
+    if (await this.#record.read(job.signingKey)) {
+      const waiting = await this.#results.resume(job.signingKey, this.#record.notes.sequence);
+      if (waiting) this.#logger.info('sending a result from before the restart');
+    }
+    const state = await provider.state(job);
+    const { madeBy } = this.#record.notes;
+    if (
+      state === 'none' &&
+      (madeBy === provider.name || (madeBy === undefined && this.#record.wasSeenByOperator))
+    ) {
+      throw new BaselineError('missing', job.directory, 'it is gone');
+    }
+    this.#baseline = state;
+    this.#times.works();
+    if (state !== 'ready') return;
+    const { continuedFromMs } = this.#record;
+    if (continuedFromMs !== undefined) {
+      const made = new Date(continuedFromMs).toISOString();
+      this.#logger.info({ made }, 'continuing from the baseline of an earlier FileIntegrity of this name');
+    }
+    this.#times.resumed(this.#record.notes.checkedMs);
+    await this.#startLive(job, provider);
+  }
+
+  /** Makes a baseline. */
+  async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
+    const { clock, counts } = this.#context;
+    const provider = await this.#provider();
+    // A baseline that is signed with the key of before would be refused as soon as the other is known.
+    await this.#key.ask();
+    let job = await this.#job();
+    await this.#record.readIfOurs(job.signingKey);
+    await this.#live.stop();
+    if (this.#record.continuedFromMs !== undefined) {
+      // A kill after the new baseline must not leave a note that it is the one of before.
+      this.#record.done({ madeFor: undefined });
+      await this.#record.write(this.#results.sequence, job.signingKey);
+    }
+    const request = requests.at(-1);
+    const startedMs = clock.monotonicMs();
+    const make = (): Promise<InitResult> =>
+      provider.init(job, {
+        signal,
+        onProgress: counts.progress(),
+        request,
+      });
+    let made = await make();
+    while (job.signingKey !== this.#signingKey) {
+      // It was replaced meanwhile.
+      job = await this.#job();
+      made = await make();
+    }
+    const { entries, unread } = made;
+    counts.scans.init++;
+    counts.scanSeconds.add((clock.monotonicMs() - startedMs) / 1000);
+    this.#logger.info({ reason, entries, unread }, 'created a baseline');
+    this.#baseline = 'ready';
+    this.#wantsScan = false;
+    this.#failure = undefined;
+    if (reason === 'first') this.#times.succeededFirst();
+    else this.#times.succeeded();
+    this.#findings.reset(entries, unread);
+    const { name: machineConfig } = this.#machineConfig ?? {};
+    this.#record.done(
+      {
+        ...{ madeBy: provider.name, checkedMs: clock.wallMs() },
+        madeFor: { uid: this.uid, atMs: clock.wallMs() },
+        ...(machineConfig && { machineConfig }),
+      },
+      requests,
+    );
+    await this.#results.report(this.#facts());
+    await this.#record.write(this.#results.sequence, job.signingKey);
+    await this.#startLive(job, provider);
+  }
+
+  /** Takes findings into the baseline. */
+  async accept(request: AcceptRequest, signal: AbortSignal): Promise<void> {
+    const { prefix } = this.#context.root;
+    const [provider, job] = [await this.#provider(), await this.#job()];
+    const paths = pathsThatFit(request.path, this.#findings.paths(request.seenUntilMs), prefix);
+    await this.#live.stop();
+    const { author, reason, id } = request;
+    const about = { author, reason, request: id };
+    const { unread } = await provider.accept(job, paths, about, { signal }).catch(async (error: unknown) => {
+      if (!(error instanceof BaselineError)) await this.#startLive(job, provider);
+      throw error;
+    });
+    this.#context.counts.scans.accept++;
+    const left = new Set(unread);
+    this.#findings.accept(paths.filter((path) => !left.has(path)));
+    this.#logger.info({ author, reason, accepted: paths.length - left.size, unread }, 'accepted findings');
+    // Those that are only counted are not known by name.
+    if (this.#findings.omitted > 0) this.#wantsScan = true;
+    this.#record.done({}, [id]);
+    await this.#results.report(this.#facts());
+    await this.#record.write(this.#results.sequence, job.signingKey);
+    await this.#startLive(job, provider);
+  }
+
+  /** A scan begins. @throws what is wrong before it */
+  async beginCheck(): Promise<IntegrityJob> {
+    const job = await this.#job();
+    this.#isChecking = true;
+    this.#wantsScan = false;
+    this.#findings.beginScan();
+    return job;
+  }
+
+  async endCheck(result: CheckResult): Promise<void> {
+    const { clock, counts } = this.#context;
+    counts.scans.check++;
+    this.#times.checked();
+    this.#isChecking = false;
+    this.#findings.endScan(result.report, clock.wallMs());
+    this.#failure = undefined;
+    this.#times.succeeded();
+    const { problems } = result.report;
+    const { prefix } = this.#context.root;
+    if (problems.length > 0) {
+      const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, prefix)}: ${code}`);
+      this.#logger.warn({ count: result.report.counts.problems, some }, 'some files could not be read');
+    }
+    // A baseline of before there was such an operator.
+    const machineConfig = this.#record.notes.machineConfig ?? this.#machineConfig?.name;
+    this.#record.done({ checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) });
+    await this.#results.reportScan(result, this.#facts());
+    const job = await this.#job();
+    await this.#record.write(this.#results.sequence, job.signingKey);
+    // After a baseline that was broken.
+    if (!this.#live.isRunning) await this.#startLive(job, await this.#provider());
+  }
+
+  /** A step was given up, since something else is to be done. */
+  superseded(): void {
+    this.#findings.abortScan();
+    // It was begun for a reason.
+    if (this.#isChecking) this.#wantsScan = true;
+    this.#isChecking = false;
+  }
+
+  async failed(error: unknown): Promise<void> {
+    this.#failure = error;
+    this.#findings.abortScan();
+    this.#isChecking = false;
+    this.#context.counts.scans.failed++;
+    const dueMs = this.#times.failed();
+    if (error instanceof BaselineError) {
+      await this.#live.stop();
+      this.#baseline = 'broken';
+      this.#times.checkDueMs = dueMs;
+    } else this.#times.retryDueMs = dueMs;
+    this.#logger.error({ err: error }, 'the state of the files is unknown');
+    await this.#results.reportError(error, this.#facts());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#live.stop();
+    await this.#results.ended(this.#signingKey);
+  }
+
+  get #spec(): FileIntegrity['spec'] {
+    return this.#integrity.spec;
+  }
+
+  #setLevel(): void {
+    this.#logger.level = this.#spec.debug === true ? 'debug' : this.#context.logger.level;
+  }
+
+  get #isHeld(): boolean {
+    return isHeldOn(this.#integrity, this.#context.nodeName) || this.#machineConfig?.isUpdating === true;
+  }
+
+  get #isReconfigured(): boolean {
+    const { machineConfig } = this.#record.notes;
+    return (
+      machineConfig !== undefined &&
+      this.#machineConfig !== undefined &&
+      machineConfig !== this.#machineConfig.name
+    );
+  }
+
+  /** What has changed while nobody was to look. */
+  #heldSince(heldBefore: boolean): void {
+    if (heldBefore && !this.#isHeld) this.#wantsScan = true;
+  }
+
+  #provider(): Promise<IntegrityProvider> {
+    return this.#context.providers(this.#spec.provider);
+  }
+
+  async #job(): Promise<IntegrityJob> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const { namespace = '', name = '' } = this.#integrity.metadata;
+    return {
+      key: this.key,
+      conf: { name: `ConfigMap ${namespace}/${name}, ${names.confKey}`, text: this.#conf ?? '' },
+      root: this.#context.root,
+      directory: this.#directory,
+      signingKey: this.#signingKey as SigningKey,
+      maxBackups: scheduleOf(this.#spec).maxBackups,
+    };
+  }
+
+  #forgetBaseline(): void {
+    this.#baseline = 'unknown';
+    this.#times.forgetFailures();
+  }
+
+  #facts(): ResultFacts {
+    return {
+      detection: this.#live.detection,
+      doneRequests: this.#record.notes.doneRequests,
+      continuedFromMs: this.#record.continuedFromMs,
+      key: this.#signingKey,
+      periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
+      failure: this.#failure,
+    };
+  }
+
+  /** What events have led to. What a step leads to it reports itself. */
+  #reportSoon(): void {
+    if (this.#live.isRunning && this.#findings.isKnown) this.#results.soon(() => this.#facts());
+  }
+
+  async #startLive(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
+    if (!this.#stop.signal.aborted) await this.#live.start(job, provider);
+  }
+
+  readonly #onFindings = (changes: readonly FindingChange[]): void => {
+    const { sink, nodeName, counts } = this.#context;
+    for (const change of changes) {
+      if (change.state === 'found') counts.findings[change.finding.seenBy]++;
+      sink(findingLine(this.key, nodeName, change));
+    }
+    this.#reportSoon();
+  };
+}

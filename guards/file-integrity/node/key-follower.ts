@@ -1,0 +1,131 @@
+/** The key of a job: queried until it exists, and periodically after that, since it may be replaced. */
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+
+import { Backoff } from '../../../lib/time/backoff.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { type Clock, sleep } from '../../../lib/time/clock.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { keyId, type SigningKey } from '../database/signature.ts';
+import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { secrets } from '../../../lib/kube/object/object.ts';
+
+export const keySecretName = 'file-integrity-baseline-key';
+/** 32 random bytes or more. */
+export const hmacDataKey = 'hmac-sha256';
+/** PKCS #8 in PEM. Goes before the other where both are there. */
+export const ed25519DataKey = 'ed25519';
+
+/**
+ * The key, or why there is none that can be used, and what to do.
+ *
+ * @throws what the client throws, but for a Secret that is not there or not allowed
+ */
+export async function readSigningKey(
+  client: Pick<KubeClient, 'get'>,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<SigningKey | string> {
+  const name = `the Secret ${namespace}/${keySecretName}`;
+  let data: Readonly<Record<string, string>>;
+  try {
+    ({ data = {} } = await client.get(secrets, { namespace, name: keySecretName }, { signal }));
+  } catch (error) {
+    if (isNotFound(error)) return `${name} does not exist. The operator creates it; is the operator running?`;
+    if (isForbidden(error))
+      return `access to ${name} is denied: ${error.message}. The operator grants access; is the operator running?`;
+    throw error;
+  }
+  const pem = data[ed25519DataKey];
+  if (pem !== undefined) {
+    try {
+      const privateKey = createPrivateKey(Buffer.from(pem, 'base64'));
+      if (privateKey.asymmetricKeyType === 'ed25519')
+        return { scheme: 'ed25519', privateKey, publicKey: createPublicKey(privateKey) };
+    } catch {
+      // Said below.
+    }
+    return `${name} has no Ed25519 private key (PKCS #8, PEM) under ${ed25519DataKey}.`;
+  }
+  const secret = Buffer.from(data[hmacDataKey] ?? '', 'base64');
+  if (secret.length >= 32) return { scheme: 'hmac-sha256', secret };
+  return `${name} has ${secret.length} bytes under ${hmacDataKey}; at least 32 are required.`;
+}
+
+export interface KeyFollowerOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** There is a key, or another one. */
+  readonly onKey: (key: SigningKey) => void;
+  /** There has been none for a while. */
+  readonly onMissing: (why: string) => Promise<void>;
+}
+
+/** The operator makes it when the first FileIntegrity comes: then it is there soon. */
+const missing = { baseMs: 250, maxMs: 5000 };
+const knownMs = 10 * 60_000;
+/** Before that its absence is no error: the operator is about to make it. */
+const patienceMs = 10_000;
+/** An API that does not answer holds up nothing else. */
+const askMs = 5000;
+
+export class KeyFollower {
+  readonly #options: KeyFollowerOptions;
+  #known: string | undefined;
+  #told: string | undefined;
+
+  constructor(options: KeyFollowerOptions) {
+    this.#options = options;
+  }
+
+  /** Until the signal aborts. */
+  async run(): Promise<void> {
+    const { clock, signal, onMissing } = this.#options;
+    const startedMs = clock.monotonicMs();
+    const backoff = new Backoff(missing);
+    while (!signal.aborted) {
+      const why = await this.ask();
+      if (why !== undefined && this.#known === undefined && clock.monotonicMs() - startedMs >= patienceMs)
+        await onMissing(why);
+      const waitMs = this.#known === undefined ? backoff.nextMs() : knownMs;
+      await sleep(clock, waitMs, signal).catch(() => undefined);
+    }
+  }
+
+  /**
+   * Asks now: before something is done that depends on which key there is now. The one that is known stays where there is none that
+   * can be used, and where the API does not answer.
+   *
+   * @returns why there is none that can be used; undefined where there is one, and where nobody knows
+   */
+  async ask(): Promise<string | undefined> {
+    const { client, namespace, logger, signal, onKey } = this.#options;
+    try {
+      const key = await readSigningKey(
+        client,
+        namespace,
+        AbortSignal.any([signal, AbortSignal.timeout(askMs)]),
+      );
+      if (typeof key === 'string') {
+        if (key !== this.#told) logger.warn({ why: key }, this.#withoutKey);
+        return (this.#told = key);
+      }
+      this.#told = undefined;
+      const id = keyId(key);
+      const isOther = id !== this.#known;
+      this.#known = id;
+      if (isOther && !signal.aborted) onKey(key);
+    } catch (err) {
+      logger.debug({ err }, 'cannot read the baseline signing key');
+    }
+    return undefined;
+  }
+
+  get #withoutKey(): string {
+    return this.#known === undefined
+      ? 'scans do not start until there is a key for signing baselines'
+      : 'the baseline signing key is gone: this agent keeps using it until it stops; a new agent will not have it';
+  }
+}

@@ -1,0 +1,13 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { providerSuite } from '../model/provider.suite.fixture.ts';
+import { NativeProvider } from './native-provider.ts';
+
+providerSuite(() => new NativeProvider({ version: '0.0.0' }), {
+  baseline: ({ directory }) => join(directory, 'baseline'),
+  backups: ({ directory }) =>
+    readdirSync(directory)
+      .filter((name) => name.startsWith('baseline.backup-'))
+      .sort()
+      .map((name) => join(directory, name)),
+});

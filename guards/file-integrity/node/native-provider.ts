@@ -1,0 +1,242 @@
+/**
+ * Our own engine as a provider: scans by `scan/`, baselines by `database/`, the comparison by `compare.ts`.
+ */
+import type { AideConf } from '../aide-conf/conf.ts';
+import { configDigest } from '../aide-conf/digest.ts';
+import { readAideConf } from '../aide-conf/evaluate.ts';
+import { reportOptionsOf } from '../aide-conf/report-options.ts';
+import type { Batches } from '../model/batches.ts';
+import { Comparison } from '../compare/compare.ts';
+import { nodeEnvironment } from '../aide-conf/conf-environment.ts';
+import { BaselineError } from '../database/baseline-error.ts';
+import { onlyEntries } from '../database/entry-block.ts';
+import type { Baseline } from '../database/read-baseline.ts';
+import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  CheckResult,
+  InitOptions,
+  InitResult,
+  IntegrityJob,
+  IntegrityProvider,
+  RunOptions,
+} from '../model/provider.ts';
+import { collectReport } from '../report/collect.ts';
+import { runFacts } from '../report/run-facts.ts';
+import { Scanner, type ScanOptions } from '../scan/scanner.ts';
+import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
+import { withAccepted } from './accepted-entries.ts';
+import { BaselineStore } from './baseline-store.ts';
+
+export interface NativeProviderOptions {
+  /** Of Rampart; in baselines and reports. */
+  readonly version: string;
+  /** Threads that read files. Default: the scanner's. */
+  readonly workers?: number | undefined;
+  /** Of all threads together. Default: as fast as it goes. */
+  readonly readBytesPerSecond?: number | undefined;
+  /** Of these threads, as in nice(1). Default: 0. */
+  readonly niceness?: number;
+}
+
+/** Ids that a baseline remembers; who asks again for an older one gets it done again. */
+const maxRequests = 100;
+
+/** Holds nothing between two calls. */
+export class NativeProvider implements IntegrityProvider {
+  readonly name = 'native';
+  readonly #options: NativeProviderOptions;
+
+  constructor(options: NativeProviderOptions) {
+    this.#options = options;
+  }
+
+  async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
+    const baseline = await new BaselineStore(job).open();
+    if (baseline === undefined) return 'none';
+    await using _ = baseline;
+    return baseline.header.configDigest === configDigest(job.conf) ? 'ready' : 'other-configuration';
+  }
+
+  async init(job: IntegrityJob, options: InitOptions): Promise<InitResult> {
+    const { signal, request } = options;
+    const store = new BaselineStore(job);
+    const before = await openIfUsable(store);
+    const requests = requestsOf(before);
+    await before?.[Symbol.asyncDispose]();
+    if (before !== undefined && request !== undefined && requests.includes(request)) {
+      return { entries: before.counts.entries, unread: 0 };
+    }
+    const conf = confOf(job);
+    await using scanner = this.#scanner(job);
+    const [now] = scanner.scan([conf], scanOptions(options, before === undefined ? [] : [before]));
+    const seen = { unread: 0 };
+    const { entries } = await store.replace({
+      header: this.#header(job, { madeBy: 'init', requests: [...requests, request] }),
+      entries: onlyEntries(now ?? [], () => seen.unread++),
+      signal,
+    });
+    return { entries, unread: seen.unread };
+  }
+
+  async check(job: IntegrityJob, options: RunOptions): Promise<CheckResult> {
+    const [result] = await this.checkTogether([job], options);
+    if (result?.status === 'fulfilled') return result.value;
+    throw result?.reason;
+  }
+
+  async checkTogether(
+    jobs: readonly IntegrityJob[],
+    options: RunOptions,
+  ): Promise<readonly PromiseSettledResult<CheckResult>[]> {
+    const startedMs = Date.now();
+    await using opened = new AsyncDisposableStack();
+    const parts = await Promise.allSettled(
+      jobs.map(async (job) => ({ conf: confOf(job), baseline: opened.use(await this.openBaseline(job)) })),
+    );
+    const ready = parts.filter((part) => part.status === 'fulfilled').map(({ value }) => value);
+    const [first] = jobs;
+    if (first === undefined || ready.length === 0)
+      return parts as readonly PromiseSettledResult<CheckResult>[];
+    const { directory, prefix } = first.root;
+    if (jobs.some(({ root }) => root.directory !== directory || root.prefix !== prefix)) {
+      throw new TypeError('jobs of different roots cannot be checked together');
+    }
+    const scanner = opened.use(this.#scanner(first));
+    const streams = scanner.scan(
+      ready.map(({ conf }) => conf),
+      scanOptions(
+        options,
+        ready.map(({ baseline }) => baseline),
+      ),
+    );
+    const streamOf = new Map(ready.map((part, at) => [part, streams[at] ?? []]));
+    const settled = await Promise.allSettled(
+      parts.map(async (part) => {
+        if (part.status === 'rejected') throw part.reason;
+        return this.#compare(part.value, streamOf.get(part.value) ?? [], scanner, options, startedMs);
+      }),
+    );
+    options.signal.throwIfAborted();
+    return settled;
+  }
+
+  async accept(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    about: Acceptance,
+    { signal }: RunOptions,
+  ): Promise<AcceptResult> {
+    const { author, reason, request } = about;
+    const store = new BaselineStore(job);
+    await using baseline = await this.openBaseline(job);
+    const requests = requestsOf(baseline);
+    if (request !== undefined && requests.includes(request)) return { unread: [] };
+    const conf = confOf(job);
+    await using scanner = this.#scanner(job);
+    const now = new Map<ByteString, Entry>();
+    const unread = new Set<ByteString>();
+    const looked = scanner.look(
+      conf,
+      paths.map((path) => ({ path, below: false })),
+      { signal },
+    );
+    for await (const batch of looked) {
+      for (const item of batch) {
+        if ('code' in item) unread.add(item.path);
+        else now.set(item.path, item);
+      }
+    }
+    const accepted = paths.filter((path) => !unread.has(path));
+    const header = this.#header(job, { madeBy: 'accept', requests: [...requests, request], author, reason });
+    await store.replace(
+      // The rest is as it was, the configuration that it was made with too.
+      {
+        header: { ...header, configDigest: baseline.header.configDigest },
+        entries: withAccepted(baseline.entries(signal), accepted, now),
+        signal,
+      },
+      ({ digest }) => appendAcceptance(job, about, accepted, digest),
+    );
+    return { unread: [...unread] };
+  }
+
+  async openBaseline(job: IntegrityJob): Promise<Baseline> {
+    const store = new BaselineStore(job);
+    const baseline = await store.open();
+    if (baseline === undefined) throw new BaselineError('missing', store.path, 'none has been created yet');
+    return baseline;
+  }
+
+  async #compare(
+    { conf, baseline }: { readonly conf: AideConf; readonly baseline: Baseline },
+    now: Batches<Entry | ScanProblem>,
+    scanner: Scanner,
+    { signal }: RunOptions,
+    startedMs: number,
+  ): Promise<CheckResult> {
+    const options = reportOptionsOf(conf);
+    const comparison = new Comparison({
+      old: baseline.entries(signal),
+      now,
+      oldAttributes: baseline.counts.attributes,
+      digestStart: (entry, sizeBytes, aborted = signal) => scanner.digestStart(entry, sizeBytes, aborted),
+      signal,
+    });
+    const report = await collectReport({ differences: comparison, totals: comparison.totals, options });
+    const program = `Rampart ${this.#options.version}`;
+    const facts = runFacts(conf, { action: 'check', program, startedMs });
+    return { report, options, facts };
+  }
+
+  #scanner({ root }: IntegrityJob): Scanner {
+    const { workers, readBytesPerSecond, niceness = 0 } = this.#options;
+    return new Scanner({ root, niceness, workers, readBytesPerSecond });
+  }
+
+  #header(
+    job: IntegrityJob,
+    {
+      requests,
+      ...about
+    }: { readonly requests: readonly (string | undefined)[]; readonly [key: string]: unknown },
+  ): { rampartVersion: string; madeAtMs: number; configDigest: string; about: Record<string, string> } {
+    const done = requests.filter((id) => id !== undefined).slice(-maxRequests);
+    return {
+      rampartVersion: this.#options.version,
+      madeAtMs: Date.now(),
+      configDigest: configDigest(job.conf),
+      about: { ...(about as Record<string, string>), requests: done.join(' ') },
+    };
+  }
+}
+
+function confOf({ conf: { name, text }, root }: IntegrityJob): AideConf {
+  return readAideConf(name, text, nodeEnvironment(root));
+}
+
+/** What is there may be damaged: it is about to be replaced. */
+async function openIfUsable(store: BaselineStore): Promise<Baseline | undefined> {
+  try {
+    return await store.open();
+  } catch (error) {
+    if (error instanceof BaselineError) return undefined;
+    throw error;
+  }
+}
+
+function requestsOf(baseline: Baseline | undefined): string[] {
+  return baseline?.header.about['requests']?.split(' ').filter((id) => id !== '') ?? [];
+}
+
+/** With what is to be expected, as far as baselines say it. */
+function scanOptions({ signal, onProgress }: RunOptions, baselines: readonly Baseline[]): ScanOptions {
+  // Several may be of the same files.
+  const most = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
+  const expected = {
+    files: most(({ counts }) => counts.entries),
+    bytes: most(({ counts }) => counts.contentBytes),
+  };
+  return { signal, onProgress, ...(expected.files > 0 && { expected }) };
+}

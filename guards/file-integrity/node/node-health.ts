@@ -1,0 +1,55 @@
+/** The health of this guard in an agent. */
+import type { PartHealth } from '../../../guard/context.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { NodeCounts } from './node-counts.ts';
+
+/** A disk that answers no read for so long will not answer at all. */
+const stuckMs = 15 * 60_000;
+
+/** Notices a step that does not come to an end. */
+export class StepWatch {
+  readonly #clock: Clock;
+  readonly #counts: Pick<NodeCounts, 'work'>;
+  #step: string | undefined;
+  #seen = 0;
+  #sinceMs = 0;
+
+  /** @param counts their `work` grows while a scan goes on */
+  constructor(clock: Clock, counts: Pick<NodeCounts, 'work'>) {
+    this.#clock = clock;
+    this.#counts = counts;
+  }
+
+  /** What is begun; undefined when it has ended. */
+  set(step: string | undefined): void {
+    this.#step = step;
+    this.#sinceMs = this.#clock.monotonicMs();
+  }
+
+  /** To be asked now and then. */
+  problem(): string | undefined {
+    const nowMs = this.#clock.monotonicMs();
+    const { work } = this.#counts;
+    if (this.#step === undefined || work !== this.#seen) {
+      this.#seen = work;
+      this.#sinceMs = nowMs;
+      return undefined;
+    }
+    const forMs = nowMs - this.#sinceMs;
+    return forMs < stuckMs
+      ? undefined
+      : `"${this.#step}" has made no progress for ${Math.floor(forMs / 1000)} s`;
+  }
+}
+
+export interface NodeParts {
+  /** It is known which FileIntegrities are for this node. */
+  readonly looked: () => boolean;
+  readonly steps: StepWatch;
+}
+
+/** Registers the parts of the guard on a node. */
+export function registerNodeHealth(health: PartHealth, { looked, steps }: NodeParts): void {
+  health.ready('jobs', () => (looked() ? undefined : 'not examined yet'));
+  health.alive('scan', () => steps.problem());
+}

@@ -1,0 +1,121 @@
+/**
+ * Writes results of one job to the API: the newest one, retried until it is accepted, also after a restart.
+ */
+import { readFile, unlink } from 'node:fs/promises';
+import { Backoff } from '../../../lib/time/backoff.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { FailureLevel } from '../../../lib/kube/client/failure-level.ts';
+import { configMaps, type OwnerReference } from '../../../lib/kube/object/object.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { replaceFile } from '../database/replace-file.ts';
+import type { SigningKey } from '../database/signature.ts';
+import type { NodeResult } from '../results/node-result.ts';
+import { resultConfigMap } from '../results/result-config-map.ts';
+import { seal, unseal } from '../signed-notes/note-file.ts';
+
+export interface ResultSenderOptions {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly owner: OwnerReference;
+  /** Where a result waits that the API has not taken. */
+  readonly path: string;
+  readonly logger: Logger;
+  readonly onSent: (result: NodeResult) => void;
+  /** Stops it; what waits on the disk is sent by the next one. */
+  readonly signal: AbortSignal;
+}
+
+/** managedFields take no longer name (apimachinery, MaxFieldManagerLength). */
+const maxManager = 128;
+const backoffOptions = { baseMs: 500, maxMs: 30_000, jitter: 0.3 };
+const purpose = 'result';
+
+/** One for a job. */
+export class ResultSender {
+  readonly #options: ResultSenderOptions;
+  readonly #fieldManager: string;
+  readonly #level = new FailureLevel(systemClock);
+  #waiting: NodeResult | undefined;
+  #isSaved = false;
+  #running: Promise<void> | undefined;
+  /** Ends a wait: there is something newer, and perhaps the API is back. */
+  #hurry = new AbortController();
+
+  constructor(options: ResultSenderOptions) {
+    this.#options = options;
+    this.#fieldManager = `rampart-file-integrity-${options.nodeName}`.slice(0, maxManager);
+  }
+
+  /** Whether there is a result that the API does not have. */
+  get isPending(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  /** What an earlier process could not send. */
+  async resume(key: SigningKey): Promise<NodeResult | undefined> {
+    const text = await readFile(this.#options.path, 'utf8').catch(() => undefined);
+    if (text === undefined) return undefined;
+    const body = unseal(purpose, text, key);
+    if (body === undefined) {
+      this.#options.logger.warn({ path: this.#options.path }, 'discarding a queued result of another agent');
+      return undefined;
+    }
+    const result = JSON.parse(body) as NodeResult;
+    this.#isSaved = true;
+    if (this.#waiting === undefined) this.#send(result);
+    return result;
+  }
+
+  /** Takes the place of one that waits. With a key it is kept on the disk until it is sent, which may fail. */
+  async send(result: NodeResult, key: SigningKey | undefined): Promise<void> {
+    this.#send(result);
+    if (key === undefined) return;
+    try {
+      const text = seal(purpose, JSON.stringify(result), key);
+      await replaceFile(this.#options.path, async (file) => file.writeFile(text));
+      this.#isSaved = true;
+      // The API was quicker.
+      if (this.#waiting === undefined) await this.#forget();
+    } catch (err) {
+      this.#options.logger.warn({ err }, 'a queued result could not be saved; a restart would lose it');
+    }
+  }
+
+  /** Resolves when nothing is under way any more; after the signal it does so soon. */
+  async ended(): Promise<void> {
+    await this.#running;
+  }
+
+  #send(result: NodeResult): void {
+    this.#waiting = result;
+    this.#hurry.abort();
+    this.#hurry = new AbortController();
+    this.#running ??= this.#run().finally(() => (this.#running = undefined));
+  }
+
+  async #run(): Promise<void> {
+    const { client, owner, signal, logger, onSent } = this.#options;
+    const backoff = new Backoff(backoffOptions);
+    for (let result = this.#waiting; result !== undefined && !signal.aborted; result = this.#waiting) {
+      try {
+        const configMap = resultConfigMap(result, owner);
+        await client.apply(configMaps, configMap, { fieldManager: this.#fieldManager, force: true, signal });
+        if (this.#waiting === result) this.#waiting = undefined;
+        backoff.reset();
+        onSent(result);
+        if (this.#waiting === undefined && this.#isSaved) await this.#forget();
+      } catch (err) {
+        if (signal.aborted) return;
+        logger[this.#level.of(err, backoff.attempts)]({ err }, 'cannot write a result yet; retrying');
+        const wait = AbortSignal.any([signal, this.#hurry.signal]);
+        await sleep(systemClock, backoff.nextMs(), wait).catch(() => undefined);
+      }
+    }
+  }
+
+  async #forget(): Promise<void> {
+    this.#isSaved = false;
+    await unlink(this.#options.path).catch(() => undefined);
+  }
+}

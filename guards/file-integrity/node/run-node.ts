@@ -1,0 +1,186 @@
+/**
+ * What the agent runs for this guard on a node: baselines, scans and results of the FileIntegrities that are for it.
+ */
+import type { NodeContext } from '../../../guard/context.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { nodeFacts } from '../../../lib/kube/object/facts.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { type KubeObject, type Node, nodes } from '../../../lib/kube/object/object.ts';
+import { withoutManagedFields } from '../../../lib/kube/cache/reflector-options.ts';
+import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import { bothGroups, type FileIntegrity, type IntegrityTypes } from '../api.ts';
+import { isForNode } from '../results/for-node.ts';
+import type { NodeJobs, WantedJob } from './jobs.ts';
+import type { StartLive } from './live.ts';
+import { NodeCounts } from './node-counts.ts';
+import { registerNodeHealth, StepWatch } from './node-health.ts';
+import type { IntegrityProvider } from '../model/provider.ts';
+import { winnerOf } from '../results/same-name.ts';
+import { warnOfSlowStart } from '../../../guard/slow-start.ts';
+
+export type ProviderName = IntegrityProvider['name'];
+
+export interface FileIntegrityNodeOptions {
+  /** Of the native provider. Default: as fast as it goes. */
+  readonly readBytesPerSecond?: number | undefined;
+  /** Threads of the native provider. Default: 2, or the CPUs that there are. */
+  readonly workers?: number | undefined;
+  /** In place of ours; made when a FileIntegrity asks for it. */
+  readonly providers?: Partial<Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider>>;
+  /** Watches files between the scans. */
+  readonly live?: StartLive;
+  /** Called when something is begun or has ended. */
+  readonly onState?: (state: NodeState) => void;
+  readonly clock?: Clock;
+}
+
+export interface NodeState {
+  /** FileIntegrities and the node are known. */
+  readonly ready: boolean;
+  /** FileIntegrities that are for this node. */
+  readonly jobs: number;
+  /** What is being done; undefined while nothing is. */
+  readonly step: 'look' | 'init' | 'accept' | 'check' | undefined;
+}
+
+/** What converted configurations begin their paths with. */
+const hostPrefix = '/hostroot';
+/** A scan takes the CPU that nobody else wants. */
+const scanNiceness = 19;
+
+/**
+ * Until `signal` aborts. That the API is not there ends nothing: it goes on with what it knows, and results wait on the disk.
+ * What fails for one FileIntegrity is a result of that one.
+ */
+export async function runFileIntegrityNode(
+  context: NodeContext,
+  options: FileIntegrityNodeOptions = {},
+): Promise<void> {
+  const { client, nodeName, logger, metrics: shared } = context;
+  const { clock = systemClock, onState } = options;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  const integrities = bothGroups.map((types) => {
+    const { plural, group } = types.integrities;
+    const query = { type: types.integrities, projection: withoutStatus, parsedLimit: 16 };
+    return { types, cache: context.cache<FileIntegrity>(query, `${plural}.${group}`) };
+  });
+  const ownNode = context.cache(
+    { type: nodes, projection: nodeFacts, fieldSelector: `metadata.name=${nodeName}`, parsedLimit: 1 },
+    'nodes',
+  );
+  const caches = [...integrities.map(({ cache }) => cache), ownNode];
+  using slow = warnOfSlowStart(caches, {
+    logger,
+    consequence: 'files are not compared until they are available',
+  });
+  const counts = new NodeCounts();
+  if (shared !== undefined) counts.register(shared.metrics);
+  const steps = new StepWatch(clock, counts);
+  let isReady = false;
+  registerNodeHealth(context.health, { looked: () => isReady, steps });
+
+  let jobs: NodeJobs | undefined;
+  let count = 0;
+  let step: NodeState['step'];
+  const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
+
+  const work = async (): Promise<void> => {
+    slow[Symbol.dispose]();
+    let running: Promise<void> | undefined;
+    let changed = Promise.withResolvers<void>();
+    const touch = (): void => changed.resolve();
+    using listening = new DisposableStack();
+    for (const { cache } of integrities) listening.use(cache.subscribe(touch));
+    listening.use(ownNode.subscribe(touch));
+    signal.addEventListener('abort', touch, { once: true });
+    while (!signal.aborted) {
+      changed = Promise.withResolvers();
+      const now = wantedJobs(integrities, ownNode.get(nodeName));
+      if (jobs === undefined && now.size > 0) {
+        const { NodeJobs } = await import('./jobs.ts');
+        jobs = new NodeJobs({
+          ...{ client, nodeName, clock, logger, counts, signal, metrics: shared },
+          ...{ containers: context.containers, sink: context.sink, live: options.live },
+          root: { directory: context.hostRoot, prefix: hostPrefix },
+          directory: context.directory,
+          providers: providersOf(context.version, options),
+          onStep: (kind) => {
+            step = kind === 'wait' ? undefined : kind;
+            steps.set(step);
+            tellState();
+          },
+        });
+        running = jobs.run().catch((error: unknown) => stop.abort(error));
+      }
+      if (jobs !== undefined) jobs.wanted = now;
+      count = now.size;
+      isReady = true;
+      tellState();
+      await changed.promise;
+    }
+    await running;
+    const { reason } = stop.signal;
+    if (stop.signal.aborted && !context.signal.aborted) throw reason;
+  };
+
+  await whenSynced(caches, signal, work);
+}
+
+/** Those that are for this node, by `namespace/name`. */
+function wantedJobs(
+  integrities: readonly { readonly types: IntegrityTypes; readonly cache: IndexedCache<FileIntegrity> }[],
+  node: Node | undefined,
+): Map<string, WantedJob> {
+  const found = new Map<string, WantedJob>();
+  for (const key of new Set(integrities.flatMap(({ cache }) => [...cache.keys()]))) {
+    const named = integrities.flatMap(({ types, cache }) => {
+      const integrity = cache.get(key);
+      return integrity === undefined ? [] : [{ types, integrity, node }];
+    });
+    // Also of one that is not for this node: the operator, which knows no node here, decides alike.
+    const winner = winnerOf(named.map(({ integrity }) => integrity));
+    const job = named.find(({ integrity }) => integrity === winner);
+    if (job !== undefined && isForNode(job.integrity.spec, node)) found.set(key, job);
+  }
+  return found;
+}
+
+/** Each is made once, when it is needed. */
+function providersOf(
+  version: string,
+  { workers, readBytesPerSecond, providers }: FileIntegrityNodeOptions,
+): (name: ProviderName) => Promise<IntegrityProvider> {
+  const ours: Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider> = {
+    native: async () => {
+      const { NativeProvider } = await import('./native-provider.ts');
+      return new NativeProvider({
+        version,
+        niceness: scanNiceness,
+        workers,
+        readBytesPerSecond,
+      });
+    },
+    aide: async () => {
+      const { AideProvider } = await import('../aide-provider/provider.ts');
+      return new AideProvider();
+    },
+    ...providers,
+  };
+  const made = new Map<ProviderName, Promise<IntegrityProvider>>();
+  return async (name) => {
+    const known = made.get(name);
+    if (known !== undefined) return known;
+    const making = Promise.resolve(ours[name]());
+    made.set(name, making);
+    // Perhaps it is installed later.
+    making.catch(() => made.delete(name));
+    return making;
+  };
+}
+
+/** What the operator writes of all nodes is nothing to this one. */
+function withoutStatus<T extends KubeObject>(object: T): T {
+  const { status: _, ...rest } = withoutManagedFields(object) as T & { status?: unknown };
+  return rest as unknown as T;
+}

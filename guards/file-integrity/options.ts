@@ -1,0 +1,47 @@
+/** The command-line options of this guard. */
+import type { GuardOption } from '../../guard/guard.ts';
+import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
+import type { SensorModeName } from '../../lib/sensor/modes.ts';
+
+/** As the command line gives them. */
+export interface FileIntegrityOptions {
+  /** Bytes a second. */
+  readonly integrityReadRate?: number;
+  readonly integrityWorkers?: number;
+  readonly mode: SensorModeName | 'auto';
+}
+
+export const fileIntegrityOptions: readonly GuardOption[] = [
+  {
+    flags: '--integrity-read-rate <bytes>',
+    description: 'bytes that scans of FileIntegrities read per second at most: 500k, 20M; default: no limit',
+    on: ['agent', 'standalone'],
+    parse: byteCount,
+  },
+  {
+    flags: '--integrity-workers <number>',
+    description: 'threads that read files during a scan for FileIntegrities; default: 2',
+    on: ['agent', 'standalone'],
+    parse: threadCount,
+  },
+  sensorModeOption,
+];
+
+const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+
+/** `500k`, `20M`, `1G`: a number of bytes above 0. @throws {RangeError} */
+export function byteCount(text: string): number {
+  const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
+  const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
+  if (digits === '' || !(value > 0))
+    throw new RangeError('It must be a number of bytes, such as 500k, 20M or 1G.');
+  return value;
+}
+
+/** 1 to 64. @throws {RangeError} */
+export function threadCount(text: string): number {
+  const value = Number(text);
+  if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)
+    throw new RangeError('It must be a number from 1 to 64.');
+  return value;
+}

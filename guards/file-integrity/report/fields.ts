@@ -1,0 +1,168 @@
+/**
+ * The attributes of an entry as reports tell them: in the order of AIDE's reports, with its names, letters and values
+ * (aide.conf(5), report_summarize_changes; AIDE, src/report.c).
+ */
+import { attributeNamed, attributes, setOf } from '../model/attributes.ts';
+import type { AttributeName, AttributeSet } from '../model/attributes.ts';
+import type { ByteString, Entry, FileType } from '../model/entry.ts';
+import { describeE2fs } from './e2fs-attributes.ts';
+import { bytesOf } from '../aide-conf/bytes.ts';
+
+export interface ValueOptions {
+  /** Checksums in hexadecimal rather than base64. */
+  readonly base16: boolean;
+  readonly ignoredE2fs: number;
+}
+
+export interface Field {
+  readonly bit: AttributeSet;
+  /** In a plain report. */
+  readonly label: string;
+  /** In a JSON report. */
+  readonly name: string;
+  /** Its values are numbers in JSON. */
+  readonly numeric: boolean;
+  /** One for each line, not yet printable; none for an ACL that the file system does not have. */
+  values(entry: Entry, options: ValueOptions): readonly ByteString[];
+}
+
+export const typeNames: Readonly<Record<FileType, string>> = {
+  f: 'File',
+  d: 'Directory',
+  l: 'Link',
+  c: 'Character device',
+  b: 'Block device',
+  p: 'FIFO',
+  s: 'Socket',
+};
+
+function field(
+  attribute: AttributeName,
+  name: string,
+  values: Field['values'] | ((entry: Entry, options: ValueOptions) => string),
+  numeric = false,
+): Field {
+  const found = attributeNamed(attribute);
+  if (found === undefined) throw new Error(`no attribute ${attribute}`);
+  return {
+    bit: found.bit,
+    label: found.label,
+    name,
+    numeric,
+    values(entry, options) {
+      const result = values(entry, options);
+      return typeof result === 'string' ? [result] : result;
+    },
+  };
+}
+
+/** In the order of the details. */
+export const fields: readonly Field[] = [
+  field('ftype', 'file_type', ({ type }) => typeNames[type]),
+  field('l', 'link_name', ({ linkTarget }) => linkTarget),
+  field('s', 'size', ({ sizeBytes }) => String(sizeBytes), true),
+  field('S', 'growing_size', ({ sizeBytes }) => String(sizeBytes), true),
+  field('b', 'block_count', ({ blockCount }) => String(blockCount), true),
+  field('p', 'perm', ({ type, permissions }) => describeMode(type, permissions)),
+  field('u', 'uid', ({ uid }) => String(uid), true),
+  field('g', 'gid', ({ gid }) => String(gid), true),
+  field('a', 'access_time', ({ accessTimeS }) => describeTime(accessTimeS)),
+  field('m', 'modify_time', ({ modifyTimeS }) => describeTime(modifyTimeS)),
+  field('c', 'change_time', ({ changeTimeS }) => describeTime(changeTimeS)),
+  field('i', 'inode', ({ inode }) => String(inode), true),
+  field('n', 'link_count', ({ linkCount }) => String(linkCount), true),
+  field('sha256', 'sha256', ({ sha256 }, { base16 }) => describeChecksum(sha256, base16)),
+  field('sha512', 'sha512', ({ sha512 }, { base16 }) => describeChecksum(sha512, base16)),
+  field('acl', 'acl', ({ acl, defaultAcl }) => [...describeAcl('A', acl), ...describeAcl('D', defaultAcl)]),
+  field('xattrs', 'xattrs', ({ xattrs }) => describeXattrs(xattrs)),
+  field('selinux', 'selinux', ({ selinux }) => bytesOf(selinux)),
+  field('e2fsattrs', 'e2fsattrs', ({ e2fsAttributes }, { ignoredE2fs }) =>
+    describeE2fs(e2fsAttributes, ignoredE2fs),
+  ),
+  field('caps', 'capabilities', ({ capabilities }) => bytesOf(capabilities)),
+];
+
+/** The columns of the line of a changed file, after the one of its type: a letter, and what it stands for. */
+export const summaryColumns: readonly (readonly [letter: string, set: AttributeSet])[] = [
+  ['l', setOf('l')],
+  ['>', setOf('s', 'S')],
+  ['b', setOf('b')],
+  ['p', setOf('p')],
+  ['u', setOf('u')],
+  ['g', setOf('g')],
+  ['a', setOf('a')],
+  ['m', setOf('m')],
+  ['c', setOf('c')],
+  ['i', setOf('i')],
+  ['n', setOf('n')],
+  ['H', setOf('sha256', 'sha512')],
+  ['A', setOf('acl')],
+  ['X', setOf('xattrs')],
+  ['S', setOf('selinux')],
+  ['E', setOf('e2fsattrs')],
+  ['C', setOf('caps')],
+];
+
+/** `p+sha512`, in the order in which AIDE writes it. */
+export function attributeExpression(set: AttributeSet): string {
+  return inAideOrder
+    .filter(({ bit }) => (set & bit) !== 0)
+    .map(({ name }) => name)
+    .join('+');
+}
+
+/** `+acl-sha256`: what one has and the other has not. */
+export function attributeDifference(old: AttributeSet, now: AttributeSet): string {
+  return inAideOrder
+    .filter(({ bit }) => ((old ^ now) & bit) !== 0)
+    .map(({ name, bit }) => `${now & bit ? '+' : '-'}${name}`)
+    .join('');
+}
+
+const inAideOrder = attributes.toSorted((a, b) => a.aideBit - b.aideBit);
+
+/** `2026-01-31 23:59:59 +0000` */
+export function describeTime(timeS: number): string {
+  const date = new Date(timeS * 1000);
+  if (Number.isNaN(date.getTime())) return `${timeS} s since 1970`;
+  return date.toISOString().replace('T', ' ').replace(/\..*/, ' +0000');
+}
+
+/** As ls(1), but for AIDE's `l` where a file of setgid is not executable by its group. */
+function describeMode(type: FileType, permissions: number): string {
+  const letters = [type === 'f' ? '-' : type];
+  for (let at = 0; at < 9; at++) letters.push(permissions & (0o400 >> at) ? 'rwx'.charAt(at % 3) : '-');
+  const special = (bit: number, at: number, executable: string, not: string): void => {
+    if ((permissions & bit) !== 0) letters[at] = letters[at] === 'x' ? executable : not;
+  };
+  special(0o4000, 3, 's', 'S');
+  special(0o2000, 6, 's', 'l');
+  special(0o1000, 9, 't', 'T');
+  return letters.join('');
+}
+
+function describeChecksum(bytes: Uint8Array, base16: boolean): string {
+  return Buffer.from(bytes).toString(base16 ? 'hex' : 'base64');
+}
+
+function describeAcl(which: string, acl: string): string[] {
+  const lines = acl.split('\n');
+  return lines.filter((line) => line !== '').map((line) => `${which}: ${bytesOf(line)}`);
+}
+
+function describeXattrs(xattrs: Entry['xattrs']): string[] {
+  const digits = Math.floor(Math.log10(Math.max(1, xattrs.length)));
+  return [
+    `num=${xattrs.length}`,
+    ...xattrs.map(
+      ([name, value], at) => `[${String(at + 1).padStart(digits, '0')}] ${name} ${describeValue(value)}`,
+    ),
+  ];
+}
+
+/** Some text is told as it is; AIDE tells a value with a blank in base64. */
+function describeValue(value: Uint8Array): string {
+  const text = Buffer.from(value).toString('latin1');
+  if (/^[0-9a-zA-Z.\-_:;,[\]{}<>()!@#$%^&*|\\/?~]*\0?$/.test(text)) return `= ${text.replace('\0', '')}`;
+  return `<=> ${Buffer.from(value).toString('base64')}`;
+}

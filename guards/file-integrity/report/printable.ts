@@ -1,0 +1,41 @@
+/**
+ * Names of files as text. A name is bytes; a report is text that a terminal may be shown and a ConfigMap takes only as UTF-8.
+ */
+import type { ByteString } from '../model/entry.ts';
+
+const simple = /^[ -~]*$/;
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+// One character, as many bytes as its first one says; or one byte that is none.
+const sequence =
+  /\p{ASCII}|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x80-\xff]/gu;
+
+/**
+ * UTF-8 is decoded. Control characters are told as AIDE tells them, a backslash and three octal digits for each byte; so are,
+ * other than in AIDE, the control characters beyond ASCII, which terminals obey too, and bytes that are no UTF-8.
+ */
+export function printable(name: ByteString): string {
+  if (simple.test(name)) return name;
+  return name.replace(sequence, (bytes) => {
+    const text = decoded(bytes);
+    // Besides what controls: what turns the text around (Unicode, bidirectional formatting) or breaks the line.
+    if (text === undefined || /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(text))
+      return octal(bytes);
+    return text;
+  });
+}
+
+function decoded(bytes: string): string | undefined {
+  if (bytes.length === 1) return bytes < '\x80' ? bytes : undefined;
+  try {
+    return decoder.decode(Buffer.from(bytes, 'latin1'));
+  } catch {
+    // Surrogates, and what is longer than it has to be.
+    return undefined;
+  }
+}
+
+function octal(bytes: string): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at++) text += `\\${bytes.charCodeAt(at).toString(8).padStart(3, '0')}`;
+  return text;
+}

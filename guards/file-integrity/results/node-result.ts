@@ -1,0 +1,82 @@
+/**
+ * What an agent tells of one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
+ * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
+ */
+import type { Detection, Finding, Unread } from '../model/finding.ts';
+import type { FittedLog } from '../report/log-limit.ts';
+
+export type NodeOutcome =
+  | { readonly kind: 'succeeded' }
+  | {
+      readonly kind: 'failed';
+      readonly added: number;
+      readonly changed: number;
+      readonly removed: number;
+      readonly log: FittedLog;
+    }
+  /** Nothing is known of the files: `message` says why and what to do. */
+  | {
+      readonly kind: 'errored';
+      readonly message: string;
+      /** The same word for errors of one kind, for metrics: `BaselineDamaged`, or a code of `errorCodes`. */
+      readonly reason?: string;
+    };
+
+export interface NodeResult {
+  readonly fileIntegrity: { readonly namespace: string; readonly name: string };
+  readonly nodeName: string;
+  /** Grows with each result of this node for this FileIntegrity, also over restarts: two of one second are told apart. */
+  readonly sequence: number;
+  /** It was not an agent that gave the number: FIO wrote the result, or nobody can tell who did. */
+  readonly isUnnumbered?: true;
+  /** ms since 1970. */
+  readonly atMs: number;
+  readonly outcome: NodeOutcome;
+  /** At most {@link maxFindings}, the latest first. */
+  readonly findings: readonly Finding[];
+  /** How many more there are. */
+  readonly omittedFindings: number;
+  /** Not there where all files were read, and where nothing is known of any. */
+  readonly unread?: Unread;
+  readonly detection: Detection;
+  /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
+  readonly doneRequests: readonly string[];
+  /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
+  readonly continuedFromMs?: number;
+}
+
+/** Files of one result that could not be read and are told one by one; the log has more. */
+export const maxUnreadFiles = 20;
+
+/** Findings of one result that are told one by one; the log has more. */
+export const maxFindings = 200;
+
+/**
+ * What the operator or `rampart integrity accept` asks of one node. It stands as an annotation on the
+ * FileIntegrityNodeStatus of that node, `file-integrity.openshift.io/request-<id>` with this as JSON, until a result of the
+ * node names its id; so nothing is lost while the node is away.
+ */
+export type NodeRequest =
+  | {
+      readonly kind: 're-init';
+      /** Lower case hexadecimal. */
+      readonly id: string;
+      /** `annotation`, `failure`: why, for metrics and events. */
+      readonly by: string;
+    }
+  | {
+      readonly kind: 'accept';
+      readonly id: string;
+      /** A glob over host paths, as `rampart alerts` has them; empty for all findings. */
+      readonly path: string;
+      /**
+       * Findings that were seen later are left, by the clock of the node: nobody has looked at them. Without it, none is, as
+       * for a request that somebody writes by hand.
+       */
+      readonly seenUntilMs?: number;
+      /** Who says so, and why. */
+      readonly author: string;
+      readonly reason: string;
+    };
+
+export const requestAnnotationPrefix = 'file-integrity.openshift.io/request-';

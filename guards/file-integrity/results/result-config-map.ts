@@ -1,0 +1,248 @@
+/**
+ * The temporary ConfigMap in which an agent hands a result to the operator. Labels, annotations and the log are those of
+ * the File Integrity Operator; what it does not know stands beside them: the facts as JSON in an annotation, the findings
+ * as JSON under a key of the data.
+ */
+
+import type { ConfigMap, OwnerReference } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { names } from '../api.ts';
+import type { Detection, Finding, Unread } from '../model/finding.ts';
+import { decodeFinding, Fields } from '../model/finding-json.ts';
+import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
+import { labelValue, temporaryName } from './object-names.ts';
+
+/** The values of a ConfigMap together (Kubernetes, MaxSecretSize). */
+const MAX_DATA_BYTES = 1_048_576;
+/** The findings of a result. They become part of a FileIntegrityNodeStatus, and etcd takes 1.5 MiB. */
+const MAX_FINDING_BYTES = 256 * 1024;
+/** Annotations may have 256 KiB together. */
+const MAX_MESSAGE_CHARACTERS = 16_384;
+const MAX_REASON_CHARACTERS = 1024;
+const MAX_DONE_REQUESTS = 500;
+const MAX_UNREAD_CHARACTERS = 1024;
+
+/** What an agent should fit its logs into (`fitLog`), so that all findings have room beside them. */
+export const resultLogLimitBytes = MAX_DATA_BYTES - MAX_FINDING_BYTES;
+
+/** The annotation with all but the log, the message and the findings. */
+export const resultAnnotation = 'file-integrity.openshift.io/result';
+export const findingsKey = 'findings.json';
+
+/**
+ * The ConfigMap of a result, for server-side apply. It always fits: messages are cut, and findings beside a log that leaves
+ * no room for them are counted instead.
+ *
+ * @param owner the FileIntegrity: with it the ConfigMap is deleted too
+ */
+export function resultConfigMap(result: NodeResult, owner?: OwnerReference): ConfigMap {
+  const { fileIntegrity, nodeName, outcome } = result;
+  const log = outcome.kind === 'failed' ? outcome.log.data : '';
+  const room = Math.min(MAX_DATA_BYTES - Buffer.byteLength(log), MAX_FINDING_BYTES);
+  const findings = fittingFindings(result.findings.slice(0, maxFindings), room);
+  const omittedFindings = result.omittedFindings + result.findings.length - findings.count;
+  return {
+    metadata: {
+      namespace: fileIntegrity.namespace,
+      name: temporaryName(fileIntegrity.name, nodeName),
+      labels: {
+        [names.ownerLabel]: labelValue(fileIntegrity.name),
+        [names.nodeLabel]: labelValue(nodeName),
+        [names.logLabel]: '',
+      },
+      annotations: {
+        ...outcomeAnnotations(outcome),
+        [resultAnnotation]: JSON.stringify(factsOf(result, omittedFindings)),
+      },
+      ...(owner && { ownerReferences: [owner] }),
+    },
+    data: {
+      ...(outcome.kind === 'failed' && { [names.logKey]: log }),
+      ...(findings.count > 0 && { [findingsKey]: findings.json }),
+    },
+  };
+}
+
+function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
+  switch (outcome.kind) {
+    case 'succeeded':
+      return {};
+    case 'errored':
+      return { [names.errorMessage]: cut(outcome.message, MAX_MESSAGE_CHARACTERS) };
+    case 'failed':
+      return {
+        [names.filesAdded]: String(outcome.added),
+        [names.filesChanged]: String(outcome.changed),
+        [names.filesRemoved]: String(outcome.removed),
+        ...(outcome.log.compressed && { [names.compressed]: '' }),
+      };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function factsOf(result: NodeResult, omittedFindings: number): object {
+  const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
+  const { continuedFromMs } = result;
+  return {
+    kind: outcome.kind,
+    fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
+    nodeName,
+    sequence,
+    atMs,
+    ...(outcome.kind === 'failed' && outcome.log.tooLarge && { tooLarge: true }),
+    omittedFindings,
+    ...(unread && { unread: unreadThatFits(unread) }),
+    detection: { ...detection, reason: cut(detection.reason, MAX_REASON_CHARACTERS) },
+    // The rest is named by the next result: who does them again finds them done.
+    doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
+    ...(continuedFromMs !== undefined && { continuedFromMs }),
+    ...(outcome.kind === 'errored' && outcome.reason !== undefined && { reason: outcome.reason }),
+  };
+}
+
+function unreadThatFits({ count, files }: Unread): Unread {
+  const short = (text: string): string => cut(text, MAX_UNREAD_CHARACTERS);
+  return {
+    count,
+    files: files
+      .slice(0, maxUnreadFiles)
+      .map(({ path, reason }) => ({ path: short(path), reason: short(reason) })),
+  };
+}
+
+/** The first that fit into so many bytes, as a JSON array. */
+function fittingFindings(
+  findings: readonly Finding[],
+  roomBytes: number,
+): { readonly count: number; readonly json: string } {
+  const parts: string[] = [];
+  let bytes = '[]'.length;
+  for (const finding of findings) {
+    const part = JSON.stringify(finding);
+    bytes += Buffer.byteLength(part) + ','.length;
+    if (bytes > roomBytes) break;
+    parts.push(part);
+  }
+  return { count: parts.length, json: `[${parts.join(',')}]` };
+}
+
+function cut(text: string, characters: number): string {
+  return text.length <= characters ? text : `${text.slice(0, characters - 1).toWellFormed()}…`;
+}
+
+/**
+ * The result that a ConfigMap holds. Fields that are not known are passed over, and one that FIO has written is read too:
+ * of that only the outcome is known.
+ *
+ * @throws {RampartError} `DECODE` for a ConfigMap that holds none, or that of another FileIntegrity or node than its name says
+ */
+export function readResultConfigMap(configMap: ConfigMap): NodeResult {
+  const { namespace = '', name = '', annotations = {} } = configMap.metadata;
+  const refuse = (why: string): RampartError =>
+    new RampartError(errorCodes.DECODE, {
+      what: `the result in ConfigMap ${namespace}/${name}`,
+      why,
+      next: 'The agent writes another result after its next scan',
+    });
+  const facts = annotations[resultAnnotation];
+  const fields =
+    facts === undefined ? factsOfFio(configMap, refuse) : Fields.parse(facts, resultAnnotation, refuse);
+  const identity = fields.object('fileIntegrity');
+  const fileIntegrity = { namespace: identity.text('namespace'), name: identity.text('name') };
+  const nodeName = fields.text('nodeName');
+  if (fileIntegrity.namespace !== namespace || temporaryName(fileIntegrity.name, nodeName) !== name) {
+    throw refuse(`it belongs to ${fileIntegrity.namespace}/${fileIntegrity.name} and node ${nodeName}`);
+  }
+  const json = configMap.data?.[findingsKey] ?? '[]';
+  const findings = Fields.parseList(json, findingsKey, refuse).map(decodeFinding);
+  const kept = findings.slice(0, maxFindings);
+  return {
+    fileIntegrity,
+    nodeName,
+    sequence: fields.count('sequence'),
+    ...(facts === undefined && { isUnnumbered: true }),
+    atMs: fields.time('atMs'),
+    outcome: readOutcome(fields, configMap, refuse),
+    findings: kept,
+    omittedFindings: fields.count('omittedFindings', 0) + findings.length - kept.length,
+    ...(fields.has('unread') && { unread: readUnread(fields.object('unread')) }),
+    detection: readDetection(fields.object('detection', {})),
+    doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
+    ...(fields.has('continuedFromMs') && { continuedFromMs: fields.time('continuedFromMs') }),
+  };
+}
+
+/** What FIO's own collector says of a result, as our annotation has it. */
+function factsOfFio({ metadata, data }: ConfigMap, refuse: (why: string) => RampartError): Fields {
+  const { namespace, labels = {}, annotations = {}, creationTimestamp = '' } = metadata;
+  const name = labels[names.ownerLabel];
+  const nodeName = labels[names.nodeLabel];
+  const atMs = Date.parse(creationTimestamp);
+  if (name === undefined || nodeName === undefined || Number.isNaN(atMs)) {
+    throw refuse(
+      `it has no annotation ${resultAnnotation} and was not written by the File Integrity Operator`,
+    );
+  }
+  const isErrored = annotations[names.errorMessage] !== undefined;
+  const kind = isErrored ? 'errored' : data?.[names.logKey] ? 'failed' : 'succeeded';
+  return new Fields({ kind, fileIntegrity: { namespace, name }, nodeName, sequence: atMs, atMs }, '', refuse);
+}
+
+function readOutcome(
+  fields: Fields,
+  { metadata: { annotations = {} }, data = {} }: ConfigMap,
+  refuse: (why: string) => RampartError,
+): NodeOutcome {
+  const counted = (name: string): number => {
+    const text = annotations[name] ?? '';
+    if (!/^[0-9]{1,15}$/.test(text))
+      throw refuse(`its annotation ${name} is not a number: ${JSON.stringify(text)}`);
+    return Number(text);
+  };
+  switch (fields.oneOf('kind', ['succeeded', 'failed', 'errored'])) {
+    case 'succeeded':
+      return { kind: 'succeeded' };
+    case 'errored':
+      return {
+        kind: 'errored',
+        message: annotations[names.errorMessage] ?? '',
+        ...(fields.has('reason') && { reason: fields.text('reason') }),
+      };
+    case 'failed': {
+      const log = data[names.logKey];
+      if (log === undefined) throw refuse(`it has no log: ${names.logKey} is missing in its data`);
+      return {
+        kind: 'failed',
+        added: counted(names.filesAdded),
+        changed: counted(names.filesChanged),
+        removed: counted(names.filesRemoved),
+        log: {
+          data: log,
+          compressed: annotations[names.compressed] !== undefined,
+          tooLarge: fields.flag('tooLarge'),
+        },
+      };
+    }
+  }
+}
+
+function readUnread(fields: Fields): Unread {
+  const files = fields.objects('files').slice(0, maxUnreadFiles);
+  return {
+    count: fields.count('count'),
+    files: files.map((file) => ({ path: file.text('path'), reason: file.text('reason', '') })),
+  };
+}
+
+function readDetection(fields: Fields): Detection {
+  return {
+    events: fields.oneOf('events', ['sensor', 'inotify', 'none'], 'none'),
+    reason: fields.text('reason', ''),
+    watchedDirectories: fields.count('watchedDirectories', 0),
+    unwatchedDirectories: fields.count('unwatchedDirectories', 0),
+    lostEvents: fields.count('lostEvents', 0),
+    lostAuthors: fields.count('lostAuthors', 0),
+    directoriesWithoutAuthors: fields.count('directoriesWithoutAuthors', 0),
+  };
+}

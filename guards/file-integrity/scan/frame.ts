@@ -1,0 +1,117 @@
+/** A directory on the way of a walk, and what is left of all of them when the walk stops. */
+import type { ByteString } from '../model/entry.ts';
+import { depthOf, type Directory, type DirectoryIdentity } from './directories.ts';
+import type { FilesAsked } from './selected.ts';
+import type { Names, Task } from './tasks.ts';
+
+/** Names that go back to the queue together: what a thread does at once. */
+const pieceWeight = 512;
+/**
+ * Of a directory, which may be a large tree: a few of them are a piece, or there would be one with nearly everything in it and
+ * nothing for the other threads.
+ */
+const directoryWeight = 32;
+
+export interface Frame {
+  /** Of the tree, without its prefix; empty for the root. */
+  readonly path: ByteString;
+  items: string[];
+  next: number;
+  /** Undefined while so many others are open. */
+  directory: Directory | undefined;
+  /** Which it was when it was open. */
+  identity?: DirectoryIdentity | undefined;
+  /** What is asked of the regular files in it, once that is known. */
+  files?: FilesAsked;
+  /** Names of directories in it that have been listed, by their own names. */
+  listed?: Map<ByteString, string[]>;
+}
+
+/** Puts an item among those that have not been looked at, where it belongs. */
+export function insertItem(frame: Frame, item: string): void {
+  let at = frame.next;
+  while ((frame.items[at] ?? item) < item) at++;
+  if (frame.items[at] !== item) frame.items.splice(at, 0, item);
+}
+
+/**
+ * Of sorted items, each name once: one that is taken away and made again while its directory is listed may be listed twice (XFS,
+ * tmpfs). Changes `items`, and returns them.
+ */
+export function eachOnce(items: string[]): string[] {
+  let kept = 0;
+  for (let at = 1; at < items.length; at++) {
+    const item = items[at] ?? '';
+    if (!isSameName(items[kept] ?? '', item)) items[++kept] = item;
+  }
+  items.length = Math.min(items.length, kept + 1);
+  return items;
+}
+
+/** Whatever their types. From their ends, where names that follow one another differ. */
+function isSameName(one: string, other: string): boolean {
+  if (one.length !== other.length || one.endsWith('/') !== other.endsWith('/')) return false;
+  let at = one.length - 2;
+  while (at >= 0 && one.charCodeAt(at) === other.charCodeAt(at)) at--;
+  return at < 0;
+}
+
+/** What has not been looked at: of the deepest directory first, since that comes first. */
+export function restOf(stack: readonly Frame[]): readonly Task[] {
+  const rest = new Pieces();
+  for (const { path, items, next, listed, identity } of stack.toReversed()) {
+    rest.enter(path, identity);
+    for (let at = next; at < items.length; at++) {
+      const item = items[at] ?? '';
+      const below = item.endsWith('/') ? listed?.get(item.slice(0, -1)) : undefined;
+      if (below === undefined) rest.add(item);
+      else {
+        rest.enter(`${path}/${item.slice(0, -1)}`);
+        for (const one of below) rest.add(one);
+        rest.enter(path, identity);
+      }
+    }
+  }
+  return rest.end();
+}
+
+class Pieces {
+  readonly #all: Task[] = [];
+  #piece: (Names & { readonly items: string[] })[] = [];
+  #weight = 0;
+  #count = 0;
+  #depth = 0;
+  #directory: ByteString = '';
+  #identity: DirectoryIdentity | undefined;
+
+  enter(directory: ByteString, identity?: DirectoryIdentity): void {
+    this.#directory = directory;
+    this.#identity = identity && { device: identity.device, inode: identity.inode };
+  }
+
+  add(item: string): void {
+    if (this.#count++ === 0) this.#depth = depthOf(this.#directory);
+    let names = this.#piece.at(-1);
+    if (names?.directory !== this.#directory) {
+      names = { directory: this.#directory, items: [], identity: this.#identity };
+      this.#piece.push(names);
+    }
+    names.items.push(item);
+    this.#weight += item.endsWith('/') ? directoryWeight : 1;
+    // The way to a deep directory is long: the piece has to be worth it.
+    if (this.#weight >= pieceWeight && this.#count >= this.#depth) this.#endPiece();
+  }
+
+  end(): readonly Task[] {
+    this.#endPiece();
+    return this.#all;
+  }
+
+  #endPiece(): void {
+    const [first, ...after] = this.#piece;
+    if (first !== undefined) this.#all.push(after.length > 0 ? { ...first, after } : first);
+    this.#piece = [];
+    this.#weight = 0;
+    this.#count = 0;
+  }
+}

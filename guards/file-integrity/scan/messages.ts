@@ -1,0 +1,59 @@
+/** The messages between the scanner and its threads. */
+import type { ByteString, Entry } from '../model/entry.ts';
+import type { ScanRoot } from '../model/provider.ts';
+import type { PlainConf, Task, TaskResult } from './tasks.ts';
+
+/** What a thread gets at its start. */
+export interface ThreadData {
+  readonly root: ScanRoot;
+  /** Its place among the threads. */
+  readonly thread: number;
+  readonly note: SharedArrayBuffer;
+  readonly rate: SharedArrayBuffer;
+  readonly bytesPerSecond: number;
+  /** As in nice(1): 0 is the priority of everybody, 19 the lowest. */
+  readonly niceness: number;
+  /** As in ThreadPoolOptions. */
+  readonly restMs: number;
+}
+
+export interface DigestStart {
+  readonly path: ByteString;
+  readonly inode: bigint;
+  readonly sizeBytes: number;
+}
+
+/** Before the first request of a run, which is a scan or less. */
+export interface Begin {
+  readonly do: 'begin';
+  readonly run: number;
+  readonly confs: readonly PlainConf[];
+  readonly state: SharedArrayBuffer;
+}
+
+/** What is answered. */
+export type Request =
+  | { readonly do: 'walk'; readonly run: number; readonly task: Task }
+  | { readonly do: 'digest'; readonly run: number; readonly start: DigestStart };
+
+export type ToThread =
+  | Begin
+  | { readonly do: 'ask'; readonly id: number; readonly request: Request }
+  | { readonly do: 'end'; readonly run: number }
+  /** The thread ends when it has come to this. */
+  | { readonly do: 'close' };
+
+/** From a thread. */
+export type FromThread = Loaded | Answer;
+
+/** Its code is loaded. */
+export interface Loaded {
+  readonly loaded: true;
+}
+
+export type Answer =
+  | { readonly id: number; readonly result: TaskResult }
+  | { readonly id: number; readonly digests: Pick<Entry, 'sha256' | 'sha512'> | undefined }
+  | { readonly id: number; readonly stopped: true }
+  /** The root cannot be opened. */
+  | { readonly id: number; readonly noRoot: string };

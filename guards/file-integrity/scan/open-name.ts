@@ -1,0 +1,19 @@
+/** Opens a name in a directory, never waiting for anything. */
+import { constants } from 'node:os';
+
+import { errno, fileCalls } from '../../../lib/ebpf/ffi.ts';
+import { type FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
+
+const { EPERM } = constants.errno;
+
+/** To be read, without a new access time where that is allowed. A descriptor, or the errno as a negative number. */
+export function openName(directoryFd: number, name: FixedBuffer, flags: number): number {
+  const all = flags | openFlags.NONBLOCK | openFlags.CLOEXEC;
+  const fd = fileCalls.openat(directoryFd, name.address, all | openFlags.NOATIME, 0);
+  if (fd >= 0) return fd;
+  const number = errno();
+  if (number !== EPERM) return -number;
+  // Who does not own a file may not ask for that (open(2)).
+  const plain = fileCalls.openat(directoryFd, name.address, all, 0);
+  return plain >= 0 ? plain : -errno();
+}

@@ -1,0 +1,111 @@
+/** What the configurations of a scan say of a file. */
+import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
+import type { ByteString, FileType } from '../model/entry.ts';
+import { Selection } from '../aide-conf/selection.ts';
+import { type PlainConf, selectable } from './tasks.ts';
+
+/** Undefined where none selects it. */
+export type AskedOf = (type: FileType) => readonly AttributeSet[] | undefined;
+
+const growing = setOf('growing');
+
+export function unionOf(sets: readonly AttributeSet[]): AttributeSet {
+  let union = 0;
+  // This runs several times for each file: without an iterator.
+  for (let at = 0; at < sets.length; at++) {
+    const set = sets[at] ?? -1;
+    if (set !== -1) union |= set;
+  }
+  return union;
+}
+
+/** Whether it does not matter to who asks so that more is written to the end of the file. */
+export function mayGrow(set: AttributeSet): boolean {
+  return set === -1 || (set & checksums) === 0 || (set & growing) !== 0;
+}
+
+/** Of all regular files in a directory. */
+export type FilesAsked = readonly AttributeSet[] | 'none' | 'by name';
+
+/** One configuration: paths are as its rules have them, without its `root_prefix`. */
+class ConfSelection {
+  readonly #selection: Selection;
+  readonly #prefix: ByteString;
+
+  constructor(conf: PlainConf) {
+    this.#selection = new Selection(selectable(conf));
+    this.#prefix = Buffer.from(conf.rootPrefix, 'utf8').toString('latin1');
+  }
+
+  /** -1 where it is not selected. */
+  attributes(path: ByteString, type: FileType): AttributeSet {
+    const within = this.#within(path);
+    return within === undefined ? -1 : (this.#selection.select(within, type)?.attributes ?? -1);
+  }
+
+  /** Of all regular files in a directory; undefined where their names make a difference. */
+  ofFiles(directory: ByteString): AttributeSet | undefined {
+    const within = this.#within(directory);
+    const decision = within === undefined ? undefined : this.#selection.selectAll(within, 'f');
+    return decision === 'none' ? -1 : decision?.attributes;
+  }
+
+  descends(path: ByteString): boolean {
+    const within = this.#within(path);
+    if (within !== undefined) return this.#selection.descend(within);
+    return path === '/' || this.#prefix.startsWith(`${path}/`);
+  }
+
+  #within(path: ByteString): ByteString | undefined {
+    const prefix = this.#prefix;
+    if (prefix === '') return path;
+    if (!path.startsWith(prefix)) return undefined;
+    if (path.length === prefix.length) return '/';
+    return path[prefix.length] === '/' ? path.slice(prefix.length) : undefined;
+  }
+}
+
+/** All configurations together. Holds only memory. */
+export class Selected {
+  readonly #confs: readonly ConfSelection[];
+
+  constructor(confs: readonly PlainConf[]) {
+    this.#confs = confs.map((conf) => new ConfSelection(conf));
+  }
+
+  get count(): number {
+    return this.#confs.length;
+  }
+
+  /** Of each configuration, -1 where it does not select the file; undefined where none does. */
+  attributes(path: ByteString, type: FileType): readonly AttributeSet[] | undefined {
+    const only = this.#confs[0];
+    if (this.#confs.length === 1 && only !== undefined) {
+      const set = only.attributes(path, type);
+      return set === -1 ? undefined : [set];
+    }
+    const sets = this.#confs.map((conf) => conf.attributes(path, type));
+    return sets.some((set) => set !== -1) ? sets : undefined;
+  }
+
+  /** Of the regular files in a directory, without asking for each of them where all get the same answer. */
+  ofFiles(directory: ByteString): FilesAsked {
+    const sets: AttributeSet[] = [];
+    for (const conf of this.#confs) {
+      const set = conf.ofFiles(directory === '' ? '/' : directory);
+      if (set === undefined) return 'by name';
+      sets.push(set);
+    }
+    return sets.some((set) => set !== -1) ? sets : 'none';
+  }
+
+  /** Whether any has to look what is in a directory. */
+  descends(path: ByteString): boolean {
+    return this.#confs.some((conf) => conf.descends(path));
+  }
+
+  /** Whether this configuration has. */
+  descendsOf(at: number, path: ByteString): boolean {
+    return this.#confs[at]?.descends(path) ?? false;
+  }
+}

@@ -1,0 +1,273 @@
+/** The threads of a scanner: started when they are needed, ended when idle for a while. */
+import { availableParallelism } from 'node:os';
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import type { ScanRoot } from '../model/provider.ts';
+import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
+import { ReadRate, ThreadNote } from './shared-state.ts';
+
+/** Asked of a thread before it has answered, so that it never waits for the next one. */
+const ahead = 2;
+/** A thread that was told to stop and does not is in a call that the kernel does not end: a dead network file system. */
+const stopMs = 2000;
+
+export interface ThreadPoolOptions {
+  readonly root: ScanRoot;
+  /** Threads; by default 2, or the CPUs that there are. */
+  readonly workers?: number | undefined;
+  /** Of all scans together; by default without a limit. */
+  readonly readBytesPerSecond?: number | undefined;
+  /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
+  readonly niceness?: number;
+  /**
+   * A file that was not changed for so long is read, and looked at once it is: clocks of file servers differ from ours by less,
+   * and so does a clock that is set right meanwhile. Others are looked at before and after they are read. By default 10 s.
+   */
+  readonly restMs?: number;
+  /** The threads end after so long without anything to do; by default 5 seconds. */
+  readonly idleMs?: number;
+}
+
+interface Waiting {
+  readonly run: number;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Thread {
+  readonly worker: Worker;
+  readonly note: ThreadNote;
+  readonly waiting: Map<number, Waiting>;
+  readonly begun: Set<number>;
+  /** Resolves when its code is loaded, or it has ended. */
+  readonly loaded: Promise<void>;
+}
+
+/** Threads start when something is asked of them. Dispose it to end them. */
+export class ThreadPool implements AsyncDisposable {
+  readonly root: ScanRoot;
+  readonly rate: ReadRate;
+  readonly #data: Pick<ThreadData, 'root' | 'bytesPerSecond' | 'niceness' | 'restMs'>;
+  #idleMs: number;
+  readonly #threads: (Thread | undefined)[];
+  /** Runs that have more to ask, in the order of their turns. */
+  readonly #wanting = new Set<() => void>();
+  #nextId = 1;
+  #isDisposed = false;
+  #idle: NodeJS.Timeout | undefined;
+
+  /** @throws RampartError INPUT for a number that cannot be */
+  constructor(options: ThreadPoolOptions) {
+    const { root, workers = Math.min(2, availableParallelism()), readBytesPerSecond = Infinity } = options;
+    if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
+    if (!(readBytesPerSecond >= 1)) throw wrong('bytes per second', readBytesPerSecond, 'at least 1');
+    const { niceness = 0, restMs = 10_000, idleMs = 5000 } = options;
+    this.root = root;
+    this.rate = new ReadRate(readBytesPerSecond);
+    this.#data = { root, bytesPerSecond: readBytesPerSecond, niceness, restMs };
+    this.#idleMs = idleMs;
+    this.#threads = Array.from({ length: workers }, () => undefined);
+  }
+
+  /** How many threads there may be. */
+  get size(): number {
+    return this.#threads.length;
+  }
+
+  /** The thread that has least to do, or undefined while all have enough. */
+  free(): number | undefined {
+    let best: number | undefined;
+    let least = ahead;
+    for (const [at, thread] of this.#threads.entries()) {
+      const waiting = thread?.waiting.size ?? 0;
+      if (waiting < least) [best, least] = [at, waiting];
+    }
+    return best;
+  }
+
+  /** Calls back once when a thread is free: who waits longest first, so that a look is not kept waiting by a scan. */
+  whenFree(callBack: () => void): void {
+    this.#wanting.add(callBack);
+  }
+
+  /** For a run that is over. */
+  forget(callBack: () => void): void {
+    this.#wanting.delete(callBack);
+  }
+
+  /** From now on the threads end as soon as nothing is asked of them. They start again when something is. */
+  endWhenIdle(): void {
+    this.#idleMs = 0;
+    this.#restWhenIdle();
+  }
+
+  /** Starts all threads, side by side: a thread needs some 80 ms for it. */
+  startAll(): void {
+    if (this.#isDisposed) return;
+    for (const at of this.#threads.keys()) this.#threads[at] ??= this.#start(at);
+  }
+
+  #offer(): void {
+    while (this.free() !== undefined) {
+      const [first] = this.#wanting;
+      if (first === undefined) return;
+      this.#wanting.delete(first);
+      first();
+    }
+  }
+
+  /** How many threads run. */
+  get running(): number {
+    return this.#threads.filter((thread) => thread !== undefined).length;
+  }
+
+  /**
+   * Asks a thread; `begin` is told it before the first request of a run.
+   *
+   * @throws RampartError SYSTEM when the thread dies
+   */
+  ask(at: number, request: Request, begin: Begin): Promise<Answer> {
+    if (this.#isDisposed) {
+      return Promise.reject(
+        new RampartError(errorCodes.DISPOSED, { what: 'a scanner was disposed during a scan' }),
+      );
+    }
+    clearTimeout(this.#idle);
+    const thread = (this.#threads[at] ??= this.#start(at));
+    if (!thread.begun.has(begin.run)) {
+      thread.begun.add(begin.run);
+      post(thread, begin);
+    }
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      if (thread.waiting.size === 0) thread.worker.ref();
+      thread.waiting.set(id, { run: request.run, resolve, reject });
+      post(thread, { do: 'ask', id, request });
+    });
+  }
+
+  /** A run is over; what was asked for it is not waited for. */
+  end(run: number): void {
+    for (const [at, thread] of this.#threads.entries()) {
+      if (thread?.begun.delete(run) !== true) continue;
+      post(thread, { do: 'end', run });
+      const isBusy = (): boolean => [...thread.waiting.values()].some((waiting) => waiting.run === run);
+      if (!isBusy()) continue;
+      const timer = setTimeout(() => {
+        if (!isBusy()) return;
+        this.#drop(at, thread, new Error('it did not stop'));
+        void close(thread);
+      }, stopMs);
+      timer.unref();
+    }
+    this.#restWhenIdle();
+  }
+
+  #start(at: number): Thread {
+    const note = new ThreadNote();
+    const data: ThreadData = { ...this.#data, thread: at, note: note.buffer, rate: this.rate.buffer };
+    // The same folder holds .ts in a checkout and .js in a build.
+    const file = new URL(`./scan-thread${extname(import.meta.filename)}`, import.meta.url);
+    const worker = new Worker(file, {
+      name: 'file scan',
+      workerData: data,
+      // Not those of this process, which may be of its own entry point.
+      execArgv: [],
+      // Nearly all that it makes is forgotten with the file; 2 MiB more of it cost nothing but memory.
+      resourceLimits: { maxYoungGenerationSizeMb: 4 },
+    });
+    const { promise: loaded, resolve: isLoaded } = Promise.withResolvers<void>();
+    const thread: Thread = { worker, note, waiting: new Map(), begun: new Set(), loaded };
+    worker.unref();
+    worker.once('exit', () => isLoaded());
+    worker.on('message', (answer: FromThread) => {
+      if ('loaded' in answer) return isLoaded();
+      const waiting = thread.waiting.get(answer.id);
+      thread.waiting.delete(answer.id);
+      if (thread.waiting.size === 0) worker.unref();
+      waiting?.resolve(answer);
+      this.#offer();
+      this.#restWhenIdle();
+    });
+    worker.on('error', (error) => this.#drop(at, thread, error));
+    worker.on('exit', (code) => this.#drop(at, thread, new Error(`it ended with exit code ${code}`)));
+    return thread;
+  }
+
+  #drop(at: number, thread: Thread, error: unknown): void {
+    if (this.#threads[at] === thread) this.#threads[at] = undefined;
+    const said = thread.note.read();
+    for (const { reject } of thread.waiting.values()) {
+      reject(
+        new RampartError(errorCodes.SYSTEM, {
+          what: `the scan of ${this.root.directory} has ended`,
+          why: `a scan thread died at ${said === '' ? '/' : said}: ${messageOf(error)}`,
+          next: 'The remaining files were not scanned; scan again',
+          cause: error,
+        }),
+      );
+    }
+    thread.waiting.clear();
+    this.#offer();
+  }
+
+  #restWhenIdle(): void {
+    clearTimeout(this.#idle);
+    if (this.#threads.some((thread) => (thread?.waiting.size ?? 0) > 0)) return;
+    this.#idle = setTimeout(() => void this.#endAll(), this.#idleMs);
+    this.#idle.unref();
+  }
+
+  async #endAll(): Promise<void> {
+    const threads = this.#threads.splice(0, this.#threads.length, ...this.#threads.map(() => undefined));
+    await Promise.all(
+      threads.map(async (thread, at) => {
+        if (thread === undefined) return;
+        this.#drop(at, thread, new Error('the scanner was disposed'));
+        await close(thread);
+      }),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
+    clearTimeout(this.#idle);
+    await this.#endAll();
+  }
+}
+
+/**
+ * Resolves when the thread has ended; one in a call that the kernel does not end is left behind. It is asked, and not ended by
+ * force while its code is loaded: koffi takes the whole process with it when its thread ends while it declares functions
+ * (its napi_throw fails then). The end of the process would end it by force too, so it is waited for.
+ */
+async function close(thread: Thread): Promise<void> {
+  const { worker } = thread;
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  worker.once('exit', () => resolve());
+  if (worker.threadId === -1) return;
+  worker.ref();
+  post(thread, { do: 'close' });
+  await thread.loaded;
+  const timer = setTimeout(() => {
+    worker.unref();
+    resolve();
+  }, stopMs);
+  await ended;
+  clearTimeout(timer);
+}
+
+function post({ worker }: Thread, message: ToThread): void {
+  // That rule is for windows; a worker has no origin.
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  worker.postMessage(message);
+}
+
+function wrong(what: string, value: number, allowed: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `cannot scan with ${value} ${what}`,
+    next: `Give ${allowed}`,
+  });
+}

@@ -1,0 +1,66 @@
+/**
+ * Who took what into the baseline of a job, and why: a line of JSON for each time, signed, and each with the digest of the
+ * line before it, so that none can be taken out from the middle unseen.
+ */
+import { hash } from 'node:crypto';
+import { open, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ByteString } from '../model/entry.ts';
+import type { Acceptance, IntegrityJob } from '../model/provider.ts';
+import { seal } from './note-file.ts';
+
+export interface AcceptanceRecord {
+  /** ms since 1970. */
+  readonly atMs: number;
+  readonly author: string;
+  readonly reason: string;
+  readonly request?: string;
+  /** Of the baseline that it was made into. A kill may have left it undone: the record is there twice then. */
+  readonly baseline: string;
+  /** How many findings; the first of them by name. */
+  readonly count: number;
+  readonly paths: readonly string[];
+}
+
+/** Paths of one record that are told by name. */
+const maxNamedPaths = 1000;
+/** Past it the log becomes `accepted.log.1`, in the place of the one before. */
+const maxBytes = 8 * 1024 * 1024;
+export const logName = 'accepted.log';
+export const purpose = 'acceptance';
+
+/**
+ * @param baseline the digest of the one with these paths
+ * @throws what the file system says
+ */
+export async function appendAcceptance(
+  { directory, signingKey: key }: Pick<IntegrityJob, 'directory' | 'signingKey'>,
+  { author, reason, request }: Acceptance,
+  paths: readonly ByteString[],
+  baseline: string,
+): Promise<void> {
+  const record: AcceptanceRecord = {
+    ...{ atMs: Date.now(), author, reason, baseline, count: paths.length },
+    ...(request !== undefined && { request }),
+    paths: paths.slice(0, maxNamedPaths),
+  };
+  const path = join(directory, logName);
+  const size = await stat(path).then(
+    (found) => found.size,
+    () => 0,
+  );
+  if (size > maxBytes) await rename(path, `${path}.1`);
+  await using file = await open(path, 'a+', 0o600);
+  const text = await file.readFile('utf8');
+  const end = text.lastIndexOf('\n') + 1;
+  // What a kill has cut off is no record.
+  if (end < text.length) await file.truncate(Buffer.byteLength(text.slice(0, end)));
+  const last = text.slice(text.lastIndexOf('\n', end - 2) + 1, Math.max(0, end - 1));
+  const body = JSON.stringify({ ...record, previous: digestOf(last) });
+  await file.appendFile(`${seal(purpose, body, key)}\n`);
+  await file.sync();
+}
+
+export function digestOf(text: string): string {
+  return hash('sha256', text);
+}

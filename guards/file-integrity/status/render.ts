@@ -1,0 +1,179 @@
+/** File integrity in the report as text. */
+import { agoText } from '../../../lib/output/ago.ts';
+import { printable } from '../../../lib/output/printable.ts';
+import { type Cell, paint, renderTable, type Row, type RenderOptions } from '../../../lib/output/table.ts';
+import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+import { counted, someOf } from '../../../lib/output/words.ts';
+
+/** Of more nodes only those are shown that something is the matter with. */
+const MANY_NODES = 20;
+/** Nodes that a sentence names. */
+const NAMED_NODES = 3;
+
+/** One line over all; empty where there is no FileIntegrity. */
+export function integrityHeadline(reports: readonly IntegrityReport[], colour: boolean): string {
+  if (reports.length === 0) return '';
+  const failing = reports.filter(({ guarded }) => !guarded).length;
+  const nodes = new Map<string, boolean>();
+  for (const { nodes: of } of reports) {
+    for (const { name, condition } of of) nodes.set(name, nodes.get(name) === true || condition === 'Failed');
+  }
+  const changed = [...nodes.values()].filter((isChanged) => isChanged).length;
+  const sentences: string[] = [];
+  if (changed > 0) sentences.push(`Files have changed on ${changed} of ${counted(nodes.size, 'node')}.`);
+  if (failing > 0) {
+    const are = failing === 1 ? 'is' : 'are';
+    const all = counted(reports.length, 'FileIntegrity', 'FileIntegrities');
+    sentences.push(`${failing} of ${all} ${are} not guarded as requested.`);
+  }
+  if (sentences.length > 0) return paint('red', sentences.join(' '), colour);
+  const known = reports.every(({ intact }) => intact === true);
+  return known
+    ? paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour)
+    : paint('yellow', 'Some nodes have not reported yet.', colour);
+}
+
+/** A row for each node; empty where there is no FileIntegrity. */
+export function integrityTable(
+  reports: readonly IntegrityReport[],
+  nowMs: number,
+  options: RenderOptions,
+): string {
+  if (reports.length === 0) return '';
+  const rows = reports.flatMap((report): Row[] => {
+    const shown = report.nodes.length <= MANY_NODES ? report.nodes : report.nodes.filter(isDoubtful);
+    const name = `${report.namespace}/${report.name}`;
+    const hidden = report.nodes.length - shown.length;
+    const texts = [...problemTexts(report), ...detectionTexts(report)];
+    if (shown.length === 0) {
+      const cells = [name, phase(report), hidden > 0 ? `${hidden} nodes` : '-'];
+      return [{ cells, note: texts.join('\n') }];
+    }
+    if (hidden > 0) texts.push(`${hidden} more nodes without changes`);
+    return shown.map((node, at) => ({
+      cells: nodeCells(name, report, node, nowMs),
+      // The lines of a node stand below it, those of the whole below the last.
+      note: [...findingTexts(node, nowMs), ...(at === shown.length - 1 ? texts : [])].join('\n'),
+    }));
+  });
+  const head = ['FILE INTEGRITY', 'PHASE', 'NODE', 'RESULT', 'CHECKED', 'CHANGES', 'AT ONCE'];
+  return renderTable(rows, { head, ...options });
+}
+
+function nodeCells(
+  name: string,
+  report: IntegrityReport,
+  node: IntegrityNodeReport,
+  nowMs: number,
+): readonly Cell[] {
+  return [
+    name,
+    phase(report),
+    node.name,
+    result(node),
+    node.lastProbeTime === null ? '-' : agoText(nowMs - Date.parse(node.lastProbeTime)),
+    changes(node),
+    atOnce(node),
+  ];
+}
+
+function phase({ phase: is, deleting, paused }: IntegrityReport): Cell {
+  if (deleting) return 'deleting';
+  if (paused && is !== 'Error') return { text: 'paused', style: 'yellow' };
+  if (is === null) return { text: 'not seen', style: 'yellow' };
+  return is === 'Error' ? { text: is, style: 'red' } : is;
+}
+
+function result({ condition }: IntegrityNodeReport): Cell {
+  switch (condition) {
+    case null:
+      return { text: 'not yet', style: 'yellow' };
+    case 'Succeeded':
+      return { text: condition, style: 'green' };
+    case 'Failed':
+    case 'Errored':
+      return { text: condition, style: 'red' };
+  }
+}
+
+function changes({ filesAdded, filesChanged, filesRemoved }: IntegrityNodeReport): string {
+  const parts = [
+    [filesAdded, 'added'],
+    [filesChanged, 'changed'],
+    [filesRemoved, 'removed'],
+  ] as const;
+  return (
+    parts
+      .filter(([number]) => number > 0)
+      .map(([number, what]) => `${number} ${what}`)
+      .join(', ') || '-'
+  );
+}
+
+function atOnce({ detection }: IntegrityNodeReport): string {
+  switch (detection?.events) {
+    case 'sensor':
+      return 'with author';
+    case 'inotify':
+      return 'without author';
+    case 'none':
+      return 'no';
+    case undefined:
+      return '-';
+  }
+}
+
+function problemTexts({ problems }: IntegrityReport): string[] {
+  return problems.map(({ node, message }) =>
+    printable(`${node === undefined ? '' : `node ${node}: `}${message.replace(/\s*\n\s*/g, ' ')}`),
+  );
+}
+
+/** Why changes are not known at once, or not who made them: each reason once. */
+function detectionTexts({ nodes }: IntegrityReport): string[] {
+  const byReason = new Map<string, string[]>();
+  for (const { name, detection } of nodes) {
+    if (detection === null) continue;
+    const { events, reason, unwatchedDirectories, lostEvents, lostAuthors } = detection;
+    const { directoriesWithoutAuthors } = detection;
+    const told: string[] = [];
+    if (events === 'inotify') told.push(`The author of changes is unknown: ${reason}`);
+    if (events === 'none') told.push(`Changes are detected by scans only: ${reason}`);
+    if (events !== 'none' && unwatchedDirectories > 0) {
+      told.push(
+        `Changes in ${counted(unwatchedDirectories, 'directory', 'directories')} are detected by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
+      );
+    }
+    if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
+    if (lostAuthors > 0)
+      told.push('Records of the authors of changes were lost; these changes have no author.');
+    if (events === 'sensor' && directoriesWithoutAuthors > 0) {
+      const directories = counted(directoriesWithoutAuthors, 'directory', 'directories');
+      told.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
+    }
+    for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
+  }
+  return [...byReason].map(([text, names]) =>
+    printable(`${names.length === 1 ? 'node' : 'nodes'} ${someOf(names, NAMED_NODES)}: ${text}`),
+  );
+}
+
+function findingTexts({ findings, findingCount }: IntegrityNodeReport, nowMs: number): string[] {
+  const texts = findings.map((finding) => findingText(finding, nowMs));
+  const more = findingCount - findings.length;
+  return more > 0 ? [...texts, `and ${more} more`] : texts;
+}
+
+function findingText(
+  { path, change, attributes, seen, author }: IntegrityFindingReport,
+  nowMs: number,
+): string {
+  const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
+  const who = author === null ? '' : ` by ${author}`;
+  // A path and what describes an author are printable already.
+  return `${path} ${change}${what} ${agoText(nowMs - Date.parse(seen))}${who}`;
+}
+
+function isDoubtful({ condition }: IntegrityNodeReport): boolean {
+  return condition !== 'Succeeded';
+}

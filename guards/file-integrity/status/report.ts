@@ -1,0 +1,52 @@
+/**
+ * What file integrity has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
+ */
+import type { ReportedFinding } from '../api.ts';
+import type { Detection } from '../model/finding.ts';
+
+/** At the top level. */
+export interface FileIntegrityFields {
+  /** By namespace, name and group; `null` where they may not be read. */
+  readonly fileIntegrities: readonly IntegrityReport[] | null;
+}
+
+export interface IntegrityReport {
+  /** The API group that it was written in. */
+  readonly group: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** It is compared on every node that has said something, and no problem is known. */
+  readonly guarded: boolean;
+  readonly deleting: boolean;
+  /** `null` before the operator has looked at it. */
+  readonly phase: string | null;
+  /** No scans run: it has the annotation `holdoff`. */
+  readonly paused: boolean;
+  /** Whether the latest result of every node is that nothing has changed; `null` while nothing is known of one. */
+  readonly intact: boolean | null;
+  /** Sentences: why files are not compared, or not all. */
+  readonly problems: readonly { readonly message: string; readonly node?: string }[];
+  readonly nodes: readonly IntegrityNodeReport[];
+}
+
+/** What is known of the files of a node. */
+export interface IntegrityNodeReport {
+  readonly name: string;
+  /** `Succeeded`: nothing has changed; `Failed`: something has; `Errored`: it is not known. `null` before the first result. */
+  readonly condition: 'Succeeded' | 'Failed' | 'Errored' | null;
+  readonly lastProbeTime: string | null;
+  readonly filesAdded: number;
+  readonly filesChanged: number;
+  readonly filesRemoved: number;
+  /** All of them. */
+  readonly findingCount: number;
+  /** The latest three. */
+  readonly findings: readonly IntegrityFindingReport[];
+  /** How changes are known between scans; `null` where nobody says. */
+  readonly detection: Detection | null;
+}
+
+export interface IntegrityFindingReport extends Omit<ReportedFinding, 'author'> {
+  /** Who it was, in a few words; `null` where nobody saw it. */
+  readonly author: string | null;
+}

@@ -1,0 +1,72 @@
+/** The objects of file integrity in the API, read once. */
+import type { StatusContext } from '../../../guard/status-section.ts';
+import { bothGroups, type FileIntegrity, type FileIntegrityNodeStatus, names } from '../api.ts';
+import { labelValue } from '../results/object-names.ts';
+
+/** Findings that are shown of a node; a FileIntegrityNodeStatus has up to 200. */
+const SHOWN_FINDINGS = 3;
+
+/** A FileIntegrity with what is known of its nodes. */
+export interface IntegrityView {
+  readonly group: string;
+  readonly integrity: FileIntegrity;
+  readonly nodes: readonly IntegrityNodeView[];
+}
+
+export interface IntegrityNodeView {
+  readonly nodeName: string;
+  readonly lastResult: FileIntegrityNodeStatus['lastResult'];
+  readonly detection: FileIntegrityNodeStatus['detection'];
+  /** The first of them. */
+  readonly findings: NonNullable<FileIntegrityNodeStatus['findings']>;
+  readonly findingCount: number;
+}
+
+/** Those of both groups; none where they are not installed. @throws {KubeError} what is forbidden too. */
+export async function readIntegrities({
+  list,
+  namespace: asked,
+}: Pick<StatusContext, 'list' | 'namespace'>): Promise<IntegrityView[]> {
+  const views: IntegrityView[] = [];
+  for (const { group, integrities, nodeStatuses } of bothGroups) {
+    const found: FileIntegrity[] = [];
+    await list(integrities, (integrity) => found.push(integrity), { namespace: asked });
+    if (found.length === 0) continue;
+    const nodes = new Map<string, IntegrityNodeView[]>();
+    // Item by item: of up to 256 KiB each a hundredth is kept.
+    const keep = (status: FileIntegrityNodeStatus): void => {
+      const key = `${status.metadata.namespace}/${ownerOf(status)}`;
+      const of = nodes.get(key) ?? [];
+      nodes.set(key, of);
+      of.push(nodeView(status));
+    };
+    await list(nodeStatuses, keep, { namespace: asked });
+    for (const integrity of found) {
+      const { namespace, name = '' } = integrity.metadata;
+      views.push({ group, integrity, nodes: nodes.get(`${namespace}/${labelValue(name)}`) ?? [] });
+    }
+  }
+  return views;
+}
+
+/** The value of the label with the name of the FileIntegrity; those that FIO made have an owner reference only. */
+function ownerOf({ metadata, nodeName }: FileIntegrityNodeStatus): string {
+  const owner = metadata.ownerReferences?.find(({ kind }) => kind === 'FileIntegrity')?.name;
+  const { name = '' } = metadata;
+  const suffix = `-${nodeName}`;
+  return (
+    metadata.labels?.[names.ownerLabel] ??
+    labelValue(owner ?? (name.endsWith(suffix) ? name.slice(0, -suffix.length) : name))
+  );
+}
+
+function nodeView(status: FileIntegrityNodeStatus): IntegrityNodeView {
+  const { nodeName, lastResult, detection, findings = [], omittedFindings = 0 } = status;
+  return {
+    nodeName,
+    lastResult,
+    detection,
+    findings: findings.slice(0, SHOWN_FINDINGS),
+    findingCount: findings.length + omittedFindings,
+  };
+}

@@ -1,0 +1,118 @@
+/** `rampart network`: options only; the implementation is loaded on demand. */
+import { Command, Option } from 'commander';
+
+import type { Guard } from '../../../guard/guard.ts';
+import { type AlertsOptions, withSources } from '../../../guard/alerts/options.ts';
+import { append, outputOption } from '../../../lib/cli/options.ts';
+
+export interface ExplainOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly port: string;
+  readonly output: 'text' | 'json';
+  readonly kernel?: true;
+  readonly kubeconfig?: string;
+  readonly data?: string;
+}
+
+interface DropsOptions extends Omit<AlertsOptions, 'path' | 'tail' | 'format'> {
+  readonly output?: AlertsOptions['format'];
+}
+
+function explainCommand(): Command {
+  return new Command('explain')
+    .summary('explain whether a connection is allowed, and by which policy')
+    .description(
+      'Reads policies, pods and namespaces from the API and shows, for both ends, which policy, rule, peer and port decide on a ' +
+        'new connection, or which rule came closest to allowing it. Changes nothing.',
+    )
+    .requiredOption('--from <end>', 'the source: a pod as NAMESPACE/NAME, or an address')
+    .requiredOption(
+      '--to <end>',
+      'the destination: a pod, or an address; for a Service, name one of its pods',
+    )
+    .requiredOption(
+      '--port <port>',
+      'the destination port: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without ports',
+    )
+    .addOption(outputOption('text', 'json'))
+    .option('--kernel', "also trace the packet through the rules in this machine's kernel; requires root")
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .addHelpText(
+      'after',
+      "\nWith --kernel, the command reads Rampart's nftables, iptables and ipset rules in its own network namespace and traces the first packet\n" +
+        'of a connection through them. It does not check an end that is a pod on another node.\n' +
+        '\nExamples:\n' +
+        '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
+        '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
+        '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
+        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no response from the API, or a kernel that disagrees,\n' +
+        'knows neither end, or cannot be read.\n',
+    )
+    .action(async (options: ExplainOptions) => {
+      const { runExplain } = await import('./explain.ts');
+      process.exitCode = await runExplain(options);
+    });
+}
+
+function dropsCommand(guards: readonly Guard[]): Command {
+  const command = new Command('drops')
+    .summary('show refused connections, and watch for new ones')
+    .description(
+      'Shows refused packets as reported by the agents: at most ten a minute per pod and direction; all are ' +
+        'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them with all other alerts.',
+    )
+    .option('-f, --follow', 'keep printing new ones')
+    .option(
+      '--policy <[ns/]name>',
+      'only packets that this policy came closest to allowing; repeatable',
+      append,
+      [],
+    )
+    .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, [])
+    .option(
+      '--since <time>',
+      'only packets since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+    )
+    .addOption(
+      new Option(
+        '-o, --output <format>',
+        'output format; default: pretty on a terminal, otherwise json',
+      ).choices(['pretty', 'json']),
+    );
+  return withSources(command).action(async (options: DropsOptions) => {
+    const { runAlerts } = await import('../../../guard/alerts/run.ts');
+    const { output, ...rest } = options;
+    const own = guards.filter(({ name }) => name === 'network-policy');
+    await runAlerts(own, { ...rest, path: [], format: output });
+  });
+}
+
+function cleanupCommand(): Command {
+  return new Command('cleanup')
+    .summary('remove all network-policy rules from this node')
+    .description(
+      'Removes and lists what Rampart added to the network of this machine for NetworkPolicies, and nothing else. ' +
+        'After that, no connection is refused; a running agent restores the rules within a minute. Requires root.',
+    )
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 all removed, 1 something could not be removed, 2 not started: missing privileges.\n',
+    )
+    .action(async () => {
+      const { runCleanup } = await import('./cleanup.ts');
+      process.exitCode = await runCleanup();
+    });
+}
+
+export function networkCommand(guards: readonly Guard[]): Command {
+  return new Command('network')
+    .summary('explain allowed and refused connections; clean up')
+    .description(
+      'Explains why a connection is allowed or refused, shows refused connections, and removes all rules.',
+    )
+    .addCommand(explainCommand())
+    .addCommand(dropsCommand(guards))
+    .addCommand(cleanupCommand());
+}

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import * as fc from '../../../lib/testing/fast-check.fixture.ts';
+
+import { judge } from '../judge/judge.ts';
+import {
+  addresses,
+  type Change,
+  change,
+  type Cluster,
+  clusterOf,
+  nodes,
+  portNumbers,
+} from '../random-cluster.fixture.ts';
+import { PolicyEngine } from './engine.ts';
+import { type AddressPacket, isAllowed } from './evaluate.fixture.ts';
+import { type NodeRules, noRules, type PeersChange, type PeersKey } from './rules.ts';
+
+const numRuns = 2000;
+
+function apply(engine: PolicyEngine, { kind, key, object }: Change): void {
+  if (kind === 'pod') {
+    if (object === undefined) engine.removePod(key);
+    else engine.upsertPod(object);
+  } else if (kind === 'policy') {
+    if (object === undefined) engine.removePolicy(key);
+    else engine.upsertPolicy(object);
+  } else if (object === undefined) engine.removeNamespace(key);
+  else engine.upsertNamespace(object);
+}
+
+function engineOf(node: string, { pods, policies, namespaces }: Cluster): PolicyEngine {
+  const engine = new PolicyEngine(node);
+  for (const one of namespaces) engine.upsertNamespace(one);
+  for (const one of pods) engine.upsertPod(one);
+  for (const one of policies) engine.upsertPolicy(one);
+  return engine;
+}
+
+function* packets(): Iterable<AddressPacket> {
+  for (const family of [addresses[4], addresses[6]]) {
+    for (const from of family) {
+      for (const to of family) {
+        yield { from, to, protocol: 'ICMP' };
+        for (const protocol of ['TCP', 'UDP', 'SCTP']) {
+          for (const port of portNumbers) yield { from, to, protocol, port };
+        }
+      }
+    }
+  }
+}
+
+/** The keys of what is different, found by looking at all of it. */
+function different<T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string, T>): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => {
+    try {
+      assert.deepEqual(before.get(key), after.get(key));
+      return false;
+    } catch {
+      return true;
+    }
+  });
+}
+
+function podsOf({ peers }: NodeRules, key: PeersKey): string[] {
+  const { pods } = peers.get(key)!;
+  return [...pods[4], ...pods[6]].sort();
+}
+
+/** Those before, with what came and without what went: each was there, or was not. */
+function podsAfter(before: NodeRules, key: PeersKey, told: PeersChange): string[] {
+  const pods = new Set(podsOf(before, key));
+  for (const { gone, come } of [told[4], told[6]]) {
+    for (const address of gone) assert.ok(pods.delete(address));
+    for (const address of come) assert.equal(pods.size + 1, pods.add(address).size);
+  }
+  return [...pods].sort();
+}
+
+suite('the rules of a node', () => {
+  test('allow what the judge allows, for every packet', () => {
+    fc.assert(
+      fc.property(fc.array(change, { minLength: 4, maxLength: 24, size: 'max' }), (changes) => {
+        const cluster = clusterOf(changes);
+        const places = nodes.map((node) => {
+          const { rules } = engineOf(node, cluster);
+          const own = [...rules.pods.values()].flatMap((pod) => Object.values(pod.addresses).flat());
+          return { node, rules, local: new Set<string>(own) };
+        });
+        const { policies, pods, namespaces } = cluster;
+        for (const packet of packets()) {
+          const concerned = places.filter(({ local }) => local.has(packet.from) || local.has(packet.to));
+          if (concerned.length === 0) continue;
+          const { ingress, egress } = judge(policies, pods, namespaces, packet);
+          for (const { node, rules, local } of concerned) {
+            const where = `${JSON.stringify(packet)} on node ${node}`;
+            if (local.has(packet.to)) {
+              assert.equal(
+                isAllowed(rules, 'ingress', packet),
+                ingress.verdict !== 'refused',
+                `ingress of ${where}: ${JSON.stringify(ingress)}`,
+              );
+            }
+            if (local.has(packet.from)) {
+              assert.equal(
+                isAllowed(rules, 'egress', packet),
+                egress.verdict !== 'refused',
+                `egress of ${where}: ${JSON.stringify(egress)}`,
+              );
+            }
+          }
+        }
+      }),
+      { numRuns: 10_000 },
+    );
+  });
+
+  test('follow from the objects that there are, whatever there was before, and changes name what is different', () => {
+    const step = fc.record({ change, look: fc.boolean(), take: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 4, maxLength: 60, size: 'max' }), (steps) => {
+        const engine = new PolicyEngine('one');
+        let taken = noRules;
+        for (const [at, { change: one, look, take }] of steps.entries()) {
+          apply(engine, one);
+          if (look || at === steps.length - 1) {
+            const done = steps.slice(0, at + 1).map((before) => before.change);
+            assert.deepEqual(engine.rules, engineOf('one', clusterOf(done)).rules);
+          }
+          if (!take) continue;
+          const told = engine.takeChange();
+          assert.deepEqual([...told.pods].sort(), different(taken.pods, engine.rules.pods).sort());
+          assert.deepEqual(
+            [...told.policies].sort(),
+            different(taken.policies, engine.rules.policies).sort(),
+          );
+          assert.deepEqual([...told.peers.keys()].sort(), different(taken.peers, engine.rules.peers).sort());
+          for (const [key, peersChange] of told.peers) {
+            if (peersChange !== undefined)
+              assert.deepEqual(podsAfter(taken, key, peersChange), podsOf(engine.rules, key));
+          }
+          taken = engine.rules;
+        }
+      }),
+      { numRuns },
+    );
+  });
+
+  test('are not changed by what comes after them, and hold no policy that no pod of the node names', () => {
+    fc.assert(
+      fc.property(
+        fc.array(change, { minLength: 4, maxLength: 40, size: 'max' }),
+        fc.nat(40),
+        (changes, at) => {
+          const engine = new PolicyEngine('one');
+          for (const one of changes.slice(0, at)) apply(engine, one);
+          const before = engine.rules;
+          const copy = structuredClone(before);
+          for (const one of changes.slice(at)) apply(engine, one);
+          const { pods, policies } = engine.rules;
+          assert.deepEqual(before, copy);
+          const named = [...pods.values()].flatMap(({ ingress, egress }) => [
+            ...(ingress ?? []).map((key) => `ingress ${key}`),
+            ...(egress ?? []).map((key) => `egress ${key}`),
+          ]);
+          assert.deepEqual([...policies.keys()].sort(), [...new Set(named)].sort());
+          const peers = [...policies.values()].flatMap(({ rules }) =>
+            rules.flatMap(({ clauses }) => clauses.map((clause) => clause.peers)),
+          );
+          const allowed = new Set(peers.filter((key) => key !== 'everyone'));
+          assert.deepEqual([...engine.rules.peers.keys()].sort(), [...allowed].sort());
+        },
+      ),
+      { numRuns },
+    );
+  });
+});

@@ -1,0 +1,226 @@
+/**
+ * Turns the objects of the cluster into the rules of this node, change by change.
+ *
+ * Pure: no I/O, no clock. The result follows from the objects that it knows, never from their order.
+ * A change costs in proportion to what depends on it. Of policies that select no pod of this node, only the parsed form
+ * is held.
+ */
+import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
+import { rangesOf, union } from './address-sets.ts';
+import { type Block, parseBlock } from './addresses.ts';
+import { CompiledPolicy } from './compiled-policy.ts';
+import { type Compared, equal } from './equal.ts';
+import type { NamespaceObject, PodObject, PolicyObject } from './objects.ts';
+import { type ParsedPolicy, parsePolicy } from './parsed-policy.ts';
+import { PeerViews } from './peer-views.ts';
+import { type PodChange, PodTable } from './pod-table.ts';
+import {
+  type Address,
+  directions,
+  type Family,
+  type NodeRules,
+  noRules,
+  type PeersChange,
+  type PeersKey,
+  type PodKey,
+  type PolicyKey,
+  type PolicyProblem,
+  policyRulesKey,
+  type RulesChange,
+} from './rules.ts';
+import { type Dirty, Targets } from './targets.ts';
+
+export class PolicyEngine {
+  readonly #namespaces = new Map<string, Labels>();
+  readonly #policies = new Map<PolicyKey, ParsedPolicy>();
+  /** Those that cannot be fully expressed. */
+  readonly #flawed = new Set<ParsedPolicy>();
+  readonly #pods: PodTable;
+  readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
+  readonly #targets = new Targets(this.#dirty);
+  readonly #views: PeerViews;
+  /** Of the policies that select a pod of this node. */
+  readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
+  #rules = noRules;
+  /** As of the last {@link takeChange}, and what may have changed since. */
+  #taken = noRules;
+  readonly #touchedPods = new Set<PodKey>();
+  readonly #touchedPolicies = new Set<string>();
+  readonly #touchedPeers = new Set<PeersKey>();
+
+  /** @param nodeName - Pods with this `spec.nodeName` belong to this node. */
+  constructor(nodeName: string) {
+    this.#pods = new PodTable(nodeName);
+    this.#views = new PeerViews(this.#pods, this.#namespaces, this.#dirty);
+  }
+
+  upsertPolicy(object: PolicyObject): void {
+    const policy = parsePolicy(object);
+    const before = this.#policies.get(policy.key);
+    if (equal(before, policy)) return;
+    if (before !== undefined) this.#forget(before);
+    this.#policies.set(policy.key, policy);
+    if (policy.problems.length > 0) this.#flawed.add(policy);
+    this.#targets.addPolicy(policy);
+  }
+
+  /** @param key - `namespace/name` */
+  removePolicy(key: PolicyKey): void {
+    const policy = this.#policies.get(key);
+    if (policy === undefined) return;
+    this.#policies.delete(key);
+    this.#forget(policy);
+  }
+
+  #forget(policy: ParsedPolicy): void {
+    this.#flawed.delete(policy);
+    this.#targets.removePolicy(policy);
+  }
+
+  upsertPod(pod: PodObject): void {
+    this.#podsChanged(this.#pods.upsert(pod));
+  }
+
+  /** @param key - `namespace/name` */
+  removePod(key: PodKey): void {
+    this.#podsChanged(this.#pods.remove(key));
+  }
+
+  upsertNamespace({ metadata }: NamespaceObject): void {
+    this.#setNamespace(metadata.name ?? '', metadata.labels ?? {});
+  }
+
+  removeNamespace(name: string): void {
+    this.#setNamespace(name, undefined);
+  }
+
+  /** Those of this node (`spec.podCIDRs`). Malformed CIDRs are skipped. */
+  setPodCidrs(cidrs: readonly string[]): void {
+    const blocks = cidrs.map(parseBlock).filter((block): block is Block => typeof block !== 'string');
+    const of = (wanted: Family) => rangesOf(wanted, union(blocks.filter(({ family }) => family === wanted)));
+    this.#rules = { ...this.#rules, podCidrs: { 4: of(4), 6: of(6) } };
+  }
+
+  /** As of now. It is immutable; unchanged parts are the same objects as before. */
+  get rules(): NodeRules {
+    const { pods, policies, peers } = this.#dirty;
+    if (pods.size > 0) this.#rules = { ...this.#rules, pods: this.#podsAnew() };
+    if (policies.size > 0) this.#rules = { ...this.#rules, policies: this.#policiesAnew() };
+    // Last: policies that come and go add and remove theirs.
+    if (peers.size > 0) this.#rules = { ...this.#rules, peers: this.#peersAnew() };
+    for (const each of [pods, policies, peers]) each.clear();
+    return this.#rules;
+  }
+
+  /** How {@link rules} differ from the last call; on the first call, from no rules. */
+  takeChange(): RulesChange {
+    const [before, after] = [this.#taken, this.rules];
+    const compared: Compared = new Map();
+    const differ = (were: ReadonlyMap<string, object>, are: ReadonlyMap<string, object>) => (key: string) =>
+      !equal(were.get(key), are.get(key), compared);
+    const pods = [...this.#touchedPods].filter(differ(before.pods, after.pods));
+    const policies = [...this.#touchedPolicies].filter(differ(before.policies, after.policies));
+    const peers = new Map<PeersKey, PeersChange | undefined>();
+    for (const key of this.#touchedPeers) {
+      const change = this.#views.named(key)?.takeChange();
+      const isDifferent =
+        change === undefined ? !equal(before.peers.get(key), after.peers.get(key)) : isSome(change);
+      if (isDifferent) peers.set(key, change);
+    }
+    for (const touched of [this.#touchedPods, this.#touchedPolicies, this.#touchedPeers]) touched.clear();
+    this.#taken = after;
+    return {
+      pods: new Set(pods),
+      policies: new Set(policies),
+      peers,
+      podCidrs: !equal(before.podCidrs, after.podCidrs),
+    };
+  }
+
+  /** The pod that has an address; undefined: no pod that counts, on any node. */
+  podAt(address: Address): PodKey | undefined {
+    return this.#pods.at(address);
+  }
+
+  /** What cannot be expressed in any policy; port names that no pod has, only for policies that pods of this node need. */
+  problems(): readonly PolicyProblem[] {
+    // Those that pods of this node need are up to date with the rules.
+    void this.rules;
+    return [
+      ...[...this.#flawed].flatMap(({ problems }) => problems),
+      ...[...this.#compiled.values()].flatMap((compiled) => compiled.problems()),
+    ];
+  }
+
+  #podsChanged(changes: readonly PodChange[]): void {
+    for (const change of changes) {
+      this.#targets.podChanged(change);
+      this.#views.podChanged(change);
+    }
+  }
+
+  #setNamespace(name: string, labels: Labels | undefined): void {
+    const before = this.#namespaces.get(name);
+    if (labels === undefined) this.#namespaces.delete(name);
+    else this.#namespaces.set(name, labels);
+    if (!equal(before, labels)) this.#views.namespaceChanged(name, before, labels);
+  }
+
+  #podsAnew(): NodeRules['pods'] {
+    const pods = new Map(this.#rules.pods);
+    for (const key of this.#dirty.pods) {
+      const pod = this.#targets.localPod(key);
+      if (pod === undefined) pods.delete(key);
+      else pods.set(key, pod);
+      this.#touchedPods.add(key);
+    }
+    return pods;
+  }
+
+  #policiesAnew(): NodeRules['policies'] {
+    const policies = new Map(this.#rules.policies);
+    for (const key of this.#dirty.policies) {
+      const compiled = this.#compiledOf(key);
+      for (const direction of directions) {
+        const rulesKey = policyRulesKey(direction, key);
+        const rules = compiled?.rules(direction);
+        if (rules === this.#rules.policies.get(rulesKey)) continue;
+        if (rules === undefined) policies.delete(rulesKey);
+        else policies.set(rulesKey, rules);
+        this.#touchedPolicies.add(rulesKey);
+      }
+    }
+    return policies;
+  }
+
+  #peersAnew(): NodeRules['peers'] {
+    const peers = new Map(this.#rules.peers);
+    for (const key of this.#dirty.peers) {
+      const value = this.#views.named(key)?.value();
+      if (value === undefined) peers.delete(key);
+      else peers.set(key, value);
+      this.#touchedPeers.add(key);
+    }
+    return peers;
+  }
+
+  #compiledOf(key: PolicyKey): CompiledPolicy | undefined {
+    const policy = this.#policies.get(key);
+    const targets = policy === undefined ? [] : this.#targets.of(policy);
+    if (policy === undefined || targets.length === 0) {
+      if (this.#compiled.delete(key)) this.#views.release(key);
+      return undefined;
+    }
+    let compiled = this.#compiled.get(key);
+    if (compiled?.policy !== policy) {
+      compiled = new CompiledPolicy(policy, this.#views.hold(policy));
+      this.#compiled.set(key, compiled);
+    }
+    compiled.setTargets(targets);
+    return compiled;
+  }
+}
+
+function isSome(change: PeersChange): boolean {
+  return [change[4], change[6]].some(({ gone, come }) => gone.length + come.length > 0);
+}

@@ -1,0 +1,108 @@
+/** The peers of a rule, read. */
+import { type LabelSelector, labelSelectorText } from '../../../lib/kube/selectors/selectors.ts';
+import { rangesOf, union, without } from './address-sets.ts';
+import { type Block, type Interval, parseBlock } from './addresses.ts';
+import { exactList } from './exact-list.ts';
+import type { BlockObject, PeerObject } from './objects.ts';
+import { parseSelector, type Refuse } from './parsed-selector.ts';
+import type { ByFamily, Family, PeersKey } from './rules.ts';
+
+/** Pods by their labels, in one namespace or in those with certain labels. */
+export interface PodScope {
+  readonly namespaces: string | LabelSelector;
+  readonly pods: LabelSelector;
+}
+
+/** All peers of one rule together. */
+export interface Peers {
+  /** Equal for equal peers, so that rules share what is held for them. */
+  readonly key: PeersKey;
+  readonly scopes: readonly PodScope[];
+  /** As `union` makes them, `except` taken out. */
+  readonly blocks: ByFamily<readonly Interval[]>;
+}
+
+/** No peers mean everyone; only malformed peers mean nobody. */
+export function parsePeers(
+  peers: readonly PeerObject[],
+  namespace: string,
+  path: string,
+  refuse: Refuse,
+): 'everyone' | Peers {
+  if (peers.length === 0) return 'everyone';
+  const scopes: PodScope[] = [];
+  const blocks: Record<Family, Interval[]> = { 4: [], 6: [] };
+  for (const [index, peer] of peers.entries()) {
+    const at = `${path}[${index}]`;
+    const { podSelector, namespaceSelector, ipBlock } = peer;
+    const bySelector = (podSelector ?? namespaceSelector ?? undefined) !== undefined;
+    if (ipBlock !== undefined && ipBlock !== null) {
+      if (bySelector) refuse(at, `ipBlock cannot be combined with a selector: ${consequence}.`);
+      else addBlock(ipBlock, `${at}.ipBlock`, blocks, refuse);
+    } else if (bySelector) {
+      const scope = parseScope(peer, namespace, at, refuse);
+      if (scope !== undefined) scopes.push(scope);
+    } else refuse(at, `Neither a selector nor an ipBlock is given: ${consequence}.`);
+  }
+  const joined = { 4: exactList(union(blocks[4])), 6: exactList(union(blocks[6])) };
+  return { key: keyOf(scopes, joined), scopes: exactList(scopes), blocks: joined };
+}
+
+/** All of them are malformed. */
+export function isNobody({ scopes, blocks }: Peers): boolean {
+  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
+}
+
+const consequence = 'the peer allows nothing';
+
+function parseScope(
+  { podSelector, namespaceSelector }: PeerObject,
+  namespace: string,
+  path: string,
+  refuse: Refuse,
+): PodScope | undefined {
+  const pods = parseSelector(podSelector ?? {}, `${path}.podSelector`, refuse, consequence);
+  const namespaces =
+    namespaceSelector === undefined || namespaceSelector === null
+      ? namespace
+      : parseSelector(namespaceSelector, `${path}.namespaceSelector`, refuse, consequence);
+  return pods === undefined || namespaces === undefined ? undefined : { namespaces, pods };
+}
+
+function addBlock(
+  { cidr, except }: BlockObject,
+  path: string,
+  blocks: Record<Family, Interval[]>,
+  refuse: Refuse,
+): void {
+  const block = parseBlock(cidr);
+  if (typeof block === 'string') {
+    refuse(`${path}.cidr`, `${JSON.stringify(cidr)} ${block}: ${consequence}.`);
+    return;
+  }
+  const holes: Block[] = [];
+  let problem = false;
+  for (const [index, text] of (except ?? []).entries()) {
+    const hole = parseBlock(text);
+    const why = typeof hole === 'string' ? hole : isWithin(hole, block) ? undefined : `is not within ${cidr}`;
+    if (typeof hole !== 'string' && why === undefined) holes.push(hole);
+    else {
+      problem = true;
+      refuse(`${path}.except[${index}]`, `${JSON.stringify(text)} ${why}: ${consequence}.`);
+    }
+  }
+  if (!problem) blocks[block.family].push(...without(block, holes));
+}
+
+function isWithin(inner: Block, outer: Block): boolean {
+  const sameSize = inner.low === outer.low && inner.high === outer.high;
+  return inner.family === outer.family && inner.low >= outer.low && inner.high <= outer.high && !sameSize;
+}
+
+function keyOf(scopes: readonly PodScope[], blocks: Peers['blocks']): PeersKey {
+  const texts = scopes.map(({ namespaces, pods }) => [
+    typeof namespaces === 'string' ? `in ${namespaces}` : `by ${labelSelectorText(namespaces)}`,
+    labelSelectorText(pods),
+  ]);
+  return JSON.stringify([texts, rangesOf(4, blocks[4]), rangesOf(6, blocks[6])]) as PeersKey;
+}

@@ -1,0 +1,29 @@
+/** The parsed selector of a policy. */
+import {
+  type LabelSelector,
+  labelSelectorOf,
+  type LabelSelectorObject,
+  SelectorError,
+} from '../../../lib/kube/selectors/selectors.ts';
+
+/** Records a field that cannot be expressed. */
+export type Refuse = (field: string, message: string) => void;
+
+/**
+ * @param consequence - What follows if it is malformed.
+ * @returns undefined where it is malformed
+ */
+export function parseSelector(
+  selector: LabelSelectorObject,
+  field: string,
+  refuse: Refuse,
+  consequence: string,
+): LabelSelector | undefined {
+  try {
+    return labelSelectorOf(selector);
+  } catch (error) {
+    if (!(error instanceof SelectorError)) throw error;
+    refuse(field, `The selector is malformed (${error.message}): ${consequence}.`);
+    return undefined;
+  }
+}

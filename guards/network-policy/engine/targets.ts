@@ -1,0 +1,117 @@
+/** The pods of this node, and the policies that select them. */
+import { labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
+import type { ParsedPolicy } from './parsed-policy.ts';
+import type { PodChange, PodFacts } from './pod-table.ts';
+import type { Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
+import { SelectorIndex } from './selector-index.ts';
+
+/** What must be computed again. */
+export interface Dirty {
+  readonly pods: Set<PodKey>;
+  readonly policies: Set<PolicyKey>;
+  readonly peers: Set<PeersKey>;
+}
+
+interface Target {
+  readonly facts: PodFacts;
+  readonly policies: Set<ParsedPolicy>;
+}
+
+export class Targets {
+  readonly #dirty: Dirty;
+  readonly #pods = new Map<PodKey, Target>();
+  readonly #index = new SelectorIndex<ParsedPolicy>();
+  readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
+  /** {@link of}, until it changes. */
+  readonly #lists = new Map<ParsedPolicy, readonly PodFacts[]>();
+
+  constructor(dirty: Dirty) {
+    this.#dirty = dirty;
+  }
+
+  addPolicy(policy: ParsedPolicy): void {
+    this.#index.add(policy, policy.namespace, policy.targets);
+    for (const target of this.#pods.values()) {
+      if (target.facts.namespace === policy.namespace && labelsMatch(policy.targets, target.facts.labels)) {
+        this.#select(policy, target);
+        this.#dirty.pods.add(target.facts.key);
+      }
+    }
+  }
+
+  removePolicy(policy: ParsedPolicy): void {
+    this.#index.delete(policy, policy.namespace, policy.targets);
+    for (const key of this.#selected.get(policy)?.keys() ?? []) {
+      this.#pods.get(key)?.policies.delete(policy);
+      this.#dirty.pods.add(key);
+    }
+    this.#selected.delete(policy);
+    this.#changed(policy);
+  }
+
+  podChanged({ before, after }: PodChange): void {
+    const was = before === undefined ? undefined : this.#pods.get(before.key);
+    if (was !== undefined) {
+      this.#pods.delete(was.facts.key);
+      this.#dirty.pods.add(was.facts.key);
+      for (const policy of was.policies) this.#deselect(policy, was.facts.key);
+    }
+    if (after?.local !== true) return;
+    const target = { facts: after, policies: new Set<ParsedPolicy>() };
+    this.#pods.set(after.key, target);
+    this.#dirty.pods.add(after.key);
+    const found = new Set<ParsedPolicy>();
+    this.#index.find(after.namespace, after.labels, found);
+    for (const policy of found) {
+      if (labelsMatch(policy.targets, after.labels)) this.#select(policy, target);
+    }
+  }
+
+  /** The pods of this node that the policy selects; the same list as long as they are the same. */
+  of(policy: ParsedPolicy): readonly PodFacts[] {
+    const known = this.#lists.get(policy);
+    if (known !== undefined) return known;
+    const pods = [...(this.#selected.get(policy)?.values() ?? [])];
+    if (pods.length > 0) this.#lists.set(policy, pods);
+    return pods;
+  }
+
+  localPod(key: PodKey): LocalPod | undefined {
+    const target = this.#pods.get(key);
+    if (target === undefined) return undefined;
+    const isolating = (direction: Direction): PolicyKey[] | undefined => {
+      const keys = [...target.policies]
+        .filter((policy) => policy[direction] !== undefined)
+        .map((policy) => policy.key);
+      return keys.length === 0 ? undefined : keys.toSorted();
+    };
+    const addressesOf = (wanted: Family) =>
+      target.facts.addresses.filter(({ family }) => family === wanted).map(({ text }) => text);
+    return {
+      pod: key,
+      addresses: { 4: addressesOf(4), 6: addressesOf(6) },
+      ingress: isolating('ingress'),
+      egress: isolating('egress'),
+    };
+  }
+
+  #select(policy: ParsedPolicy, { facts, policies }: Target): void {
+    policies.add(policy);
+    const selected = this.#selected.get(policy);
+    if (selected === undefined) this.#selected.set(policy, new Map([[facts.key, facts]]));
+    else selected.set(facts.key, facts);
+    this.#changed(policy);
+  }
+
+  #deselect(policy: ParsedPolicy, key: PodKey): void {
+    const selected = this.#selected.get(policy);
+    selected?.delete(key);
+    if (selected?.size === 0) this.#selected.delete(policy);
+    this.#changed(policy);
+  }
+
+  #changed(policy: ParsedPolicy): void {
+    this.#lists.delete(policy);
+    this.#dirty.policies.add(policy.key);
+  }
+}

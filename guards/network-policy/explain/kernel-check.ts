@@ -1,0 +1,85 @@
+/** Checks whether the rules in a kernel agree with the policies. */
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { parseAddress } from '../engine/addresses.ts';
+import type { Direction } from '../engine/rules.ts';
+import { type KernelPacket, type KernelRuleset, protocolNumbers } from '../node/kernel-packet.ts';
+import type { ExplainedEnd, ExplainedSide, Explanation } from './explanation.ts';
+
+export interface KernelSide {
+  readonly direction: Direction;
+  /** `elsewhere`: this kernel does not know the pod, so it has no rules for it. */
+  readonly verdict: 'allowed' | 'refused' | 'elsewhere';
+  /** Whether that agrees with the policies; undefined if the pod is elsewhere. */
+  readonly agrees?: boolean;
+  /** The chains that the packet passed. */
+  readonly chains: readonly string[];
+  readonly words: string;
+}
+
+export interface KernelCheck {
+  /** Those that have Rampart rules here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
+  readonly backend: string | null;
+  /** `agrees`: as far as this machine is concerned; `unknown`: neither end is a pod of this machine, or it lacks expected rules. */
+  readonly result: 'agrees' | 'differs' | 'unknown';
+  readonly egress: KernelSide;
+  readonly ingress: KernelSide;
+}
+
+/** @param rulesets - Empty: the kernel has been read, and has no Rampart rules. */
+export function compareWithKernel(explanation: Explanation, rulesets: readonly KernelRuleset[]): KernelCheck {
+  const { from, to, protocol, port, fromOwnNode } = explanation;
+  const [source, destination] = [parseAddress(from.address), parseAddress(to.address)];
+  const number = (protocolNumbers as Readonly<Record<string, number>>)[protocol];
+  if (source === undefined || destination === undefined || number === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot trace a ${protocol} packet through the kernel`,
+    });
+  }
+  const packet: KernelPacket = { source, destination, protocol: number, port, fromNode: fromOwnNode };
+  const egress = sideOf(rulesets, packet, explanation.egress, from);
+  const ingress = sideOf(rulesets, packet, explanation.ingress, to);
+  const answers = [egress.agrees, ingress.agrees];
+  // A kernel without rules refuses nothing: a refusal happens elsewhere, or not at all.
+  const isUnknown = rulesets.length === 0 && !explanation.allowed;
+  const result = answers.includes(false)
+    ? 'differs'
+    : answers.includes(true) && !isUnknown
+      ? 'agrees'
+      : 'unknown';
+  const backend = rulesets.map((one) => one.backend).join(' and ') || null;
+  return { backend, result, egress, ingress };
+}
+
+function sideOf(
+  rulesets: readonly KernelRuleset[],
+  packet: KernelPacket,
+  { direction, verdict: said }: ExplainedSide,
+  own: ExplainedEnd,
+): KernelSide {
+  const name = own.pod ?? own.address;
+  const expected = said === 'refused' ? 'refused' : 'allowed';
+  if (rulesets.length === 0) {
+    if (expected === 'allowed') {
+      const words = `This kernel has no Rampart rules, so it allows ${direction} of ${name}.`;
+      return { direction, verdict: 'allowed', agrees: true, chains: [], words };
+    }
+    return elsewhere(direction, own, 'it has no Rampart rules');
+  }
+  const decisions = rulesets.map((ruleset) => ruleset.decide(direction, packet));
+  const verdict = decisions.some((one) => one.verdict === 'refused') ? 'refused' : 'allowed';
+  const chains = decisions.flatMap((one) => one.chains);
+  if (own.pod !== undefined && !decisions.some(({ isKnown }) => isKnown))
+    return elsewhere(direction, own, 'it has no rules for that pod');
+  const agrees = verdict === expected;
+  const does = verdict === 'allowed' ? 'allows' : 'refuses';
+  const words = agrees
+    ? `The kernel ${does} ${direction} of ${name}, in agreement with the policies.`
+    : `The kernel ${does} ${direction} of ${name}; the policies differ. The agent of this node may be behind; see rampart status.`;
+  return { direction, verdict, agrees, chains, words };
+}
+
+function elsewhere(direction: Direction, { pod, address, node }: ExplainedEnd, why: string): KernelSide {
+  const where = node === undefined ? 'the node it runs on' : `node ${node}`;
+  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Run the command on ${where}.`;
+  return { direction, verdict: 'elsewhere', chains: [], words };
+}

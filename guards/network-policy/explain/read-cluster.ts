@@ -1,0 +1,35 @@
+/** Reads what an explanation needs, once. */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { podFacts } from '../../../lib/kube/object/facts.ts';
+import {
+  type KubeObject,
+  namespaces,
+  type Pod,
+  pods,
+  type ResourceType,
+} from '../../../lib/kube/object/object.ts';
+import { networkPolicies } from '../api.ts';
+import type { NamespaceObject, PolicyObject } from '../engine/objects.ts';
+import type { ClusterObjects, ExplainedPod } from './explanation.ts';
+
+/** @throws {KubeError} for what may not be read; {@link RampartError} `API_UNREACHABLE`. */
+export async function readCluster(client: KubeClient, signal: AbortSignal): Promise<ClusterObjects> {
+  const all = async <T, U>(type: ResourceType, take: (object: T) => U): Promise<U[]> => {
+    const found: U[] = [];
+    // Item by item: only a tenth of a pod is kept.
+    await client.listItems(type, {}, { signal, onItem: (item) => found.push(take(JSON.parse(item) as T)) });
+    return found;
+  };
+  const [policies, known, places] = await Promise.all([
+    all(networkPolicies, (policy: PolicyObject) => policy),
+    all(pods, explainedPod),
+    all(namespaces, ({ metadata }: KubeObject): NamespaceObject => ({ metadata })),
+  ]);
+  return { policies, pods: known, namespaces: places };
+}
+
+function explainedPod(pod: Pod): ExplainedPod {
+  const facts = podFacts(pod) as unknown as ExplainedPod;
+  const { hostIP, hostIPs } = (pod as unknown as ExplainedPod).status ?? {};
+  return { ...facts, status: { ...facts.status, hostIP, hostIPs } };
+}

@@ -1,0 +1,28 @@
+/** The descriptor of the network policy guard: all that the rest of Rampart knows about it. */
+import type { Guard } from '../../guard/guard.ts';
+import { pod, rights } from './deployment.ts';
+import { networkPolicyOptions } from './options.ts';
+
+export const networkPolicy: Guard = {
+  name: 'network-policy',
+  summary: "enforces NetworkPolicies in the node's kernel",
+  // NetworkPolicy is Kubernetes' own.
+  resources: [],
+  options: networkPolicyOptions,
+  rights,
+  pod,
+  health: [
+    { on: 'node', name: 'networkpolicies', what: 'NetworkPolicies are listed' },
+    { on: 'node', name: 'pods', what: 'pods are listed' },
+    { on: 'node', name: 'namespaces', what: 'namespaces are listed' },
+    { on: 'node', name: 'node', what: 'the Node is known, if there is one' },
+    { on: 'node', name: 'rules', what: 'the kernel has the rules' },
+  ],
+  metrics: async () => {
+    const { registerNodeMetrics } = await import('./node/metrics.ts');
+    return { node: (metrics) => registerNodeMetrics(metrics) };
+  },
+  node: async () => (await import('./node.ts')).networkPolicyNode,
+  lines: async () => [(await import('./refusal-line.ts')).refusalLines],
+  status: async () => (await import('./status/section.ts')).networkPolicyStatus,
+};

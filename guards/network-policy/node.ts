@@ -1,0 +1,159 @@
+/** What the agent runs for this guard on a node: it keeps the rules in the kernel in line with the policies. */
+import type { NodeContext } from '../../guard/context.ts';
+import type { NodePart } from '../../guard/guard.ts';
+import { whenSynced } from '../../lib/kube/controller/run-parts.ts';
+import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
+import { Backoff } from '../../lib/time/backoff.ts';
+import { sleep, systemClock } from '../../lib/time/clock.ts';
+import { PolicyEngine } from './engine/engine.ts';
+import type { Cutter, CutterOptions } from './node/established/cutter.ts';
+import type { BridgeOptions } from './node/bridge.ts';
+import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
+import { Enforcement } from './node/enforcement.ts';
+import { type FollowedObjects, followObjects } from './node/followed-objects.ts';
+import { nodeFacts } from './status/node-facts.ts';
+import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
+import { Refusals } from './node/refusals.ts';
+import { ToldProblems } from './node/told-problems.ts';
+import { Turns } from './node/turns.ts';
+import type { NetworkPolicyOptions } from './options.ts';
+
+/** Retrying cannot help: the library or a capability is missing. */
+function isHopeless(error: unknown): boolean {
+  return (
+    error instanceof RampartError &&
+    (error.code === errorCodes.PRIVILEGE || error.code === errorCodes.UNSUPPORTED)
+  );
+}
+
+const RETRY = { baseMs: 100, maxMs: 10_000 };
+
+export const networkPolicyNode: NodePart = async (context, values) => {
+  const { networkPolicyDefault, podCidr, networkPolicyBackend, networkPolicyEstablished } =
+    values as unknown as NetworkPolicyOptions;
+  // First: the API answers while the kernel is tried.
+  const followed = follow(context, podCidr);
+  using _objects = followed.objects;
+  const { openBackend } = await import('./node/backend.ts');
+  const { logger, signal } = context;
+  const unknownPods = networkPolicyDefault;
+  const opened = await openBackend(networkPolicyBackend, { unknownPods }, logger, signal);
+  using dataplane = opened.dataplane;
+  logger.info(`network policies are programmed by ${opened.name}`);
+  const options = {
+    dataplane,
+    refusesUnknown: networkPolicyDefault === 'deny',
+    backend: opened.name,
+    cutsEstablished: networkPolicyEstablished === 'cut',
+  };
+  await runNetworkPolicyNode(context, options, followed);
+};
+
+/** An engine, and what feeds it. */
+interface Followed {
+  readonly engine: PolicyEngine;
+  readonly objects: FollowedObjects;
+}
+
+/** @param podCidrs - Of this node; empty: those of the Node object. */
+export function follow(context: NodeContext, podCidrs: readonly string[] = []): Followed {
+  const engine = new PolicyEngine(context.nodeName);
+  return { engine, objects: followObjects(context, engine, podCidrs) };
+}
+
+export interface NetworkPolicyNodeOptions {
+  readonly dataplane: Dataplane;
+  /** Its name, for `rampart status`. Default: `nftables`. */
+  readonly backend?: string;
+  /** Rules are needed even if no policy selects a pod. */
+  readonly refusesUnknown?: boolean;
+  /** Ends connections that are no longer allowed after each change. */
+  readonly cutsEstablished?: boolean;
+  /** Runs code in the node's network namespace. Default: that of the calling thread. */
+  readonly inNetwork?: CutterOptions['inNetwork'];
+  readonly bridges?: BridgeOptions;
+  /** Called each time the kernel has accepted the rules. */
+  readonly onProgrammed?: () => void;
+}
+
+/**
+ * Nothing is programmed before a policy selects a pod of this node, unless unknown pods are refused: without policies, there is
+ * nothing of ours in the kernel.
+ *
+ * Runs until the signal aborts. The rules stay after that, and while the API is unavailable: stopping this does not open anything.
+ * What the kernel rejects is retried, and nothing is opened because of it.
+ */
+export async function runNetworkPolicyNode(
+  context: NodeContext,
+  options: NetworkPolicyNodeOptions,
+  { engine, objects }: Followed,
+): Promise<void> {
+  const { signal, logger, metrics, health } = context;
+  const { dataplane, backend = 'nftables', inNetwork } = options;
+  const counts = new NodeCounts();
+  if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
+  let problem: string | undefined = 'not programmed yet';
+  health.ready('rules', () => problem);
+  const recorder = context.recorder();
+  using refusals = new Refusals({
+    ...{ context, recorder, engine, objects, counts, dataplane },
+    group: defaultDataplaneOptions.logGroup,
+    ...(inNetwork && { inNetwork }),
+  });
+  using cutter = options.cutsEstablished === true ? await openCutter(context, counts, inNetwork) : undefined;
+  const enforcement = new Enforcement({
+    ...{ dataplane, engine, counts, refusals, cutter, logger, signal },
+    refusesUnknown: options.refusesUnknown === true,
+    bridges: options.bridges,
+  });
+  const told = new ToldProblems(logger, recorder, objects.policies);
+  const tellFacts = (): void => {
+    const { isProgrammed, refused, bypassed } = enforcement;
+    const untold = refusals.problem;
+    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, refused, untold, bypassed }));
+  };
+
+  await whenSynced(objects.caches, signal, async () => {
+    const turns = new Turns(enforcement, dataplane, signal);
+    objects.begin(() => turns.wake());
+    const backoff = new Backoff(RETRY);
+    while (!signal.aborted) {
+      try {
+        await turns.take();
+        problem = undefined;
+        backoff.reset();
+        options.onProgrammed?.();
+      } catch (error) {
+        if (signal.aborted) return;
+        if (counts.fullSyncs === 0 && isHopeless(error)) throw error;
+        counts.failedSyncs++;
+        problem = messageOf(error);
+        tellFacts();
+        logger.error(
+          { err: error },
+          'the kernel refused the rules; the previous rules stay in place, retrying',
+        );
+        await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
+        continue;
+      }
+      const problems = [...engine.problems(), ...enforcement.refused];
+      counts.problems = problems.length;
+      told.tell(problems, engine.rules);
+      tellFacts();
+      await turns.next();
+    }
+  });
+}
+
+async function openCutter(
+  { logger, signal }: NodeContext,
+  counts: NodeCounts,
+  inNetwork: CutterOptions['inNetwork'],
+): Promise<Cutter> {
+  const module = await import('./node/established/cutter.ts');
+  return new module.Cutter({
+    ...{ logger, signal },
+    onCut: (flows) => (counts.flowsCut += flows),
+    ...(inNetwork && { inNetwork }),
+  });
+}

@@ -1,0 +1,137 @@
+/** Keeps the kernel in line with the engine. */
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
+import type { PolicyEngine } from '../engine/engine.ts';
+import { isNoChange, type PolicyProblem } from '../engine/rules.ts';
+import { type BridgeOptions, filterBridges } from './bridge.ts';
+import type { Dataplane } from './dataplane.ts';
+import type { Cutter } from './established/cutter.ts';
+import type { NodeCounts } from './metrics.ts';
+import type { Refusals } from './refusals.ts';
+
+export interface EnforcementOptions {
+  readonly dataplane: Dataplane;
+  readonly engine: PolicyEngine;
+  readonly counts: NodeCounts;
+  readonly refusals: Refusals;
+  readonly cutter: Cutter | undefined;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Rules are needed even if no policy selects a pod. */
+  readonly refusesUnknown: boolean;
+  readonly bridges: BridgeOptions | undefined;
+}
+
+/** Each call throws what the dataplane throws; it is then unknown what was applied, and {@link programAll} is due. */
+export class Enforcement {
+  readonly #options: EnforcementOptions;
+  #isProgrammed = false;
+  #refused: readonly PolicyProblem[] = [];
+  #bridges: string | undefined;
+  #unbounded: string | undefined;
+
+  constructor(options: EnforcementOptions) {
+    this.#options = options;
+  }
+
+  get isProgrammed(): boolean {
+    return this.#isProgrammed;
+  }
+
+  /** Rules that the kernel has rejected: all others apply. */
+  get refused(): readonly PolicyProblem[] {
+    return this.#refused;
+  }
+
+  /** Why packets bypass the rules. */
+  get bypassed(): string | undefined {
+    return [this.#bridges, this.#unbounded].filter((why) => why !== undefined).join('; ') || undefined;
+  }
+
+  async programAll(): Promise<void> {
+    const { dataplane, engine, counts, refusals, cutter, signal } = this.#options;
+    const beganMs = systemClock.monotonicMs();
+    engine.takeChange();
+    this.#isProgrammed = this.#isNeeded();
+    if (this.#isProgrammed) {
+      this.#tellBridges();
+      // Before the rules, so that the first refusal is reported.
+      refusals.open();
+      this.#refused = (await dataplane.sync(engine.rules, signal)).refused ?? [];
+      cutter?.programmed(engine.rules);
+    } else await dataplane.remove(signal);
+    counts.fullSyncs++;
+    counts.lastSyncMs = systemClock.wallMs();
+    counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
+    this.#countRules();
+  }
+
+  async programChange(): Promise<void> {
+    const { dataplane, engine, counts, cutter, signal } = this.#options;
+    const change = engine.takeChange();
+    if (isNoChange(change)) return;
+    if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
+    if (!this.#isProgrammed) return;
+    this.#refused = (await dataplane.apply(engine.rules, change, signal)).refused ?? [];
+    cutter?.programmed(engine.rules);
+    counts.partialSyncs++;
+    this.#countRules();
+  }
+
+  /** Repairs and reports what somebody else has changed of ours. */
+  async repair(): Promise<void> {
+    const { dataplane, counts, logger, signal } = this.#options;
+    const drift = this.#isProgrammed ? await dataplane.verify(signal) : [];
+    if (drift.length === 0) return await this.programChange();
+    counts.driftRepaired += drift.length;
+    logger.warn(
+      { drift: drift.slice(0, 10), count: drift.length },
+      'another program changed our rules; repairing',
+    );
+    await this.programAll();
+  }
+
+  /** Not with each change: for 1,000 pods they take about 0.3 s. */
+  async readCounters(): Promise<void> {
+    const { dataplane, counts, refusals, cutter, signal } = this.#options;
+    if (this.#isProgrammed) refusals.open();
+    cutter?.tidy();
+    counts.refused = this.#isProgrammed ? await dataplane.counters(signal) : [];
+  }
+
+  #isNeeded(): boolean {
+    const { engine, refusesUnknown } = this.#options;
+    if (refusesUnknown) return true;
+    for (const pod of engine.rules.pods.values()) {
+      if (pod.ingress !== undefined || pod.egress !== undefined) return true;
+    }
+    return false;
+  }
+
+  /** With each full sync: bridges may be added later, and somebody may reset it. */
+  #tellBridges(): void {
+    const now = filterBridges(this.#options.bridges);
+    if (now !== undefined && now !== this.#bridges) this.#options.logger.warn(now);
+    this.#bridges = now;
+  }
+
+  /** After each change: the Node may get its CIDRs later. */
+  #tellUnbounded(): void {
+    const { engine, refusesUnknown, logger } = this.#options;
+    const { podCidrs } = engine.rules;
+    const isUnbounded = refusesUnknown && podCidrs[4].length + podCidrs[6].length === 0;
+    const now = isUnbounded
+      ? 'addresses of unknown pods are not refused: the Node has no podCIDRs. Name the pod addresses of this node: --pod-cidr'
+      : undefined;
+    if (now !== undefined && now !== this.#unbounded) logger.warn(now);
+    this.#unbounded = now;
+  }
+
+  #countRules(): void {
+    this.#tellUnbounded();
+    const { counts, engine } = this.#options;
+    const { pods, policies } = engine.rules;
+    counts.localPods = pods.size;
+    counts.policies = policies.size;
+  }
+}

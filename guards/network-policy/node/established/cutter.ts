@@ -1,0 +1,165 @@
+/**
+ * Ends connections that are no longer allowed, after the rules have changed (`--network-policy-established cut`).
+ */
+import { networkInterfaces } from 'node:os';
+
+import { Conntrack, type Flow } from './conntrack.ts';
+import { Nftables } from '../nftables/nftables.ts';
+import type { Logger } from '../../../../lib/telemetry/log.ts';
+import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
+import { parseAddress } from '../../engine/addresses.ts';
+import type { Address, NodeRules } from '../../engine/rules.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
+import { FlowRules, seenFlow } from './allowed-flow.ts';
+import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
+import { messageOf } from '../../../../lib/errors/errors.ts';
+
+export interface CutterOptions {
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called with the number of ended flows. */
+  readonly onCut: (flows: number) => void;
+  /** Runs code that opens sockets and reads addresses in the node's network namespace. Default: that of the calling thread. */
+  readonly inNetwork?: <T>(work: () => T) => T;
+}
+
+/** Reading 100,000 flows takes some hundred milliseconds: timers and sockets get their turn in between. */
+const SLICE_MS = 4;
+
+/** One check at a time; changes that arrive meanwhile are checked after it. */
+export class Cutter implements Disposable {
+  readonly #options: CutterOptions;
+  readonly #slice = new LoopSlice(SLICE_MS);
+  readonly #nft: Nftables | undefined;
+  /** Still to be checked. */
+  #rules: NodeRules | undefined;
+  /** As they are in the kernel. */
+  #programmed: NodeRules | undefined;
+  /** TCP connections whose ends are being notified, by the kernel's key for them. */
+  #telling = new Set<string>();
+  /** Connections whose ends have been notified, to be removed from conntrack at the next check. */
+  #told: ReadonlySet<string> = new Set();
+  #running: Promise<void> | undefined;
+
+  constructor(options: CutterOptions) {
+    this.#options = options;
+    try {
+      this.#nft = this.#inNetwork(() => new Nftables());
+    } catch (error) {
+      options.logger.warn(`a server may resume a connection that was cut: ${messageOf(error)}`);
+    }
+  }
+
+  /** The kernel has these rules now: ends the connections that they do not allow. */
+  programmed(rules: NodeRules): void {
+    this.#programmed = rules;
+    this.#look(rules);
+  }
+
+  #look(rules: NodeRules): void {
+    this.#rules = rules;
+    this.#running ??= this.#run().finally(() => (this.#running = undefined));
+  }
+
+  /** Resolves when nothing is left to check. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  /** Once a minute: forgets connections whose ends have been notified, and removes what is no longer needed. */
+  tidy(): void {
+    try {
+      if (this.#telling.size > 0 && this.#programmed !== undefined) {
+        this.#told = this.#telling;
+        this.#look(this.#programmed);
+        return;
+      }
+      if (this.#nft !== undefined) removeIdleCutTable(this.#nft);
+    } catch (error) {
+      this.#options.logger.warn({ err: error }, 'cannot remove the rules that cut connections; retrying');
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { signal, logger } = this.#options;
+    while (this.#rules !== undefined && !signal.aborted) {
+      const rules = this.#rules;
+      this.#rules = undefined;
+      try {
+        const isolated = [...rules.pods.values()].some(
+          ({ ingress, egress }) => ingress !== undefined || egress !== undefined,
+        );
+        if (isolated) await this.#cut(rules);
+      } catch (error) {
+        logger.error(
+          { err: error },
+          'cannot cut connections that are no longer allowed; retrying with the next change',
+        );
+      }
+    }
+  }
+
+  async #cut(rules: NodeRules): Promise<void> {
+    const { signal, logger, onCut } = this.#options;
+    const own = this.#inNetwork(ownAddresses);
+    using conntrack = this.#inNetwork(() => new Conntrack());
+    const allowed = new FlowRules(rules, (address) => own.has(address));
+    const refused: Flow[] = [];
+    for (const flows of conntrack.flows()) {
+      refused.push(...flows.filter((flow) => !flow.isOver && !allowed.isAllowed(flow)));
+      if (this.#slice.over) await this.#slice.next();
+      if (signal.aborted) return;
+    }
+    const telling = this.#tell(refused.filter(({ protocol }) => protocol === protocolNumbers.TCP));
+    let cut = 0;
+    for (const flow of refused) {
+      const name = nameOf(flow);
+      const isNew = !this.#telling.has(name);
+      // Until its ends have been notified, conntrack must know it, or the rules would drop the notification.
+      const isOver = this.#told.has(name) || !telling.has(name);
+      if (isOver && !conntrack.delete(flow)) continue;
+      if (isOver) telling.delete(name);
+      if (isNew) cut++;
+      if (this.#slice.over) await this.#slice.next();
+    }
+    this.#told = new Set();
+    this.#telling = telling;
+    if (cut === 0) return;
+    onCut(cut);
+    logger.info({ flows: cut }, 'cut connections that are no longer allowed');
+  }
+
+  /** @returns the names of those whose ends are notified; the others can only be forgotten */
+  #tell(flows: readonly Flow[]): Set<string> {
+    if (flows.length === 0 || this.#nft === undefined) return new Set();
+    try {
+      refuseFlows(this.#nft, flows.map(seenFlow));
+      return new Set(flows.map(nameOf));
+    } catch (error) {
+      this.#options.logger.warn(
+        { err: error },
+        'cannot reset connections that are no longer allowed; they are removed from conntrack, and a server may resume one',
+      );
+      return new Set();
+    }
+  }
+
+  #inNetwork<T>(work: () => T): T {
+    const { inNetwork = (run) => run() } = this.#options;
+    return inNetwork(work);
+  }
+
+  [Symbol.dispose](): void {
+    this.#nft?.[Symbol.dispose]();
+  }
+}
+
+function nameOf({ handle }: Flow): string {
+  return handle.toString('latin1');
+}
+
+function ownAddresses(): Set<Address> {
+  const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
+  // A link-local address is followed by its interface.
+  return new Set(all.flatMap(({ address }) => parseAddress(address.split('%')[0] ?? '')?.text ?? []));
+}

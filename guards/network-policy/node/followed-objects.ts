@@ -1,0 +1,116 @@
+/** Feeds the engine from the API. */
+import type { NodeContext } from '../../../guard/context.ts';
+import { fieldsOf, nodeFacts, podFacts } from '../../../lib/kube/object/facts.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import {
+  type KubeObject,
+  type Namespace,
+  namespaces,
+  nodes,
+  type Pod,
+  pods,
+} from '../../../lib/kube/object/object.ts';
+import { withoutManagedFields } from '../../../lib/kube/cache/reflector-options.ts';
+import { type NetworkPolicy, networkPolicies } from '../api.ts';
+import type { PolicyEngine } from '../engine/engine.ts';
+import type { PodObject, PolicyObject } from '../engine/objects.ts';
+
+/** What the engine and the status need is in the engine; few objects are read again. */
+const FEW = 16;
+
+export interface FollowedObjects extends Disposable {
+  readonly policies: IndexedCache<NetworkPolicy>;
+  readonly pods: IndexedCache<Pod>;
+  readonly namespaces: IndexedCache<Namespace>;
+  readonly caches: readonly IndexedCache<never>[];
+  /** Call once, when the caches are synced: `onChange` is called after each change from then on. */
+  begin(onChange: () => void): void;
+}
+
+/**
+ * The engine gets objects as they arrive, while others are still being listed.
+ *
+ * @param podCidrs - Of this node; empty: those of the Node object.
+ */
+export function followObjects(
+  context: NodeContext,
+  engine: PolicyEngine,
+  podCidrs: readonly string[],
+): FollowedObjects {
+  const { nodeName } = context;
+  const policies = context.cache<NetworkPolicy>(
+    { type: networkPolicies, projection: policyFacts, parsedLimit: FEW },
+    'networkpolicies',
+  );
+  const allPods = context.cache({ type: pods, projection: podFacts, parsedLimit: FEW }, 'pods');
+  const allNamespaces = context.cache(
+    { type: namespaces, projection: namespaceFacts, parsedLimit: FEW },
+    'namespaces',
+  );
+  const node = context.cache(
+    { type: nodes, projection: nodeFacts, fieldSelector: `metadata.name=${nodeName}`, parsedLimit: 1 },
+    'node',
+  );
+  const stack = new DisposableStack();
+  const setCidrs = (): void => {
+    const spec = node.get(nodeName)?.spec;
+    const told = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
+    engine.setPodCidrs(podCidrs.length > 0 ? podCidrs : told);
+  };
+  let notify = (): void => undefined;
+  const follow = <T extends KubeObject>(
+    cache: IndexedCache<T>,
+    upsert: (object: T) => void,
+    remove: (key: string) => void,
+  ): void => {
+    stack.use(
+      cache.subscribe(({ type, key, object }) => {
+        if (type === 'deleted') remove(key);
+        else upsert(object);
+        notify();
+      }),
+    );
+    // Another guard may have subscribed to them before.
+    for (const object of cache.list()) upsert(object);
+  };
+  follow(
+    allNamespaces,
+    (object) => engine.upsertNamespace(object),
+    (key) => engine.removeNamespace(key),
+  );
+  follow(
+    allPods,
+    (object) => engine.upsertPod(object as PodObject),
+    (key) => engine.removePod(key),
+  );
+  follow(
+    policies,
+    (object) => engine.upsertPolicy(object as PolicyObject),
+    (key) => engine.removePolicy(key),
+  );
+  follow(node, setCidrs, setCidrs);
+  return {
+    policies,
+    pods: allPods,
+    namespaces: allNamespaces,
+    caches: [policies, allPods, allNamespaces, node] as unknown as IndexedCache<never>[],
+    begin(onChange) {
+      setCidrs();
+      notify = onChange;
+    },
+    [Symbol.dispose]: () => stack.dispose(),
+  };
+}
+
+/** Without annotations, in which kubectl keeps a copy of the entire object. */
+function policyFacts(policy: NetworkPolicy): NetworkPolicy {
+  const { annotations: _copy, ...metadata } = withoutManagedFields(policy).metadata;
+  return { ...policy, metadata };
+}
+
+function namespaceFacts(namespace: Namespace): Namespace {
+  return {
+    ...fieldsOf(namespace, ['apiVersion', 'kind']),
+    metadata: fieldsOf(namespace.metadata, ['name', 'uid', 'resourceVersion', 'labels']),
+  };
+}

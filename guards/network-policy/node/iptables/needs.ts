@@ -1,0 +1,121 @@
+/** What iptables needs for our rules, tried where it is harmless: in an unreachable chain. */
+import { existsSync } from 'node:fs';
+
+import { effectiveCapabilities } from '../../../../lib/ebpf/features/capabilities.ts';
+import type { KeptNamespace } from '../namespace.ts';
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import type { Family } from '../../engine/rules.ts';
+import { runProgram } from './run-program.ts';
+import { Trial } from './trial.ts';
+import { type Iptables, iptablesInUse } from './variant.ts';
+
+export interface IptablesNeeds {
+  /** Undefined: not installed. */
+  readonly iptables: Iptables | undefined;
+  /** `7.17`; undefined: not installed. */
+  readonly ipset: string | undefined;
+  /** What is missing: programs and kernel modules, each with the reason. Empty: nothing is missing. */
+  readonly missing: readonly string[];
+}
+
+type Rule = readonly [module: string, rule: Readonly<Record<Family, string>>];
+
+/** By the kernel module that provides it. */
+function rulesWith(set: string): readonly Rule[] {
+  return [
+    both('xt_comment', '-m comment --comment trial'),
+    both('xt_conntrack', '-m conntrack --ctstate RELATED,ESTABLISHED'),
+    both('xt_addrtype', '-m addrtype --src-type LOCAL'),
+    both('xt_mark', '-m mark --mark 0x10000/0x10000 -j MARK --set-xmark 0x0/0x10000'),
+    both('xt_limit', '-m limit --limit 10/min'),
+    both('xt_physdev', '-m physdev --physdev-is-bridged'),
+    both('xt_tcpudp', '-p tcp -m tcp --dport 80'),
+    both('xt_NFLOG', '-j NFLOG --nflog-group 100'),
+    [
+      'ipt_REJECT',
+      {
+        4: '-j REJECT --reject-with icmp-port-unreachable',
+        6: '-j REJECT --reject-with icmp6-port-unreachable',
+      },
+    ],
+    both('xt_set', `-m set --match-set ${set} src`),
+  ];
+}
+
+function both(module: string, rule: string): Rule {
+  return [module, { 4: rule, 6: rule }];
+}
+
+/** Of iptables 1.8: `libxt_set` gets the names of sets by getsockopt(2) on a raw socket; legacy iptables does everything through one. */
+const needsRaw =
+  'CAP_NET_RAW: iptables reads the names of sets through a raw socket, and legacy iptables uses one for everything';
+
+/**
+ * Leaves nothing behind.
+ *
+ * @param namespace - Where it is tried.
+ * @param used - Where to look up which iptables is in use.
+ */
+export async function examineIptables(
+  namespace: KeptNamespace,
+  signal?: AbortSignal,
+  used: KeptNamespace = namespace,
+): Promise<IptablesNeeds> {
+  const missing: string[] = [];
+  const told = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      missing.push(error.message);
+      return undefined;
+    }
+  };
+  const mayAsk = effectiveCapabilities().includes('CAP_NET_RAW');
+  if (!mayAsk) missing.push(needsRaw);
+  const iptables = await told(() => iptablesInUse(used, undefined, signal));
+  const ipset = await told(async () => await ipsetVersion(namespace, signal));
+  if (mayAsk && iptables !== undefined && ipset !== undefined) {
+    const trial = new Trial(iptables, namespace, signal);
+    for (const family of existsSync('/proc/sys/net/ipv6') ? ([4, 6] as const) : ([4] as const)) {
+      missing.push(...((await told(() => missingIn(trial, family))) ?? []));
+    }
+  }
+  return { iptables, ipset, missing: [...new Set(missing)] };
+}
+
+async function ipsetVersion(namespace: KeptNamespace, signal: AbortSignal | undefined): Promise<string> {
+  // Needs no privilege, and names the kernel's protocol only if there is one.
+  const { out } = await runProgram({ program: 'ipset', args: ['--version'], namespace, signal });
+  return /v([\d.]+)/.exec(out)?.[1] ?? 'unknown';
+}
+
+async function missingIn(trial: Trial, family: Family): Promise<readonly string[]> {
+  return await trial.withSet(family, async (set) => {
+    const all = rulesWith(set);
+    const refused = await trial.rules(
+      family,
+      all.map(([, rule]) => rule[family]),
+    );
+    if (refused === undefined) return [];
+    // Of all rules alike: the lock cannot be opened, or there is no table.
+    const always = await trial.rules(family, []);
+    if (always !== undefined) return [always];
+    const missing: string[] = [];
+    for (const [module, rule] of all) {
+      const why = await trial.rules(family, [rule[family]]);
+      if (why !== undefined) missing.push(`${module}: ${why}`);
+    }
+    return missing;
+  });
+}
+
+/** @throws {RampartError} `UNSUPPORTED` with everything that is missing. */
+export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables {
+  if (iptables !== undefined && missing.length === 0) return iptables;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'cannot program iptables',
+    why: missing.join('; '),
+    next: 'Install or load what is missing. In a cluster, the component deploy/network-policy-iptables grants CAP_NET_RAW and the lock',
+  });
+}

@@ -1,0 +1,70 @@
+/** A packet, and what the rules in the kernel do with it: the same types for every dataplane. */
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { IpAddress } from '../engine/addresses.ts';
+import type { Direction } from '../engine/rules.ts';
+
+/** IANA's. */
+export const protocolNumbers = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 } as const;
+
+/** The first packet of a connection. */
+export interface KernelPacket {
+  readonly source: IpAddress;
+  readonly destination: IpAddress;
+  /** One of `protocolNumbers`. */
+  readonly protocol: number;
+  /** Of the destination. */
+  readonly port: number | undefined;
+  /** The source is an address of the node itself. */
+  readonly fromNode: boolean;
+}
+
+export interface KernelDecision {
+  readonly verdict: 'allowed' | 'refused';
+  /** Whether the address is that of a pod that the kernel knows. */
+  readonly isKnown: boolean;
+  /** The chains that it passed. */
+  readonly chains: readonly string[];
+}
+
+/** Rules that are in a kernel. */
+export interface KernelRuleset {
+  /** `nftables`, `iptables (nft)`, `iptables (legacy)` */
+  readonly backend: string;
+  /** @throws {RampartError} `UNSUPPORTED` for a rule that it does not know: it never guesses. */
+  decide(direction: Direction, packet: KernelPacket): KernelDecision;
+}
+
+/** More than any packet passes, and few enough for the stack; the kernel itself refuses loops. */
+const MOST_CHAINS = 1024;
+
+/** What a rule does: `continue` with the next one, or `return` to the chain that led here. */
+export type RuleVerdict = 'accept' | 'refuse' | 'continue' | 'return';
+
+/**
+ * Follows the rules of a chain, one after the other.
+ *
+ * @param rules - Undefined: there is no such chain.
+ * @param chains - Those that the packet has passed: this one is added.
+ */
+export function followChain(
+  name: string,
+  rules: readonly string[] | undefined,
+  chains: string[],
+  verdictOf: (rule: string) => RuleVerdict,
+): Exclude<RuleVerdict, 'return'> {
+  if (rules === undefined || chains.length >= MOST_CHAINS) throw unknownRule(`chain ${name} is missing`);
+  chains.push(name);
+  for (const rule of rules) {
+    const verdict = verdictOf(rule);
+    if (verdict !== 'continue') return verdict === 'return' ? 'continue' : verdict;
+  }
+  return 'continue';
+}
+
+export function unknownRule(rule: string): RampartError {
+  return new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'cannot tell what the rules in the kernel do',
+    why: `there is a rule that Rampart did not create: ${rule}`,
+    next: 'A running agent repairs this within a minute',
+  });
+}

@@ -1,0 +1,214 @@
+/**
+ * Packets that rules give to a group of NFLOG, read in this process (nfnetlink_log, Linux 2.6.14; no program is started).
+ */
+import { readFileSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { pollReadable, type Poll } from '../../../lib/ebpf/ffi.ts';
+import {
+  attribute,
+  attributesOf,
+  bytes16,
+  bytes32,
+  bytes8,
+  messagesOf,
+  type NetlinkMessage,
+  textOf,
+} from '../../../lib/netlink/message.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../lib/netlink/socket.ts';
+
+/** include/uapi/linux/netfilter/nfnetlink_log.h: NFNL_SUBSYS_ULOG << 8, and the message. */
+const PACKET = 0x400;
+const CONFIG = 0x401;
+const configAttributes = { COMMAND: 1, MODE: 2, TIMEOUT: 4, THRESHOLD: 5, FLAGS: 6 } as const;
+const packetAttributes = { HEADER: 1, PAYLOAD: 9, PREFIX: 10, SEQUENCE: 12 } as const;
+const COMMAND_BIND = 1;
+const COPY_PACKET = 2;
+const FLAG_SEQUENCE = 1;
+
+/** The kernel hands over what it has after so long (in hundredths of a second), or with so many packets. */
+const TIMEOUT_HUNDREDTHS = 5;
+const THRESHOLD = 32;
+/** IPv6 with extension headers and the ports behind them. */
+const COPY_BYTES = 256;
+const RECEIVE_BYTES = 1024 * 1024;
+/** So long one wake-up may read before the event loop has its turn. */
+const SLICE_MS = 4;
+const NFGEN_BYTES = 4;
+const SEQUENCES = 2 ** 32;
+
+export interface LoggedPacket {
+  /** As the rule has it. */
+  readonly prefix: string;
+  /** The hook that it was seen in: 0 prerouting, 1 input, 2 forward, 3 output, 4 postrouting. */
+  readonly hook: number;
+  /** Its first 256 bytes from the IP header on; only during the call. */
+  readonly payload: Buffer;
+}
+
+interface NflogOptions {
+  /** 0 to 65535. Only one reader of a network namespace can have it. */
+  readonly group: number;
+  /** What it throws goes to `onError`; reading goes on. */
+  readonly onPacket: (packet: LoggedPacket) => void;
+  /** Packets were logged that nobody could read, as the queue was full. */
+  readonly onLost?: (packets: number) => void;
+  readonly onError: (error: unknown) => void;
+  /** Of the kernel's queue. Default: 1 MiB. */
+  readonly receiveBytes?: number;
+}
+
+interface NflogTotals {
+  readonly packets: number;
+  /** Told by gaps in the numbers that the kernel gives them. */
+  readonly lost: number;
+  /** How often the queue was full. */
+  readonly overruns: number;
+}
+
+/** Does not keep the process alive. Dispose it to give the group back. */
+export interface Nflog extends Disposable {
+  readonly totals: NflogTotals;
+  /** False after it was disposed, and after the socket itself has failed, which `onError` was told. */
+  readonly isOpen: boolean;
+}
+
+/**
+ * Takes a group of the network namespace that the calling thread has now.
+ *
+ * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN, `LIMIT` where another program has the group; `SystemCallError` where the
+ *   kernel has no nfnetlink_log.
+ */
+export function openNflog(options: NflogOptions): Nflog {
+  return new NflogReader(options);
+}
+
+class NflogReader implements Nflog {
+  readonly totals = { packets: 0, lost: 0, overruns: 0 };
+  readonly #options: NflogOptions;
+  readonly #socket: NetlinkSocket;
+  #poll: Poll | undefined;
+  #sequence: number | undefined;
+
+  constructor(options: NflogOptions) {
+    this.#options = options;
+    this.#socket = new NetlinkSocket({
+      protocol: NETLINK_NETFILTER,
+      receiveBytes: options.receiveBytes ?? RECEIVE_BYTES,
+    });
+    try {
+      this.#take();
+    } catch (error) {
+      this.#socket[Symbol.dispose]();
+      throw error;
+    }
+    this.#watch();
+  }
+
+  #watch(): void {
+    this.#poll?.[Symbol.dispose]();
+    this.#poll = pollReadable(this.#socket.fd, () => this.#read());
+    this.#poll.unref();
+  }
+
+  get isOpen(): boolean {
+    return this.#poll !== undefined;
+  }
+
+  #take(): void {
+    const { group } = this.#options;
+    // struct nfgenmsg: any family, version 0, and the group.
+    const general = Buffer.concat([Buffer.of(0, 0), bytes16(group)]);
+    const mode = Buffer.concat([bytes32(COPY_BYTES), Buffer.of(COPY_PACKET, 0)]);
+    const what = `cannot read NFLOG group ${group}`;
+    // Another socket's group is refused with EPERM, as all is without CAP_NET_ADMIN.
+    const holder = holderOf(group);
+    if (holder !== undefined) {
+      throw new RampartError(errorCodes.LIMIT, {
+        what,
+        why: `another program reads it (netlink port ${holder}, usually its pid)`,
+        next: 'Stop it, or configure it to use another group',
+      });
+    }
+    this.#socket.request(
+      what,
+      { type: CONFIG },
+      [
+        general,
+        attribute(configAttributes.COMMAND, bytes8(COMMAND_BIND)),
+        attribute(configAttributes.MODE, mode),
+        attribute(configAttributes.TIMEOUT, bytes32(TIMEOUT_HUNDREDTHS)),
+        attribute(configAttributes.THRESHOLD, bytes32(THRESHOLD)),
+        attribute(configAttributes.FLAGS, bytes16(FLAG_SEQUENCE)),
+      ],
+      (message) => this.#message(message),
+    );
+  }
+
+  #read(): void {
+    const endMs = performance.now() + SLICE_MS;
+    let isOverrun = false;
+    try {
+      // An event may already be on its way when the poll is disposed.
+      while (this.#poll !== undefined && performance.now() < endMs) {
+        const bytes = this.#socket.receive();
+        if (bytes === 'nothing') break;
+        if (bytes === 'overrun') {
+          this.totals.overruns++;
+          isOverrun = true;
+        } else for (const message of messagesOf(bytes)) this.#message(message);
+      }
+      // libuv watches no more what had an error, as ENOBUFS is one (unix/poll.c, uv__poll_io).
+      if (isOverrun && this.#poll !== undefined) this.#watch();
+    } catch (error) {
+      // The socket itself: it would be told without end.
+      this[Symbol.dispose]();
+      this.#options.onError(error);
+    }
+  }
+
+  #message({ type, body }: NetlinkMessage): void {
+    if (type !== PACKET || body.length < NFGEN_BYTES) return;
+    const attributes = attributesOf(body.subarray(NFGEN_BYTES));
+    const sequence = attributes.get(packetAttributes.SEQUENCE);
+    if (sequence !== undefined && sequence.length >= 4) this.#count(sequence.readUInt32BE(0));
+    this.totals.packets++;
+    try {
+      this.#options.onPacket({
+        prefix: textOf(attributes.get(packetAttributes.PREFIX)),
+        hook: attributes.get(packetAttributes.HEADER)?.at(2) ?? 0,
+        payload: attributes.get(packetAttributes.PAYLOAD) ?? Buffer.alloc(0),
+      });
+    } catch (error) {
+      this.#options.onError(error);
+    }
+  }
+
+  #count(sequence: number): void {
+    const expected = this.#sequence;
+    this.#sequence = (sequence + 1) % SEQUENCES;
+    const lost = expected === undefined ? 0 : (sequence - expected + SEQUENCES) % SEQUENCES;
+    if (lost === 0) return;
+    this.totals.lost += lost;
+    this.#options.onLost?.(lost);
+  }
+
+  [Symbol.dispose](): void {
+    this.#poll?.[Symbol.dispose]();
+    this.#poll = undefined;
+    this.#socket[Symbol.dispose]();
+  }
+}
+
+/** nfnetlink_log lists a group in a line: its number, the netlink port that reads it, and more (net/netfilter/nfnetlink_log.c, seq_show). */
+function holderOf(group: number): number | undefined {
+  let text: string;
+  try {
+    text = readFileSync('/proc/thread-self/net/netfilter/nfnetlink_log', 'utf8');
+  } catch {
+    return undefined;
+  }
+  const fields = text.split('\n').map((line) => line.trim().split(/\s+/));
+  const found = fields.find(([number]) => number === String(group));
+  return found === undefined ? undefined : Number(found[1]);
+}

@@ -1,0 +1,80 @@
+/**
+ * Notices changes of an nftables table, as the kernel tells them to a group of netlink (NFNLGRP_NFTABLES).
+ */
+import { messagesOf, type NetlinkMessage, textOf } from '../../../../lib/netlink/message.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
+
+const NFNLGRP_NFTABLES = 7;
+const NFNL_SUBSYS_NFTABLES = 10;
+const NFT_MSG_NEWGEN = 15;
+/** What nfnetlink puts before the attributes of a message, and the header of an attribute. */
+const NFGEN_BYTES = 4;
+const ATTRIBUTE_BYTES = 4;
+
+/**
+ * Does not wait and has no timer: who owns it asks now and then, which is one system call where nothing was changed. A change that
+ * the owner makes itself is made in {@link own}.
+ */
+export class NftablesChanges implements Disposable {
+  readonly #table: string;
+  readonly #socket: NetlinkSocket;
+  /** The port of the socket that the owner's changes came from. */
+  #ownPort: number | undefined;
+  #isChanged = false;
+
+  /**
+   * Of the network namespace that the calling thread has now.
+   *
+   * @param table - Its name, whatever its family.
+   * @throws {SystemCallError} `SYSTEM` where the kernel has no such group.
+   */
+  constructor(table: string) {
+    this.#table = table;
+    this.#socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER, groups: [NFNLGRP_NFTABLES] });
+  }
+
+  /** Whether somebody else has changed the table since the last call, or too much happened to tell. */
+  take(): boolean {
+    this.#read(undefined);
+    const isChanged = this.#isChanged;
+    this.#isChanged = false;
+    return isChanged;
+  }
+
+  /** What `work` changes is not told. It has to be done when it returns. */
+  own<T>(work: () => T): T {
+    this.#read(undefined);
+    try {
+      return work();
+    } finally {
+      this.#read('own');
+    }
+  }
+
+  #read(during: 'own' | undefined): void {
+    for (let bytes = this.#socket.receive(); bytes !== 'nothing'; bytes = this.#socket.receive()) {
+      if (bytes === 'overrun') {
+        // More than the socket holds: of a large change of our own, most likely.
+        if (during === undefined) this.#isChanged = true;
+        continue;
+      }
+      for (const message of messagesOf(bytes)) {
+        if (!this.#isOfTable(message)) continue;
+        if (during === 'own') this.#ownPort ??= message.port;
+        if (message.port !== this.#ownPort) this.#isChanged = true;
+      }
+    }
+  }
+
+  /** All messages but that of a new generation begin with the name of the table. */
+  #isOfTable({ type, body }: NetlinkMessage): boolean {
+    if (type >> 8 !== NFNL_SUBSYS_NFTABLES || (type & 255) === NFT_MSG_NEWGEN) return false;
+    if (body.length < NFGEN_BYTES + ATTRIBUTE_BYTES) return false;
+    const end = NFGEN_BYTES + body.readUInt16LE(NFGEN_BYTES);
+    return textOf(body.subarray(NFGEN_BYTES + ATTRIBUTE_BYTES, end)) === this.#table;
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,75 @@
+/** Sends commands to the kernel as one transaction. */
+import { errnoText } from '../../../../lib/ebpf/libc.ts';
+import { shorten } from './nftables.ts';
+import { NftablesBatch, RefusedBatch } from './nftables-batch.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { commandText } from './command-text.ts';
+import { Encoder } from './encode.ts';
+import { tableName } from './names.ts';
+import type { Command } from './objects.ts';
+
+export interface RefusedCommand {
+  readonly command: Command;
+  /** The kernel's errno, or what nftables cannot express. */
+  readonly why: string;
+}
+
+/** None of the commands was applied. */
+export class RefusedCommands extends RampartError {
+  /** Those that were refused individually; none: all of them together were refused. */
+  readonly refused: readonly RefusedCommand[];
+
+  constructor(refused: readonly RefusedCommand[], why: string) {
+    const [first] = refused;
+    super(errorCodes.SYSTEM, {
+      what:
+        first === undefined
+          ? 'nftables refused a change'
+          : `nftables refused \`${shorten(commandText(first.command))}\``,
+      why,
+    });
+    this.refused = refused;
+  }
+}
+
+/** Changes our table in the network namespace that the calling thread had when this was created. Dispose it after use. */
+export class TableProgram implements Disposable {
+  readonly #socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER });
+
+  /** @throws {RefusedCommands} nothing was changed then; {@link RampartError} `PRIVILEGE` without CAP_NET_ADMIN. */
+  run(commands: readonly Command[]): void {
+    const batch = new NftablesBatch(tableName.split(' ')[1] ?? '');
+    const encoder = new Encoder(batch);
+    const commandOf: Command[] = [];
+    const unreadable: RefusedCommand[] = [];
+    for (const command of commands) {
+      const why = encode(encoder, command);
+      if (why !== undefined) unreadable.push({ command, why });
+      while (commandOf.length < batch.count) commandOf.push(command);
+    }
+    if (unreadable[0] !== undefined) throw new RefusedCommands(unreadable, unreadable[0].why);
+    try {
+      batch.send(this.#socket);
+    } catch (error) {
+      if (!(error instanceof RefusedBatch)) throw error;
+      const refused = [...error.messages].map(([at, why]) => ({ command: commandOf[at]!, why }));
+      throw new RefusedCommands(refused, refused[0]?.why ?? errnoText(error.number));
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+}
+
+/** @returns why it cannot be expressed; the batch must not be sent then */
+function encode(encoder: Encoder, command: Command): string | undefined {
+  try {
+    encoder.command(command);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED) throw error;
+    return error.message;
+  }
+}

@@ -1,0 +1,213 @@
+/** Reports refusals: each packet that the rules log becomes a line, and sometimes an event on its pod. */
+import type { NodeContext } from '../../../guard/context.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import { pods } from '../../../lib/kube/object/object.ts';
+import { type IpPacket, parseIpPacket } from './ip-packet.ts';
+import { type LoggedPacket, type Nflog, openNflog } from './nflog.ts';
+import { messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { addressText } from '../engine/addresses.ts';
+import type { PolicyEngine } from '../engine/engine.ts';
+import type { PodObject, PolicyObject } from '../engine/objects.ts';
+import type { Address, Direction, PodKey } from '../engine/rules.ts';
+import { decisionWords, ruleField } from '../explain/words.ts';
+import { type Decision, judge, type Packet } from '../judge/judge.ts';
+import type { RefusalEnd, RefusalLine } from '../refusal-line.ts';
+import type { Dataplane } from './dataplane.ts';
+import type { FollowedObjects } from './followed-objects.ts';
+import { protocolNumbers } from './kernel-packet.ts';
+import type { NodeCounts } from './metrics.ts';
+
+export interface RefusalsOptions {
+  readonly context: Pick<NodeContext, 'nodeName' | 'logger' | 'sink'>;
+  readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly dataplane: Pick<Dataplane, 'whoseLog'>;
+  readonly engine: PolicyEngine;
+  readonly objects: Pick<FollowedObjects, 'policies' | 'pods' | 'namespaces'>;
+  readonly counts: NodeCounts;
+  /** The NFLOG group that the dataplane logs to. */
+  readonly group: number;
+  /** Runs code that opens the group in the node's network namespace. Default: that of the calling thread. */
+  readonly inNetwork?: <T>(work: () => T) => T;
+  readonly clock?: Clock;
+}
+
+const protocolNames = new Map<number, string>(
+  Object.entries(protocolNumbers).map(([name, number]) => [number, name]),
+);
+/** For one pod. */
+const EVENT_MS = 60_000;
+/** This many pods are remembered for that; beyond it, those of the last minute are forgotten and may get one more. */
+const MOST_PODS = 4096;
+const LOST_MS = 60_000;
+
+/** Starts with {@link open}, which is called again if it failed. Dispose it to release the group. */
+export class Refusals implements Disposable {
+  readonly #options: RefusalsOptions;
+  readonly #clock: Clock;
+  readonly #eventsMs = new Map<PodKey, number>();
+  #log: Nflog | undefined;
+  #problem: string | undefined;
+  #lostToldMs = -Infinity;
+  #lostUntold = 0;
+
+  constructor(options: RefusalsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Takes the group, if it does not have it. If another program has it, that is reported once; verdicts do not change. */
+  open(): void {
+    if (this.#log?.isOpen === true) return;
+    const { group, inNetwork = (run) => run(), context } = this.#options;
+    try {
+      this.#log = inNetwork(() =>
+        openNflog({
+          group,
+          onPacket: (packet) => this.#packet(packet),
+          onLost: (packets) => this.#lost(packets),
+          onError: (error) => context.logger.error({ err: error }, 'cannot report a refused packet'),
+        }),
+      );
+      if (this.#problem !== undefined) context.logger.info('reporting refused packets again');
+      this.#problem = undefined;
+    } catch (error) {
+      const problem = messageOf(error);
+      if (problem !== this.#problem)
+        context.logger.warn(`refused packets are counted but not reported: ${problem}; retrying`);
+      this.#problem = problem;
+    }
+  }
+
+  /** Why refused packets are not reported; undefined if they are, or if there was nothing to report yet. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  #packet({ prefix, payload }: LoggedPacket): void {
+    const owner = this.#options.dataplane.whoseLog(prefix);
+    const packet = parseIpPacket(payload);
+    if (owner === undefined || packet === undefined) return;
+    const refusal = this.#refusal(owner.pod, owner.direction, packet);
+    this.#options.counts.refusalsTold++;
+    this.#options.context.sink(JSON.stringify(refusal));
+    if (owner.pod !== undefined) this.#event(owner.pod, refusal);
+  }
+
+  #refusal(pod: PodKey | undefined, direction: Direction, packet: IpPacket): RefusalLine {
+    const { context, engine, objects } = this.#options;
+    const [from, to] = [packet.source, packet.destination].map((value) =>
+      addressText(packet.family, value),
+    ) as [Address, Address];
+    const protocol = protocolNames.get(packet.protocol) ?? String(packet.protocol);
+    // The pod whose rule it was, even if another has got its address meanwhile.
+    const [source, destination] = [
+      direction === 'egress' ? (pod ?? engine.podAt(from)) : engine.podAt(from),
+      direction === 'ingress' ? (pod ?? engine.podAt(to)) : engine.podAt(to),
+    ];
+    const isolating = (pod === undefined ? undefined : engine.rules.pods.get(pod)?.[direction]) ?? [];
+    const policies = isolating.flatMap(
+      (key) => (objects.policies.get(key) as PolicyObject | undefined) ?? [],
+    );
+    const involved = [source, destination].flatMap(
+      (key) => ((key === undefined ? undefined : objects.pods.get(key)) as PodObject | undefined) ?? [],
+    );
+    const decision = this.#decide(policies, involved, direction, {
+      ...{ from, to, family: packet.family, protocol },
+      port: packet.destinationPort,
+    });
+    const nearest = decision?.verdict === 'refused' ? decision.nearest : undefined;
+    const names = { [from]: source ?? from, [to]: destination ?? to };
+    const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
+    const port = packet.destinationPort === undefined ? protocol : `${packet.destinationPort}/${protocol}`;
+    return {
+      kind: 'NetworkPolicyRefusal',
+      time: new Date(this.#clock.wallMs()).toISOString(),
+      node: context.nodeName,
+      direction,
+      protocol,
+      source: endOf(from, source, packet.sourcePort),
+      destination: endOf(to, destination, packet.destinationPort),
+      policies: isolating,
+      ...(nearest && {
+        nearest: { policy: nearest.policy, field: ruleField(direction, nearest), fits: nearest.fits },
+      }),
+      reason:
+        pod === undefined
+          ? `${own} belongs to no known pod, and such addresses are refused (--network-policy-default deny).`
+          : decision?.verdict === 'refused'
+            ? decisionWords(direction, decision, { own: names[own]!, peer: names[peer]!, port }, policies)
+            : 'The policies that refused it have changed since.',
+    };
+  }
+
+  /** Undefined if a sender has made up an address that nobody can have. */
+  #decide(
+    policies: readonly PolicyObject[],
+    involved: readonly PodObject[],
+    direction: Direction,
+    packet: Packet,
+  ): Decision | undefined {
+    const { namespaces } = this.#options.objects;
+    const known = involved.flatMap(({ metadata }) => namespaces.get(metadata.namespace ?? '') ?? []);
+    try {
+      return judge(policies, involved, known, packet)[direction];
+    } catch (error) {
+      if (error instanceof RampartError) return undefined;
+      throw error;
+    }
+  }
+
+  /** In the pod's namespace, whose readers need not know the pods of others: these are reported by address only. */
+  #event(key: PodKey, { direction, protocol, source, destination, policies }: RefusalLine): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - (this.#eventsMs.get(key) ?? -Infinity) < EVENT_MS) return;
+    const pod = this.#options.objects.pods.get(key);
+    if (pod === undefined) return;
+    if (this.#eventsMs.size >= MOST_PODS) this.#eventsMs.clear();
+    this.#eventsMs.set(key, nowMs);
+    const peer = direction === 'ingress' ? source : destination;
+    const isSame = peer.namespace === pod.metadata.namespace;
+    const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;
+    const port = destination.port === undefined ? protocol : `${destination.port}/${protocol}`;
+    const names = policies.map((policy) => policy.split('/')[1] ?? '').join(', ');
+    this.#options.recorder.record({
+      regarding: referenceTo(pods, pod),
+      type: 'Warning',
+      reason: 'Refused',
+      action: 'Filter',
+      note:
+        direction === 'ingress'
+          ? `${shown} may not connect to port ${port}: isolated by NetworkPolicy ${names}`
+          : `This pod may not connect to ${shown} port ${port}: isolated by NetworkPolicy ${names}`,
+    });
+  }
+
+  #lost(packets: number): void {
+    this.#options.counts.refusalsLost += packets;
+    this.#lostUntold += packets;
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#lostToldMs < LOST_MS) return;
+    this.#options.context.logger.warn(
+      { packets: this.#lostUntold },
+      'refused packets arrived too fast to report each one; all are counted',
+    );
+    this.#lostToldMs = nowMs;
+    this.#lostUntold = 0;
+  }
+
+  [Symbol.dispose](): void {
+    this.#log?.[Symbol.dispose]();
+    this.#log = undefined;
+  }
+}
+
+function endOf(address: Address, key: PodKey | undefined, port: number | undefined): RefusalEnd {
+  const [namespace, pod] = key?.split('/') ?? [];
+  return {
+    address,
+    ...(port !== undefined && { port }),
+    ...(namespace !== undefined && pod !== undefined && { namespace, pod }),
+  };
+}

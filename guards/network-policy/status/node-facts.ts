@@ -1,0 +1,101 @@
+/** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
+import { type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
+import type { PolicyProblem } from '../engine/rules.ts';
+import type { NodeCounts } from '../node/metrics.ts';
+
+/** As in `--format json`, in `nodes[].networkPolicy`. */
+export interface NodeReport {
+  /** `nftables` */
+  readonly backend: string;
+  /** Whether there are rules in the kernel: without a policy for a pod of the node, none are needed. */
+  readonly programmed: boolean;
+  /** RFC 3339; `null`: there was none yet. */
+  readonly lastFullSync: string | null;
+  readonly fullSyncSeconds: number;
+  /** Of the node: pods that have rules, and directions of policies that they need. */
+  readonly pods: number;
+  readonly policies: number;
+  /** Since the agent has started. */
+  readonly driftRepaired: number;
+  readonly failedSyncs: number;
+  /** Whether the policies are enforced: the kernel has accepted all rules, and all packets pass them. */
+  readonly enforced: boolean;
+  /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets are not reported. */
+  readonly problems: readonly string[];
+}
+
+export interface NodeState {
+  readonly backend: string;
+  readonly isProgrammed: boolean;
+  readonly counts: NodeCounts;
+  /** Why the kernel has rejected the rules. */
+  readonly problem: string | undefined;
+  /** Rules that the kernel has rejected: all others apply. */
+  readonly refused: readonly PolicyProblem[];
+  /** Why refused packets are not reported. */
+  readonly untold: string | undefined;
+  /** Why packets bypass the rules: those within a bridge, those of unknown pods. */
+  readonly bypassed: string | undefined;
+}
+
+export function nodeFacts({
+  backend,
+  isProgrammed,
+  counts,
+  problem,
+  refused,
+  untold,
+  bypassed,
+}: NodeState): GuardFacts {
+  const text = (value: string | undefined): string => (value ?? '').slice(0, MAX_FACT_LENGTH);
+  return {
+    backend,
+    programmed: isProgrammed,
+    ...(counts.lastSyncMs !== undefined && { lastFullSync: new Date(counts.lastSyncMs).toISOString() }),
+    fullSyncSeconds: Math.round(counts.lastSyncSeconds * 1000) / 1000,
+    pods: counts.localPods,
+    policies: counts.policies,
+    driftRepaired: counts.driftRepaired,
+    failedSyncs: counts.failedSyncs,
+    ...(problem !== undefined && { notTaken: text(problem) }),
+    ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
+    ...(bypassed !== undefined && { bypassed: text(bypassed) }),
+    ...(untold !== undefined && { untold: text(untold) }),
+  };
+}
+
+function firstOf({ policy, field, message }: PolicyProblem, count: number): string {
+  return `${policy}${count === 1 ? '' : ` and ${count - 1} more`}: ${field}: ${message}`;
+}
+
+/** Undefined for the report of an agent without this guard, or of an older one. */
+export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undefined {
+  if (typeof facts?.['backend'] !== 'string') return undefined;
+  const number = (name: string): number => {
+    const value = facts[name];
+    return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+  };
+  const text = (name: string): string | undefined => {
+    const value = facts[name];
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const [notTaken, leftOut, bypassed, untold] = ['notTaken', 'leftOut', 'bypassed', 'untold'].map(text);
+  const lastFullSync = text('lastFullSync');
+  return {
+    backend: facts['backend'],
+    programmed: facts['programmed'] === true,
+    lastFullSync: lastFullSync !== undefined && !Number.isNaN(Date.parse(lastFullSync)) ? lastFullSync : null,
+    fullSyncSeconds: number('fullSyncSeconds'),
+    pods: number('pods'),
+    policies: number('policies'),
+    driftRepaired: number('driftRepaired'),
+    failedSyncs: number('failedSyncs'),
+    enforced: [notTaken, leftOut, bypassed].every((one) => one === undefined),
+    problems: [
+      ...(notTaken === undefined ? [] : [`the kernel refuses the rules: ${notTaken}`]),
+      ...(leftOut === undefined ? [] : [`a rule is left out: ${leftOut}`]),
+      ...(bypassed === undefined ? [] : [bypassed]),
+      ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
+    ],
+  };
+}

@@ -1,0 +1,39 @@
+/**
+ * Rejects policies that cannot work when they are written: in a cluster, the API server and the controller's webhook do so; here
+ * there is neither.
+ */
+import { isDeepStrictEqual } from 'node:util';
+
+import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
+import type { JsonObject } from '../../../lib/json/json.ts';
+import type { AdmissionRequest } from '../../../lib/apiserver/verbs/admission.ts';
+import {
+  type AnyKubewardenPolicy,
+  kubewardenTypes,
+  policyGroup,
+  type ValidatingAdmissionPolicy,
+  validatingAdmissionPolicies,
+} from '../api.ts';
+import { admissionPolicyFaults, policyFaults } from '../policies/faults.ts';
+
+/**
+ * A policy that is already stored may be written with an unchanged spec: its labels and finalizers can always be changed.
+ *
+ * @throws {ApiError} 422, with a cause for each field.
+ */
+export function refuseFaultyPolicy(
+  { operation, resource, subresource, name }: AdmissionRequest,
+  object: JsonObject | undefined,
+  old: JsonObject | undefined,
+): void {
+  const { group, plural, kind } = resource;
+  const isOwn = group === policyGroup && kubewardenTypes.some((type) => type.plural === plural);
+  const { group: nativeGroup, plural: nativePlural } = validatingAdmissionPolicies;
+  const isNative = group === nativeGroup && plural === nativePlural;
+  if (!(isOwn || isNative) || operation === 'DELETE' || subresource !== undefined) return;
+  if (object === undefined || isDeepStrictEqual(object['spec'], old?.['spec'])) return;
+  const faults = isOwn
+    ? policyFaults({ ...object, kind } as unknown as AnyKubewardenPolicy)
+    : admissionPolicyFaults(object as unknown as ValidatingAdmissionPolicy);
+  if (faults.length > 0) throw apiErrors.invalid(resource, name, faults);
+}

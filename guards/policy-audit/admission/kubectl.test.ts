@@ -1,0 +1,280 @@
+/**
+ * Policies as a user of `kubectl` meets them, in the API that standalone brings.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, suite, test } from 'node:test';
+
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { AdmittingApi } from './admitting-api.fixture.ts';
+
+const noKubectl = spawnSync('kubectl', ['version', '--client']).status === 0 ? false : 'needs kubectl';
+const labelsModule = new URL('../../../test/policies/labels.wapc.wasm', import.meta.url).pathname;
+const ownerModule = new URL('../../../test/policies/owner.wapc.wasm', import.meta.url).pathname;
+
+suite('kubectl, with policies', { skip: noKubectl }, () => {
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-admission-test-'));
+  let api: AdmittingApi;
+
+  interface Said {
+    readonly code: number | null;
+    readonly out: string;
+    readonly error: string;
+  }
+  // The server is in this process: a call that waits for kubectl would wait for ever.
+  const kubectl = (...words: readonly string[]): Promise<Said> => api.kubectl(directory, words);
+  const apply = async (text: string): Promise<Said> => {
+    writeFileSync(join(directory, 'object.yaml'), text);
+    return kubectl('apply', '-f', join(directory, 'object.yaml'));
+  };
+  const policy = async (name: string, spec: string): Promise<void> => {
+    const { code, error } = await apply(`apiVersion: policies.kubewarden.io/v1
+kind: ClusterAdmissionPolicy
+metadata: { name: ${name} }
+spec:
+${spec}`);
+    assert.equal(code, 0, error);
+    await until(`${name} is active`, async () =>
+      (await kubectl('get', 'clusteradmissionpolicy', name)).out.includes(' active '),
+    );
+  };
+  const remove = async (name: string): Promise<void> => {
+    await kubectl('delete', 'clusteradmissionpolicy', name);
+    await until(() => !api.policies.enforced.some(({ policy: one }) => one.id === `clusterwide-${name}`));
+  };
+  const cel = (mode: string, operations: string, expression: string, more = ''): string => `
+  module: cel-policy
+  mutating: false
+  mode: ${mode}
+  rules: [{ apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [${operations}] }]
+  settings: { validations: [{ expression: "${expression}", message: so it is }] }
+${more}`;
+  const denied = (name: string): RegExp =>
+    new RegExp(`admission webhook "clusterwide-${name}.kubewarden.admission" denied the request: so it is`);
+
+  before(async () => {
+    api = await AdmittingApi.start();
+    await kubectl('create', 'namespace', 'shop');
+  });
+  // Those of a test that has failed would spoil the next.
+  afterEach(async () => {
+    await kubectl('delete', 'clusteradmissionpolicies', '--all');
+    await kubectl('delete', 'validatingadmissionpolicies,validatingadmissionpolicybindings', '--all');
+    await until(() => api.policies.enforced.length === 0);
+  });
+  after(async () => {
+    await api[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  test('create, update, apply, patch and dry runs are refused by a policy that protects', async () => {
+    await kubectl('create', 'configmap', 'old', '-n', 'shop', '--from-literal', 'a=b');
+    await policy(
+      'protects',
+      cel('protect', 'CREATE, UPDATE', "!has(object.data) || !('bad' in object.data)"),
+    );
+    for (const words of [
+      ['create', 'configmap', 'one', '-n', 'shop', '--from-literal', 'bad=1'],
+      ['create', 'configmap', 'one', '-n', 'shop', '--from-literal', 'bad=1', '--dry-run=server'],
+      ['patch', 'configmap', 'old', '-n', 'shop', '-p', '{"data":{"bad":"1"}}'],
+      [
+        'patch',
+        'configmap',
+        'old',
+        '-n',
+        'shop',
+        '--type=json',
+        '-p',
+        '[{"op":"add","path":"/data/bad","value":"1"}]',
+      ],
+    ]) {
+      const { code, error } = await kubectl(...words);
+      assert.equal(code, 1, words.join(' '));
+      assert.match(error, denied('protects'));
+    }
+    const object =
+      'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: old, namespace: shop }\ndata: { bad: "1" }\n';
+    assert.match((await apply(object)).error, denied('protects'));
+    assert.match(
+      (await kubectl('apply', '--server-side', '--force-conflicts', '-f', join(directory, 'object.yaml')))
+        .error,
+      denied('protects'),
+    );
+    assert.equal(
+      (await kubectl('create', 'configmap', 'good', '-n', 'shop', '--from-literal', 'a=b')).code,
+      0,
+    );
+    assert.equal((await kubectl('delete', 'configmap', 'good', '-n', 'shop')).code, 0);
+    await remove('protects');
+    assert.equal(
+      (await kubectl('create', 'configmap', 'one', '-n', 'shop', '--from-literal', 'bad=1')).code,
+      0,
+    );
+  });
+
+  test('deletions, too', async () => {
+    await kubectl('create', 'configmap', 'keep', '-n', 'shop');
+    await policy('keeps', cel('protect', 'DELETE', "oldObject.metadata.name != 'keep'"));
+    assert.match((await kubectl('delete', 'configmap', 'keep', '-n', 'shop')).error, denied('keeps'));
+    await remove('keeps');
+    assert.equal((await kubectl('delete', 'configmap', 'keep', '-n', 'shop')).code, 0);
+  });
+
+  test('one that monitors lets all through, and counts', async () => {
+    await policy('monitors', cel('monitor', 'CREATE', 'false'));
+    assert.equal((await kubectl('create', 'configmap', 'watched', '-n', 'shop')).code, 0);
+    assert.deepEqual(api.answers('clusterwide-monitors'), ['CREATE wouldReject']);
+    await remove('monitors');
+  });
+
+  test('the message of the policy is told as its cause where the user has another', async () => {
+    await policy('says', cel('protect', 'CREATE', 'false', '  message: ask the platform team'));
+    const { error } = await kubectl('create', 'configmap', 'x', '-n', 'shop', '-v', '8');
+    assert.match(error, /denied the request: ask the platform team/);
+    assert.match(error, /causes\\":\[\{.*message\\":\\"so it is/);
+    await remove('says');
+  });
+
+  test('selectors and match conditions say whom it is about, and a namespace of its own whom it is not', async () => {
+    const more = `
+  objectSelector: { matchLabels: { strict: "yes" } }
+  matchConditions: [{ name: not-mine, expression: "request.name != 'mine'" }]`;
+    await policy('selects', cel('protect', 'CREATE, UPDATE', 'false', more));
+    const one = (name: string, label: string): string =>
+      `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: ${name}, namespace: shop, labels: { strict: "${label}" } }\n`;
+    assert.match((await apply(one('a', 'yes'))).error, denied('selects'));
+    assert.equal((await apply(one('a', 'no'))).code, 0);
+    assert.equal((await apply(one('mine', 'yes'))).code, 0);
+    const own = one('own', 'yes').replace('namespace: shop', 'namespace: kivebpf-system');
+    assert.equal((await apply(own)).code, 0);
+    await remove('selects');
+  });
+
+  test('modules of WebAssembly refuse with their code and warn, and mutating ones mutate', async () => {
+    await policy(
+      'labels',
+      cel('protect', 'CREATE', 'true')
+        .replace('module: cel-policy', `module: file://${labelsModule}`)
+        .replace(/settings: .*/, 'settings: { required: [team] }'),
+    );
+    const { error } = await kubectl('create', 'configmap', 'unlabelled', '-n', 'shop');
+    assert.match(
+      error,
+      /admission webhook "clusterwide-labels.kubewarden.admission" denied the request: label team is missing/,
+    );
+    await remove('labels');
+    await policy(
+      'owner',
+      cel('protect', 'CREATE', 'true')
+        .replace('module: cel-policy', `module: file://${ownerModule}`)
+        .replace('mutating: false', 'mutating: true')
+        .replace(/settings: .*/, 'settings: {}'),
+    );
+    await apply(
+      'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: owned, namespace: shop, labels: { a: b } }\n',
+    );
+    const { out } = await kubectl(
+      'get',
+      'configmap',
+      'owned',
+      '-n',
+      'shop',
+      '-o',
+      'jsonpath={.metadata.labels}{.metadata.annotations}',
+    );
+    assert.match(out, /owner/);
+    await remove('owner');
+  });
+
+  test('a ValidatingAdmissionPolicy refuses in its own words', async () => {
+    const both = (action: string): string => `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: { name: few }
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{ apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE] }]
+  validations: [{ expression: "!object.metadata.name.startsWith('x')" }]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: { name: few-everywhere }
+spec: { policyName: few, validationActions: [${action}] }
+`;
+    await apply(both('Deny'));
+    await until(() => api.policies.enforced.some(({ policy: one }) => one.id === 'few/few-everywhere'));
+    const { error } = await kubectl('create', 'configmap', 'xyz', '-n', 'shop');
+    assert.match(
+      error,
+      /configmaps "xyz" is forbidden: ValidatingAdmissionPolicy 'few' with binding 'few-everywhere' denied request: failed expression: !object.metadata.name.startsWith\('x'\)/,
+    );
+    await apply(both('Warn, Audit'));
+    await until(() => api.policies.enforced.some(({ policy: one }) => one.mode === 'monitor'));
+    const warned = await kubectl('create', 'configmap', 'xyz', '-n', 'shop');
+    assert.equal(warned.code, 0);
+    assert.match(
+      warned.error,
+      /Warning: Validation failed for ValidatingAdmissionPolicy 'few' with binding 'few-everywhere'/,
+    );
+    await kubectl('delete', 'validatingadmissionpolicybinding', 'few-everywhere');
+  });
+
+  test('what cannot work is refused, or says why it is not active', async () => {
+    const bad = cel('protect', 'CREATE', 'object.');
+    const { code, error } = await apply(
+      `apiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicy\nmetadata: { name: bad }\nspec:\n${bad}`,
+    );
+    assert.equal(code, 1);
+    assert.match(
+      error,
+      /spec\.settings\.validations\[0\]\.expression: Invalid value: "object\.": compilation/,
+    );
+    const settings = (required: string): string =>
+      cel('protect', 'CREATE', 'true')
+        .replace('module: cel-policy', `module: file://${labelsModule}`)
+        .replace(/settings: .*/, `settings: { required: ${required} }`);
+    await policy('turns', settings('[team]'));
+    // It is asked as it was, as long as it cannot be asked as it is.
+    const broken = JSON.stringify({ spec: { settings: { required: 'team' } } });
+    assert.equal(
+      (await kubectl('patch', 'clusteradmissionpolicy', 'turns', '--type=merge', '-p', broken)).code,
+      0,
+    );
+    await until(
+      async () =>
+        (
+          await kubectl(
+            'get',
+            'clusteradmissionpolicy',
+            'turns',
+            '-o',
+            'jsonpath={.status.conditions[?(@.type=="PolicyActive")].reason}',
+          )
+        ).out === 'FormerPolicyActive',
+    );
+    assert.match((await kubectl('create', 'configmap', 'y', '-n', 'shop')).error, /label team is missing/);
+    await remove('turns');
+  });
+
+  test('a policy of a namespace may not name a file of the process that runs it', async () => {
+    const { code } = await apply(`apiVersion: policies.kubewarden.io/v1
+kind: AdmissionPolicy
+metadata: { name: reads-files, namespace: shop }
+spec:
+  module: file://${labelsModule}
+  mutating: false
+  rules: [{ apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE] }]
+`);
+    assert.equal(code, 0);
+    const message = 'jsonpath={.status.conditions[?(@.type=="PolicyActive")].message}';
+    await until(async () =>
+      /may not read files of the process/.test(
+        (await kubectl('get', 'admissionpolicy', 'reads-files', '-n', 'shop', '-o', message)).out,
+      ),
+    );
+    assert.equal((await kubectl('delete', 'admissionpolicy', 'reads-files', '-n', 'shop')).code, 0);
+  });
+});

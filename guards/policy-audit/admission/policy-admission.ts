@@ -1,0 +1,235 @@
+/** Policies evaluated by the API server of this process, instead of webhooks, which it does not call. */
+import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
+import { isObject, type JsonObject } from '../../../lib/json/json.ts';
+import type { Admission, AdmissionRequest, Changed } from '../../../lib/apiserver/verbs/admission.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
+import { mirrorUser } from '../../../guard/mirrored.ts';
+import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import { matchPolicy, type MatchTarget } from '../policies/match.ts';
+import type { Judgement, OpenPolicy } from '../policies/open-policy.ts';
+import type { Policy } from '../policies/policy.ts';
+import { refuseFaultyPolicy } from './faulty-policy.ts';
+import {
+  admissionPolicyRefusal,
+  admissionPolicyWarning,
+  webhookFailure,
+  webhookName,
+  webhookRefusal,
+} from './refusal.ts';
+
+export interface PolicyAdmissionOptions {
+  /** Evaluated for each write. */
+  readonly policies: () => readonly OpenPolicy[];
+  /** Of a namespace; undefined if it does not exist. */
+  readonly namespaceLabels: (name: string) => Labels | undefined;
+  /** Called with each answer, for metrics. */
+  readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
+}
+
+export type AdmissionAnswer = 'allowed' | 'error' | 'mutated' | 'rejected' | 'wouldReject';
+
+type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undefined];
+
+/**
+ * Mutating policies are evaluated before an object is validated, one after the other; the others after that, all at
+ * once. They are not evaluated for what Rampart itself keeps in its namespace and for pods that mirror the machine: those run
+ * already, and an audit reports them.
+ */
+export class PolicyAdmission implements Admission {
+  readonly #options: PolicyAdmissionOptions;
+
+  constructor(options: PolicyAdmissionOptions) {
+    this.#options = options;
+  }
+
+  admit(
+    request: AdmissionRequest,
+    object: JsonObject | undefined,
+    old: JsonObject | undefined,
+  ): Changed | Promise<Changed> {
+    const asked = this.#relevant(request, [object, old], true);
+    return asked.length === 0 || object === undefined
+      ? undefined
+      : this.#mutate(request, asked, [object, old]);
+  }
+
+  validate(
+    request: AdmissionRequest,
+    object: JsonObject | undefined,
+    old: JsonObject | undefined,
+  ): void | Promise<void> {
+    refuseFaultyPolicy(request, object, old);
+    const asked = this.#relevant(request, [object, old], false);
+    return asked.length === 0 ? undefined : this.#validate(request, asked, [object, old]);
+  }
+
+  #relevant(
+    request: AdmissionRequest,
+    objects: Objects,
+    isMutating: boolean,
+  ): (readonly [OpenPolicy, GroupVersionResource])[] {
+    const { resource, namespace, name, user } = request;
+    if (user.name === mirrorUser || namespace === systemNamespace) return [];
+    if (resource.plural === 'namespaces' && resource.group === '' && name === systemNamespace) return [];
+    const found: (readonly [OpenPolicy, GroupVersionResource])[] = [];
+    let target: MatchTarget | undefined;
+    for (const open of this.#options.policies()) {
+      // Deletions and refusals: a mutating policy can refuse, too.
+      if (open.policy.isMutating !== isMutating) continue;
+      target ??= this.#target(request, objects);
+      const shown = matchPolicy(open.policy, target);
+      if (typeof shown !== 'string') found.push([open, shown]);
+    }
+    return found;
+  }
+
+  #target(
+    { operation, resource, subresource, namespace, name }: AdmissionRequest,
+    [object, old]: Objects,
+  ): MatchTarget {
+    const { group, version, plural, namespaced } = resource;
+    const isNamespace = group === '' && plural === 'namespaces';
+    return {
+      operation,
+      group,
+      version,
+      resource: plural,
+      subresource: subresource?.name ?? '',
+      isNamespaced: namespaced,
+      namespace: isNamespace ? name : namespace,
+      name,
+      equivalents: [],
+      labels: labelsOf(object),
+      oldLabels: labelsOf(old),
+      namespaceLabels: isNamespace
+        ? (labelsOf(object) ?? labelsOf(old) ?? {})
+        : namespaced
+          ? (this.#options.namespaceLabels(namespace) ?? {})
+          : undefined,
+    };
+  }
+
+  async #mutate(
+    request: AdmissionRequest,
+    asked: readonly (readonly [OpenPolicy, GroupVersionResource])[],
+    [object, old]: Objects,
+  ): Promise<JsonObject | undefined> {
+    let changed: JsonObject | undefined;
+    for (const [open, kind] of asked) {
+      const judgement = await this.#ask(open, request, kind, [changed ?? object, old]);
+      if (judgement === undefined) continue;
+      const { policy } = open;
+      this.#decide(policy, request, judgement);
+      if (judgement.type !== 'verdict' || judgement.verdict.mutated === undefined) continue;
+      if (!judgement.verdict.allowed || policy.mode === 'monitor') continue;
+      changed = structuredClone(judgement.verdict.mutated);
+      this.#options.onAnswer(policy, 'mutated', request.operation);
+    }
+    return changed;
+  }
+
+  async #validate(
+    request: AdmissionRequest,
+    asked: readonly (readonly [OpenPolicy, GroupVersionResource])[],
+    objects: Objects,
+  ): Promise<void> {
+    const judgements = await Promise.all(
+      asked.map(
+        async ([open, kind]) => [open.policy, await this.#ask(open, request, kind, objects)] as const,
+      ),
+    );
+    const refusals: unknown[] = [];
+    for (const [policy, judgement] of judgements) {
+      if (judgement === undefined) continue;
+      try {
+        this.#decide(policy, request, judgement);
+      } catch (error) {
+        refusals.push(error);
+      }
+    }
+    // As an API server does: one of them answers. It is always the same one, by the name of the policy.
+    if (refusals.length > 0) throw refusals[0];
+  }
+
+  /** @throws {ApiError} if it refuses. */
+  #decide(policy: Policy, request: AdmissionRequest, judgement: Judgement): void {
+    const { onAnswer } = this.#options;
+    const { operation, resource, name, warnings } = request;
+    if (judgement.type === 'skipped') return;
+    if (judgement.type === 'verdict') warnings.push(...(judgement.verdict.warnings ?? []));
+    if (judgement.type === 'verdict' && judgement.verdict.allowed) {
+      onAnswer(policy, 'allowed', operation);
+      return;
+    }
+    const isError = judgement.type === 'error';
+    if (isError && policy.ignoresFailures && policy.source === 'ValidatingAdmissionPolicy') {
+      onAnswer(policy, 'error', operation);
+      return;
+    }
+    const verdict = isError
+      ? { allowed: false, message: judgement.error.message, code: 500 }
+      : judgement.verdict;
+    const isRefused = policy.mode === 'protect';
+    onAnswer(policy, isError ? 'error' : isRefused ? 'rejected' : 'wouldReject', operation);
+    if (policy.warns) warnings.push(admissionPolicyWarning(policy, verdict.message ?? ''));
+    if (!isRefused) return;
+    throw policy.source === 'kubewarden'
+      ? webhookRefusal(policy, verdict)
+      : admissionPolicyRefusal(resource, name, policy, verdict);
+  }
+
+  /** Undefined: it did not answer in time, and may be ignored. @throws {ApiError} if it may not. */
+  async #ask(
+    open: OpenPolicy,
+    request: AdmissionRequest,
+    kind: GroupVersionResource,
+    objects: Objects,
+  ): Promise<Judgement | undefined> {
+    const { policy } = open;
+    if (request.dryRun && policy.hasSideEffects) {
+      throw apiErrors.badRequest(`admission webhook "${webhookName(policy)}" does not support dry run`);
+    }
+    const time = AbortSignal.timeout(policy.timeoutMs);
+    try {
+      return await open.ask(policyRequest(request, kind, objects), time);
+    } catch (error) {
+      if (!time.aborted) throw error;
+      this.#options.onAnswer(policy, 'error', request.operation);
+      if (policy.ignoresFailures || policy.mode === 'monitor') return undefined;
+      throw webhookFailure(policy, `it did not respond within ${policy.timeoutMs / 1000} s`);
+    }
+  }
+}
+
+/** What Kubernetes sends to a webhook as `request` of an AdmissionReview. */
+function policyRequest(
+  { operation, resource, subresource, namespace, name, user, dryRun }: AdmissionRequest,
+  shown: GroupVersionResource,
+  [object, old]: Objects,
+): PolicyRequest {
+  const { group, version, plural, kind } = resource;
+  return {
+    uid: crypto.randomUUID(),
+    kind: { group: shown.group, version: shown.version, kind },
+    resource: { group: shown.group, version: shown.version, resource: plural },
+    requestKind: { group, version, kind },
+    requestResource: { group, version, resource: plural },
+    ...(subresource && { subResource: subresource.name, requestSubResource: subresource.name }),
+    ...(name !== '' && { name }),
+    ...(namespace !== '' && { namespace }),
+    operation,
+    userInfo: { username: user.name, groups: user.groups },
+    object: object ?? null,
+    oldObject: old ?? null,
+    dryRun,
+    options: null,
+  };
+}
+
+function labelsOf(object: JsonObject | undefined): Labels | undefined {
+  if (object === undefined) return undefined;
+  const { metadata } = object;
+  const labels = isObject(metadata) ? metadata['labels'] : undefined;
+  return isObject(labels) ? (labels as Labels) : {};
+}

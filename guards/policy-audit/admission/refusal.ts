@@ -1,0 +1,65 @@
+/**
+ * Refusals in the words of Kubernetes: what a client reads when a webhook, or a ValidatingAdmissionPolicy, says no (apiserver
+ * pkg/admission/plugin/webhook/errors and plugin/policy/validating).
+ */
+import { ApiError, apiErrors, type StatusCause } from '../../../lib/apiserver/resources/api-error.ts';
+import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
+import type { Verdict } from '../engine/evaluator.ts';
+import type { Policy } from '../policies/policy.ts';
+
+/** The name of a refusing policy as a webhook. */
+export function webhookName({ id }: Pick<Policy, 'id'>): string {
+  return `${id}.kubewarden.admission`;
+}
+
+/** A policy of Kubewarden refuses. */
+export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
+  const { message = '', code = 0, reason = '', causes = [] } = verdict;
+  const denied = `admission webhook "${webhookName(policy)}" denied the request`;
+  const own = policy.message;
+  const told = own ?? message;
+  const why = told !== '' ? `: ${told}` : reason !== '' ? `: ${reason}` : ' without explanation';
+  const shown: StatusCause[] = causes.map(({ field, message: text }) => ({
+    reason: '',
+    message: text,
+    field,
+  }));
+  // The policy's own message stays readable if the user has replaced it.
+  if (own !== undefined && message !== '') shown.push({ reason: '', message, field: '' });
+  return new ApiError({
+    code: code < 400 ? 400 : code,
+    // As Kubewarden's server has it: with `Invalid`, kubectl would show the causes in place of the message.
+    reason: '',
+    message: denied + why,
+    ...(shown.length > 0 && { details: { causes: shown } }),
+  });
+}
+
+/** It could not be evaluated in time, and its failurePolicy is Fail. */
+export function webhookFailure(policy: Policy, why: string): ApiError {
+  return apiErrors.internal(`failed calling webhook "${webhookName(policy)}": ${why}`);
+}
+
+const codes: Readonly<Record<string, number>> = {
+  Forbidden: 403,
+  Unauthorized: 401,
+  RequestEntityTooLarge: 413,
+  Invalid: 422,
+};
+
+/** A ValidatingAdmissionPolicy refuses. */
+export function admissionPolicyRefusal(
+  resource: Resource,
+  name: string,
+  policy: Policy,
+  { message = '', reason = 'Invalid' }: Pick<Verdict, 'message' | 'reason'>,
+): ApiError {
+  const why = `ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}' denied request: ${message}`;
+  const { status } = apiErrors.forbidden(resource, name, why, [{ reason: '', message }]);
+  return new ApiError({ ...status, reason, code: codes[reason] ?? 422 });
+}
+
+/** The warning that a client gets instead of a refusal. */
+export function admissionPolicyWarning(policy: Policy, message: string): string {
+  return `Validation failed for ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}': ${message}`;
+}

@@ -1,0 +1,169 @@
+/**
+ * The resources of the policy-audit guard: Kubewarden's policies and PolicyServer, so that manifests written for it work
+ * unchanged.
+ *
+ * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
+ */
+import type {
+  V1ValidatingAdmissionPolicy,
+  V1ValidatingAdmissionPolicyBinding,
+} from '@kubernetes/client-node';
+
+import { defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
+import { optional } from '../../lib/kube/crd/schema.ts';
+import type { Condition } from '../../lib/kube/object/conditions.ts';
+import type { KubeKind, KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
+import { policyColumns } from './policy-columns.ts';
+import {
+  clusterGroupSpec,
+  clusterPolicySpec,
+  groupSpec,
+  policySpec,
+  policyStatus,
+  type PolicyStatusName,
+} from './policy-schema.ts';
+import { policyServerSpec, policyServerStatus } from './policy-server-schema.ts';
+
+export const policyGroup = 'policies.kubewarden.io';
+
+const status = { statusSubresource: true, columns: policyColumns } as const;
+
+export const clusterAdmissionPolicies = defineResource({
+  group: policyGroup,
+  kind: 'ClusterAdmissionPolicy',
+  plural: 'clusteradmissionpolicies',
+  scope: 'Cluster',
+  versions: {
+    v1: {
+      description: 'A policy for objects of the whole cluster.',
+      storage: true,
+      fields: { spec: clusterPolicySpec, status: optional(policyStatus) },
+      ...status,
+    },
+    v1alpha2: {
+      description: 'A policy for objects of the whole cluster; the same as v1.',
+      storage: false,
+      fields: { spec: clusterPolicySpec, status: optional(policyStatus) },
+      ...status,
+    },
+  },
+});
+
+export const admissionPolicies = defineResource({
+  group: policyGroup,
+  kind: 'AdmissionPolicy',
+  plural: 'admissionpolicies',
+  scope: 'Namespaced',
+  versions: {
+    v1: {
+      description: 'A policy for objects of its namespace.',
+      storage: true,
+      fields: { spec: policySpec, status: optional(policyStatus) },
+      ...status,
+    },
+    v1alpha2: {
+      description: 'A policy for objects of its namespace; the same as v1.',
+      storage: false,
+      fields: { spec: policySpec, status: optional(policyStatus) },
+      ...status,
+    },
+  },
+});
+
+export const clusterAdmissionPolicyGroups = defineResource({
+  group: policyGroup,
+  kind: 'ClusterAdmissionPolicyGroup',
+  plural: 'clusteradmissionpolicygroups',
+  scope: 'Cluster',
+  versions: {
+    v1: {
+      description: 'Several policies combined by one expression, for the whole cluster.',
+      fields: { spec: clusterGroupSpec, status: optional(policyStatus) },
+      ...status,
+    },
+  },
+});
+
+export const admissionPolicyGroups = defineResource({
+  group: policyGroup,
+  kind: 'AdmissionPolicyGroup',
+  plural: 'admissionpolicygroups',
+  scope: 'Namespaced',
+  versions: {
+    v1: {
+      description: 'Several policies combined by one expression, for its namespace.',
+      fields: { spec: groupSpec, status: optional(policyStatus) },
+      ...status,
+    },
+  },
+});
+
+export const policyServers = defineResource({
+  group: policyGroup,
+  kind: 'PolicyServer',
+  plural: 'policyservers',
+  scope: 'Cluster',
+  versions: {
+    v1: {
+      description: 'A server that evaluates policies, run by the operator.',
+      fields: { spec: policyServerSpec, status: optional(policyServerStatus) },
+      columns: [
+        {
+          name: 'Replicas',
+          type: 'string',
+          jsonPath: '.spec.replicas',
+          description: 'Policy Server replicas',
+        },
+        { name: 'Image', type: 'string', jsonPath: '.spec.image', description: 'Policy Server image' },
+      ],
+    },
+  },
+});
+
+export type ClusterAdmissionPolicy = ObjectOf<typeof clusterAdmissionPolicies, 'v1'>;
+export type AdmissionPolicy = ObjectOf<typeof admissionPolicies, 'v1'>;
+export type ClusterAdmissionPolicyGroup = ObjectOf<typeof clusterAdmissionPolicyGroups, 'v1'>;
+export type PolicyServer = ObjectOf<typeof policyServers, 'v1'>;
+
+export const clusterAdmissionPolicyType = resourceType(clusterAdmissionPolicies, 'v1');
+export const admissionPolicyType = resourceType(admissionPolicies, 'v1');
+export const clusterAdmissionPolicyGroupType = resourceType(clusterAdmissionPolicyGroups, 'v1');
+const admissionPolicyGroupType = resourceType(admissionPolicyGroups, 'v1');
+export const policyServerType = resourceType(policyServers, 'v1');
+
+/** The kinds with `status.policyStatus`. */
+export const kubewardenTypes = [
+  clusterAdmissionPolicyType,
+  admissionPolicyType,
+  clusterAdmissionPolicyGroupType,
+  admissionPolicyGroupType,
+] as const;
+
+/** The type for any of them, where the kind does not matter. */
+export interface AnyKubewardenPolicy extends KubeObject {
+  readonly spec: ClusterAdmissionPolicy['spec'] | ClusterAdmissionPolicyGroup['spec'];
+  readonly status?: {
+    readonly policyStatus?: PolicyStatusName;
+    readonly mode?: 'protect' | 'monitor' | 'unknown';
+    readonly conditions?: readonly Condition[];
+  };
+}
+
+export type ValidatingAdmissionPolicy = KubeKind<V1ValidatingAdmissionPolicy>;
+export type ValidatingAdmissionPolicyBinding = KubeKind<V1ValidatingAdmissionPolicyBinding>;
+
+/** Of Kubernetes itself: served by API servers of 1.30 or later. */
+export const validatingAdmissionPolicies: ResourceType<ValidatingAdmissionPolicy> = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'validatingadmissionpolicies',
+  kind: 'ValidatingAdmissionPolicy',
+  namespaced: false,
+};
+export const validatingAdmissionPolicyBindings: ResourceType<ValidatingAdmissionPolicyBinding> = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'validatingadmissionpolicybindings',
+  kind: 'ValidatingAdmissionPolicyBinding',
+  namespaced: false,
+};

@@ -1,0 +1,127 @@
+/** One complete scan, for `rampart audit`. */
+import type { GuardContext } from '../../guard/context.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
+import { kubewardenTypes } from './api.ts';
+import { checkNamespace, checkServed } from './audit-needs.ts';
+import { giveUpIn, untilApiIsLost } from './one-audit.ts';
+import { reasons } from './explain.ts';
+import { coversCreation } from './policies/match.ts';
+import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
+import { PolicySet } from './policies/policy-set.ts';
+import { MemoryReports } from './reports/memory-store.ts';
+import { type AuditReport, ourReports, reportTypes } from './reports/report.ts';
+import type { PassSummary } from './scanner/audit-pass.ts';
+import { Scanner } from './scanner/scanner.ts';
+import type { ScannerOptions } from './scanner/scanner-options.ts';
+
+export interface AuditOnceOptions extends Omit<
+  ScannerOptions,
+  'context' | 'givesUp' | 'intervalMs' | 'onPass' | 'policies' | 'store'
+> {
+  readonly context: GuardContext;
+  readonly runtimes: Runtimes;
+  /** Whether reports are written to the API. */
+  readonly stores: boolean;
+  readonly onProgress: (progress: Scanner['progress']) => void;
+}
+
+export interface AuditOnce {
+  readonly summary: PassSummary;
+  /** By namespace, kind and name. */
+  readonly reports: readonly AuditReport[];
+  /** Why policies could not be evaluated. */
+  readonly problems: ReadonlyMap<string, string>;
+  /** Policies that no audit evaluates, by ID, and why. */
+  readonly skipped: ReadonlyMap<string, string>;
+  /** Why namespaces ('' for cluster-scoped objects) could not be audited, or their reports not written. */
+  readonly unfinished: ReadonlyMap<string, string>;
+}
+
+const PROGRESS_MS = 250;
+const NEVER_MS = 2 ** 40;
+
+/**
+ * @throws {RampartError} `UNSUPPORTED` if policies or reports are not served; `INPUT` if the namespace does not exist; `API_UNREACHABLE`, also
+ * if the API goes away and does not come back. {KubeError} if what is needed may not be read; the reason of the signal of the context.
+ */
+export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
+  const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
+  const { namespaced, cluster } = reportTypes[reportKind];
+  await checkServed(context, [...kubewardenTypes, ...(stores ? [namespaced, cluster] : []), namespaces]);
+  for (const name of options.onlyNamespaces ?? []) await checkNamespace(context, name);
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  const own = { ...context, signal };
+  const memory = stores ? undefined : new MemoryReports();
+  const policies = new PolicySet({ context: own, runtimes, writesStatus: false });
+  const passed = Promise.withResolvers<PassSummary>();
+  const unfinished = new Map<string, string>();
+  const scanner = new Scanner({
+    ...more,
+    context: own,
+    policies,
+    reportKind,
+    reportsBy,
+    intervalMs: NEVER_MS,
+    onPass: passed.resolve,
+    givesUp: giveUpIn(unfinished),
+    ...(memory && { store: memory }),
+  });
+  const running = Promise.all([policies.run(), scanner.run(), untilApiIsLost(own)]);
+  running.catch(passed.reject);
+  const onAbort = (): void => passed.reject(context.signal.reason);
+  context.signal.addEventListener('abort', onAbort, { once: true });
+  const timer = setInterval(() => onProgress(scanner.progress), PROGRESS_MS);
+  try {
+    const summary = await passed.promise;
+    const problems = new Map(policies.problems);
+    const skipped = skippedOf(policies.audited);
+    const reports =
+      memory === undefined ? await listed(options) : memory.list(reportTypes[reportKind], reportsBy);
+    const isAsked = ({ metadata: { namespace = '' } }: AuditReport): boolean =>
+      namespace === ''
+        ? options.cluster !== false
+        : options.ignoredNamespaces?.has(namespace) !== true &&
+          (options.onlyNamespaces?.has(namespace) ?? true);
+    return { summary, problems, skipped, unfinished, reports: reports.filter(isAsked).toSorted(byScope) };
+  } finally {
+    clearInterval(timer);
+    context.signal.removeEventListener('abort', onAbort);
+    stop.abort();
+    await running.catch(() => undefined);
+  }
+}
+
+function skippedOf(policies: readonly OpenPolicy[]): Map<string, string> {
+  const skipped = new Map<string, string>();
+  for (const { policy } of policies) {
+    const isCreation = policy.constraints.every(({ rules }) => rules.some(coversCreation));
+    if (policy.backgroundAudit && isCreation) continue;
+    skipped.set(policy.id, policy.backgroundAudit ? reasons.operation : reasons.background);
+  }
+  return skipped;
+}
+
+async function listed({ context, reportKind }: AuditOnceOptions): Promise<AuditReport[]> {
+  const { client, signal } = context;
+  const { namespaced, cluster } = reportTypes[reportKind];
+  const found: AuditReport[] = [];
+  for (const type of [namespaced, cluster]) {
+    await client.listItems(
+      type,
+      {},
+      {
+        labelSelector: ourReports,
+        signal,
+        onItem: (text: string) => void found.push(JSON.parse(text) as AuditReport),
+      },
+    );
+  }
+  return found;
+}
+
+function byScope(a: AuditReport, b: AuditReport): number {
+  const key = ({ metadata, scope }: AuditReport): string =>
+    [metadata.namespace ?? '', scope?.kind, scope?.name ?? metadata.name].join('/');
+  return key(a) < key(b) ? -1 : 1;
+}

@@ -1,0 +1,145 @@
+/**
+ * What the operator runs for this guard, once per cluster; in standalone, it also decides on admission.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import type { ClusterContext, GuardContext } from '../../guard/context.ts';
+import { type OptionValues, systemNamespace } from '../../guard/guard.ts';
+import { type Namespace, namespaces } from '../../lib/kube/object/object.ts';
+import { RampartError } from '../../lib/errors/errors.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { aborted } from '../../lib/time/abort.ts';
+import { PolicyAdmission } from './admission/policy-admission.ts';
+import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
+import { imageOfOperator } from './cluster/operator-image.ts';
+import { PolicyMetrics } from './metrics.ts';
+import { ModulesByTerms } from './modules/lazy-modules.ts';
+import { openModules } from './modules/open-modules.ts';
+import { joined, noSources, readSourcesFile } from './modules/sources.ts';
+import { readTrustRootFile } from './modules/trust-root.ts';
+import { readVerificationFile } from './modules/verification.ts';
+import { defaultOptions, type PolicyAuditOptions } from './options.ts';
+import { AskedCluster } from './policies/asked-cluster.ts';
+import { PolicySet } from './policies/policy-set.ts';
+import { runtimesOf } from './policies/runtimes.ts';
+import { keepSummaries } from './status/last-pass.ts';
+import type { PassSummary } from './scanner/audit-pass.ts';
+import { Scanner } from './scanner/scanner.ts';
+
+/** Runs until the signal aborts. */
+export async function runPolicyAuditCluster(context: ClusterContext, values: OptionValues): Promise<void> {
+  const options = { ...defaultOptions, ...(values as Partial<PolicyAuditOptions>) };
+  const metrics = new PolicyMetrics();
+  if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
+  try {
+    await context.lead((term) => work(term, context, options, metrics));
+  } catch (error) {
+    // Policies do not decide on admission then, which the state of the guard reports; writes are not held up forever.
+    if (error instanceof RampartError) context.admission?.giveUp(context.guard);
+    throw error;
+  }
+}
+
+async function work(
+  term: GuardContext,
+  { admission }: ClusterContext,
+  options: PolicyAuditOptions,
+  metrics: PolicyMetrics,
+): Promise<void> {
+  const { client, signal, logger } = term;
+  using temporary = new DisposableStack();
+  await using modules = modulesOf(options, temporary, logger);
+  const spaces = term.cache<Namespace>({ type: namespaces });
+  const asked = new AskedCluster(new KubeClusterReader(client));
+  const policies = new PolicySet({
+    context: term,
+    runtimes: runtimesOf({
+      ...{ client, logger, asked },
+      modules: (terms) => modules.of(terms),
+      namespace: (name) => spaces.get(name),
+    }),
+    writesStatus: admission !== undefined,
+    releases: true,
+  });
+  const scanner = new Scanner({
+    context: term,
+    policies,
+    asked,
+    intervalMs: options.auditInterval,
+    failuresOnly: options.reports === 'failures',
+    reportKind: options.reportKind,
+    reportsBy: options.reportsBy,
+    parallelNamespaces: 4,
+    parallelResources: 16,
+    parallelPolicies: 5,
+    pageSize: 100,
+    onEvaluated: (policy, result) => metrics.evaluated(policy, result),
+  });
+  metrics.policies = () => policies.audited.length;
+  metrics.pass = () => scanner.lastPass;
+  metrics.scan = () => ({
+    ...scanner.states.counts(),
+    writes: scanner.store.writes,
+    deletions: scanner.store.deletions,
+    missed: scanner.missed,
+  });
+  using door = new DisposableStack();
+  const admitting = async (): Promise<void> => {
+    if (admission === undefined) return;
+    await Promise.race([Promise.all([policies.complete, spaces.synced]), aborted(signal)]);
+    if (signal.aborted) return;
+    const own = new PolicyAdmission({
+      policies: () => policies.enforced,
+      namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
+      onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
+    });
+    door.use(admission.use(term.guard, own));
+  };
+  const serving = async (): Promise<void> => {
+    // In standalone, the API evaluates in-process: no Deployment is needed.
+    if (admission !== undefined) return;
+    const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
+    await runPolicyServers(term, {
+      namespace: systemNamespace,
+      trials: policies,
+      image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
+    });
+  };
+  const summary = (): PassSummary | undefined =>
+    scanner.lastPass && { ...scanner.lastPass, ...scanner.states.counts() };
+  await Promise.all([
+    policies.run(),
+    admitting(),
+    serving(),
+    scanner.run(),
+    keepSummaries({ client, logger, summary }, signal),
+  ]);
+}
+
+function modulesOf(options: PolicyAuditOptions, temporary: DisposableStack, logger: Logger): ModulesByTerms {
+  return new ModulesByTerms(async ({ sources = noSources, verification, trustRoot }, part) => {
+    const { policySources, policyVerification, sigstoreTrustConfig } = options;
+    const own = policySources === undefined ? noSources : readSourcesFile(policySources);
+    const needed =
+      verification ??
+      (policyVerification === undefined ? undefined : readVerificationFile(policyVerification));
+    return openModules({
+      cacheDirectory: join(moduleDirectory(options, temporary), part),
+      sources: joined(own, sources),
+      verification: needed,
+      trustRoot:
+        trustRoot ?? (sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig)),
+      logger,
+    });
+  });
+}
+
+function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: DisposableStack): string {
+  if (policyModules !== undefined) return resolve(policyModules);
+  if (data !== undefined) return join(resolve(data), 'policies');
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
+  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

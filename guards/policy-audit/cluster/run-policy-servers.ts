@@ -1,0 +1,420 @@
+/**
+ * Runs Kubewarden's PolicyServers in a cluster: for each, a Deployment with its Service, ConfigMap and certificate; for each of its
+ * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
+ */
+import type { GuardContext } from '../../../guard/context.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { setCondition } from '../../../lib/kube/object/conditions.ts';
+import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
+import { addFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import { type KubeObject, type ResourceType, type Secret, secrets } from '../../../lib/kube/object/object.ts';
+import type { KeyAndCertificate } from '../../../lib/x509/certificate.ts';
+import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
+import type { Policy } from '../policies/policy.ts';
+import type { PolicySet } from '../policies/policy-set.ts';
+import { problemText } from '../engine/cel/settings.ts';
+import { policyFaults } from '../policies/faults.ts';
+import { activeStatus, policyActive, refusedStatus, type Status } from '../policies/policy-status.ts';
+import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import { policiesFileOf } from './policies-entry.ts';
+import {
+  type Authority,
+  currentAuthority,
+  currentCertificate,
+  type Kept,
+  trusted,
+} from './server-certificates.ts';
+import {
+  budgetType,
+  deploymentType,
+  isRolledOut,
+  serverHosts,
+  serverLabel,
+  serverName,
+  serverObjects,
+  serviceReference,
+  type Wanted,
+} from './server-objects.ts';
+import { withPart } from './server-status.ts';
+import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
+
+export interface PolicyServersOptions {
+  /** Where the servers run. */
+  readonly namespace: string;
+  /** Of Rampart; called if there is a PolicyServer. */
+  readonly image: (signal: AbortSignal) => Promise<string>;
+  /** The outcome of opening the policies in this process. Without it, what their modules say about settings is unknown. */
+  readonly trials?: Pick<PolicySet, 'onTried' | 'refusal'>;
+  /** For tests. Default: the clock of the machine. */
+  readonly now?: () => Date;
+}
+
+const fieldManager = 'rampart-policy-servers';
+const finalizer = 'kubewarden.io/finalizer';
+const authorityName = 'policy-server-root-ca';
+/** How often certificates are checked, and manual changes are reverted. */
+const RESYNC_MS = 10 * 60_000;
+
+/** Runs until the signal of the context aborts. What it creates stays: servers keep running without the operator. */
+export async function runPolicyServers(context: GuardContext, options: PolicyServersOptions): Promise<void> {
+  const { signal, logger, metrics } = context;
+  const servers = new PolicyServers(context, options);
+  using queue = keyQueue();
+  using subscriptions = new DisposableStack();
+  if (!(await servers.synced(signal))) return;
+  const add = (key: string): void => queue.add(key);
+  for (const name of servers.names()) add(name);
+  servers.subscribe(subscriptions, add);
+  for (const name of await servers.leftBehind()) add(name);
+  await runController({
+    name: 'policy-servers',
+    queue,
+    reconcile: (name, stop) => servers.reconcile(name, stop),
+    signal,
+    logger,
+    metrics: metrics?.controllers,
+  });
+}
+
+class PolicyServers {
+  readonly #context: GuardContext;
+  readonly #options: PolicyServersOptions;
+  readonly #servers: IndexedCache<PolicyServer>;
+  readonly #deployments: IndexedCache<KubeObject>;
+  readonly #policies: readonly (readonly [ResourceType, IndexedCache<AnyKubewardenPolicy>])[];
+
+  constructor(context: GuardContext, options: PolicyServersOptions) {
+    this.#context = context;
+    this.#options = options;
+    this.#servers = context.cache<PolicyServer>({ type: policyServerType });
+    this.#deployments = context.cache<KubeObject>({
+      type: deploymentType,
+      namespace: options.namespace,
+      labelSelector: 'app.kubernetes.io/component=policy-server',
+    });
+    this.#policies = kubewardenTypes.map(
+      (type) => [type, context.cache<AnyKubewardenPolicy>({ type })] as const,
+    );
+  }
+
+  /** @returns false if it must end first */
+  async synced(signal: AbortSignal): Promise<boolean> {
+    const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
+    await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
+    return !signal.aborted;
+  }
+
+  names(): string[] {
+    return [...this.#servers.keys()];
+  }
+
+  subscribe(stack: DisposableStack, add: (name: string) => void): void {
+    stack.use(this.#servers.subscribe(({ key }) => add(key)));
+    stack.use(
+      this.#deployments.subscribe(({ object, previous }) => {
+        const name = (object ?? previous)?.metadata.labels?.[serverLabel];
+        if (name !== undefined) add(name);
+      }),
+    );
+    const tried = this.#options.trials?.onTried(({ spec }) => add(spec.policyServer));
+    if (tried !== undefined) stack.use(tried);
+    for (const [, cache] of this.#policies) {
+      stack.use(
+        cache.subscribe(({ object, previous }) => {
+          for (const each of [object, previous]) if (each !== undefined) add(each.spec.policyServer);
+        }),
+      );
+    }
+  }
+
+  /** Servers whose webhooks exist: including those deleted while nobody was watching. */
+  async leftBehind(): Promise<Set<string>> {
+    const names = new Set<string>();
+    for (const type of [validatingType, mutatingType]) {
+      for (const { metadata } of await this.#webhooks(type)) names.add(metadata.labels?.[serverLabel] ?? '');
+    }
+    return names;
+  }
+
+  async reconcile(name: string, signal: AbortSignal): Promise<Result> {
+    const server = this.#servers.get(name);
+    const policies = this.#policiesOf(name);
+    if (server === undefined || isDeleting(server)) {
+      // First the webhooks: one whose server is gone would refuse everything that it is called for.
+      await this.#removeWebhooks(name, new Set(), signal);
+      for (const { object, type } of policies)
+        await this.#tell(type, object, withoutServer(object, name), signal);
+      if (server !== undefined) {
+        await removeFinalizer(this.#context.client, policyServerType, server, finalizer, {
+          signal,
+          fieldManager,
+        });
+      }
+      return done;
+    }
+    await addFinalizer(this.#context.client, policyServerType, server, finalizer, { signal, fieldManager });
+    const { namespace } = this.#options;
+    const image = await this.#options.image(signal);
+    const now = this.#options.now?.() ?? new Date();
+    const authority = await this.#authority(now, signal);
+    const hosts = serverHosts(server, namespace);
+    const certificate = currentCertificate(await this.#certificate(serverName(server), signal), {
+      authority,
+      hosts,
+      now,
+    });
+    const runnable = policies.flatMap(({ policy }) => policy ?? []);
+    const policiesFile = policiesFileOf(runnable, server.spec.namespacedPoliciesCapabilities);
+    const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
+    // The cache may be older than this.
+    if (!isRolledOut(await this.#applyParts(server, parts, signal))) {
+      await this.#whileRollingOut(policies, signal);
+      await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
+      return requeueAfter(RESYNC_MS);
+    }
+    const service = serviceReference(server, namespace);
+    for (const { object, policy, type, problem, isTried } of policies) {
+      if (!isTried) {
+        // A policy that is already active does not change until the outcome is known.
+        if (object.status?.policyStatus !== 'active')
+          await this.#tell(
+            type,
+            object,
+            waiting(object, 'pending', 'PolicyOpening', 'it is being loaded'),
+            signal,
+          );
+        continue;
+      }
+      if (policy === undefined || problem !== '') {
+        await this.#tell(type, object, await this.#refused(object, problem, signal), signal);
+        continue;
+      }
+      const webhook = webhookOf({
+        ...{ object, policy, service },
+        authorities: trusted(authority),
+        systemNamespace: namespace,
+      });
+      await this.#apply(webhook.type, webhook.object, signal);
+      await this.#tell(type, object, activeStatus(object), signal);
+    }
+    // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
+    const kept = policies.map(({ id, policy, problem, isTried }) =>
+      policy === undefined || problem !== '' || !isTried ? id : `${id} ${policy.isMutating}`,
+    );
+    await this.#removeWebhooks(name, new Set(kept), signal);
+    return requeueAfter(RESYNC_MS);
+  }
+
+  /** Writes what a server needs, and reports the outcome in its status. @returns the Deployment */
+  async #applyParts(
+    server: PolicyServer,
+    parts: readonly Wanted[],
+    signal: AbortSignal,
+  ): Promise<KubeObject> {
+    const { client } = this.#context;
+    const { name = '' } = server.metadata;
+    let conditions = server.status?.conditions;
+    let deployment: KubeObject | undefined;
+    try {
+      for (const { type, object } of parts) {
+        try {
+          const applied = await this.#apply(type, object, signal);
+          if (type === deploymentType) deployment = applied;
+          conditions = withPart(conditions, server, type);
+        } catch (error) {
+          signal.throwIfAborted();
+          conditions = withPart(conditions, server, type, (error as Error).message);
+          throw error;
+        }
+      }
+      if (!parts.some(({ type }) => type === budgetType)) {
+        await this.#delete(
+          budgetType,
+          { name: serverName(server), namespace: this.#options.namespace },
+          signal,
+        );
+        conditions = withPart(conditions, server, budgetType);
+      }
+    } finally {
+      if (conditions !== server.status?.conditions && !signal.aborted) {
+        const patch = { type: 'merge', body: { status: { conditions } } } as const;
+        const target = { name, subresource: 'status' };
+        await orUndefined(client.patch(policyServerType, target, patch, { fieldManager, signal }));
+      }
+    }
+    if (deployment === undefined) throw new TypeError('a policy server has a Deployment');
+    return deployment;
+  }
+
+  async #delete(
+    type: ResourceType,
+    target: { readonly name: string; readonly namespace?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    await orUndefined(this.#context.client.delete(type, target, { signal }));
+  }
+
+  async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
+    const found = await Promise.all(
+      [validatingType, mutatingType].map((type) => this.#webhooks(type, object.spec.policyServer)),
+    );
+    signal.throwIfAborted();
+    const id = policyId(object);
+    return refusedStatus(
+      object,
+      problem,
+      found.flat().some(({ metadata }) => metadata.name === id),
+    );
+  }
+
+  /** Active policies stay active on the previous pods; the others wait. */
+  async #whileRollingOut(policies: readonly Scheduled[], signal: AbortSignal): Promise<void> {
+    for (const { object, type, problem } of policies) {
+      if (object.status?.policyStatus === 'active' && problem === '') continue;
+      const status = problem === '' ? pending(object) : await this.#refused(object, problem, signal);
+      await this.#tell(type, object, status, signal);
+    }
+  }
+
+  #policiesOf(server: string): Scheduled[] {
+    return this.#policies.flatMap(([type, cache]) =>
+      [...cache.list()]
+        .filter((object) => object.spec.policyServer === server && !isDeleting(object))
+        .map((object): Scheduled => {
+          const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
+          const id = policyId(typed);
+          const { trials } = this.#options;
+          const refusal = trials === undefined ? '' : trials.refusal(type, object);
+          const faults = policyFaults(typed).map(problemText).join('; ');
+          const problem = faults === '' ? (refusal ?? '') : faults;
+          const more = { problem, isTried: problem !== '' || refusal !== undefined };
+          try {
+            return { id, type, object: typed, policy: readKubewardenPolicy(typed), ...more };
+          } catch {
+            return { id, type, object: typed, policy: undefined, ...more };
+          }
+        }),
+    );
+  }
+
+  /** @param keep - IDs of those that stay, or IDs with whether they mutate. */
+  async #removeWebhooks(server: string, keep: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    for (const type of [validatingType, mutatingType]) {
+      for (const { metadata } of await this.#webhooks(type, server)) {
+        const { name = '' } = metadata;
+        if (keep.has(name) || keep.has(`${name} ${type === mutatingType}`)) continue;
+        await this.#delete(type, { name }, signal);
+      }
+    }
+  }
+
+  async #webhooks(type: ResourceType, server?: string): Promise<readonly KubeObject[]> {
+    const selector = server === undefined ? serverLabel : `${serverLabel}=${server}`;
+    const { items } = await this.#context.client.list(
+      type,
+      {},
+      { labelSelector: `${selector},app.kubernetes.io/managed-by=rampart`, signal: this.#context.signal },
+    );
+    return items;
+  }
+
+  async #authority(now: Date, signal: AbortSignal): Promise<Authority> {
+    const { namespace } = this.#options;
+    const secret = await this.#secret(authorityName, signal);
+    const text = (key: string): string | undefined => textOf(secret, key);
+    const kept = { key: text('ca.key'), cert: text('ca.crt'), before: text('before.crt') };
+    const authority = currentAuthority(kept, now);
+    if (authority.cert !== kept.cert || authority.before !== kept.before) {
+      const data = {
+        'ca.key': authority.key,
+        'ca.crt': authority.cert,
+        ...(authority.before && { 'before.crt': authority.before }),
+      };
+      const labels = { 'app.kubernetes.io/part-of': 'kubewarden', 'app.kubernetes.io/managed-by': 'rampart' };
+      const object: KubeObject = {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { name: authorityName, namespace, labels },
+        ...{
+          type: 'Opaque',
+          data: Object.fromEntries(
+            Object.entries(data).map(([key, pem]) => [key, Buffer.from(pem).toString('base64')]),
+          ),
+        },
+      };
+      await this.#apply(secrets, object, signal);
+    }
+    return authority;
+  }
+
+  async #certificate(name: string, signal: AbortSignal): Promise<Kept<KeyAndCertificate>> {
+    const secret = await this.#secret(name, signal);
+    return { key: textOf(secret, 'tls.key'), cert: textOf(secret, 'tls.crt') };
+  }
+
+  #secret(name: string, signal: AbortSignal): Promise<Secret | undefined> {
+    const { namespace } = this.#options;
+    return orUndefined(this.#context.client.get(secrets, { name, namespace }, { signal }));
+  }
+
+  #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
+    return this.#context.client.apply(type, object, { fieldManager, force: true, signal });
+  }
+
+  async #tell(
+    type: ResourceType,
+    object: AnyKubewardenPolicy,
+    status: Status,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (status === object.status || JSON.stringify(status) === JSON.stringify(object.status)) return;
+    const { name = '', namespace } = object.metadata;
+    const target = { name, namespace, subresource: 'status' };
+    const patch = { type: 'merge', body: { status } } as const;
+    await orUndefined(this.#context.client.patch(type, target, patch, { fieldManager, signal }));
+  }
+}
+
+interface Scheduled {
+  readonly id: string;
+  readonly type: ResourceType;
+  readonly object: AnyKubewardenPolicy;
+  /** Undefined if it cannot be read. */
+  readonly policy: Policy | undefined;
+  /** Why it cannot run as it is; '' if it can. */
+  readonly problem: string;
+  /** Whether it is known what its module says about its settings. */
+  readonly isTried: boolean;
+}
+
+function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
+  return waiting(object, 'scheduled', 'PolicyServerMissing', `there is no PolicyServer ${server}`);
+}
+
+function pending(object: AnyKubewardenPolicy): Status {
+  return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is rolling out');
+}
+
+function waiting(
+  object: AnyKubewardenPolicy,
+  policyStatus: 'pending' | 'scheduled',
+  reason: string,
+  message: string,
+): Status {
+  const conditions = setCondition(object.status?.conditions, {
+    type: policyActive,
+    status: 'False',
+    reason,
+    message,
+    observedGeneration: object.metadata.generation,
+  });
+  return { policyStatus, mode: 'unknown', conditions };
+}
+
+function textOf(secret: Secret | undefined, key: string): string | undefined {
+  const value = secret?.data?.[key];
+  return value === undefined ? undefined : Buffer.from(value, 'base64').toString();
+}

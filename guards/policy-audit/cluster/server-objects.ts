@@ -1,0 +1,306 @@
+/**
+ * The desired objects that the operator creates for a PolicyServer. Names and labels are Kubewarden's, so that tools find
+ * them: its audit scanner finds the Service by `app.kubernetes.io/instance`. Pure.
+ */
+import { hash } from 'node:crypto';
+
+import {
+  apiVersionOf,
+  configMaps,
+  type KubeObject,
+  type ResourceType,
+  secrets,
+} from '../../../lib/kube/object/object.ts';
+import { sourcesDocument } from '../modules/sources.ts';
+import type { PolicyServer } from '../api.ts';
+import type { KeyAndCertificate } from '../../../lib/x509/certificate.ts';
+
+/** An object to apply, and its resource. */
+export interface Wanted {
+  readonly type: ResourceType;
+  readonly object: KubeObject;
+}
+
+export const serverLabel = 'kubewarden/policy-server';
+const servingPort = 8443;
+const servicePort = 443;
+const readinessPort = 8081;
+const metricsPort = 8080;
+
+export const serviceType: ResourceType = {
+  group: '',
+  version: 'v1',
+  plural: 'services',
+  kind: 'Service',
+  namespaced: true,
+};
+export const deploymentType: ResourceType = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'deployments',
+  kind: 'Deployment',
+  namespaced: true,
+};
+export const budgetType: ResourceType = {
+  group: 'policy',
+  version: 'v1',
+  plural: 'poddisruptionbudgets',
+  kind: 'PodDisruptionBudget',
+  namespaced: true,
+};
+
+export interface ServerParts {
+  readonly server: PolicyServer;
+  readonly namespace: string;
+  /** As written by policies-entry.ts. */
+  readonly policiesFile: string;
+  readonly certificate: KeyAndCertificate;
+  /** Of Rampart: replaces the image of Kubewarden's own server. */
+  readonly image: string;
+}
+
+/** The name of everything that belongs to a PolicyServer: `policy-server-default`. */
+export function serverName({ metadata }: PolicyServer): string {
+  return `policy-server-${metadata.name ?? ''}`;
+}
+
+/** The host names of its Service, for the API server and others. */
+export function serverHosts(server: PolicyServer, namespace: string): string[] {
+  const name = serverName(server);
+  return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, `${name}.${namespace}`];
+}
+
+export function serviceReference(server: PolicyServer, namespace: string): object {
+  return { name: serverName(server), namespace, port: servicePort };
+}
+
+/** In the order in which they are needed. */
+export function serverObjects(parts: ServerParts): Wanted[] {
+  const { server, certificate, policiesFile } = parts;
+  const meta = metadataOf(parts);
+  const configuration = {
+    'policies.yml': policiesFile,
+    'sources.yml': JSON.stringify(sourcesDocument(server.spec)),
+  };
+  // A change of policies creates new pods, which are ready once they have loaded them: only thus is it known when a policy is active.
+  const version = hash('sha256', JSON.stringify(configuration)).slice(0, 32);
+  const { minAvailable, maxUnavailable } = server.spec;
+  return [
+    {
+      type: secrets,
+      object: object(secrets, meta, {
+        type: 'kubernetes.io/tls',
+        data: {
+          'tls.crt': Buffer.from(certificate.cert).toString('base64'),
+          'tls.key': Buffer.from(certificate.key).toString('base64'),
+        },
+      }),
+    },
+    { type: configMaps, object: object(configMaps, meta, { data: configuration }) },
+    {
+      type: serviceType,
+      object: object(serviceType, meta, {
+        spec: {
+          type: 'ClusterIP',
+          selector: { [serverLabel]: server.metadata.name ?? '' },
+          ports: [
+            { name: 'policy-server', port: servicePort, targetPort: servingPort, protocol: 'TCP' },
+            { name: 'metrics', port: metricsPort, targetPort: metricsPort, protocol: 'TCP' },
+          ],
+        },
+      }),
+    },
+    { type: deploymentType, object: object(deploymentType, meta, { spec: deploymentSpec(parts, version) }) },
+    ...(minAvailable === undefined && maxUnavailable === undefined
+      ? []
+      : [
+          {
+            type: budgetType,
+            object: object(budgetType, meta, {
+              spec: {
+                selector: { matchLabels: { [serverLabel]: server.metadata.name ?? '' } },
+                ...(minAvailable !== undefined && { minAvailable }),
+                ...(maxUnavailable !== undefined && { maxUnavailable }),
+              },
+            }),
+          },
+        ]),
+  ];
+}
+
+/** Whether the existing pods match the Deployment. */
+export function isRolledOut(deployment: KubeObject): boolean {
+  const { spec, status } = deployment as KubeObject & {
+    readonly spec?: { readonly replicas?: number };
+    readonly status?: {
+      readonly observedGeneration?: number;
+      readonly replicas?: number;
+      readonly updatedReplicas?: number;
+      readonly availableReplicas?: number;
+    };
+  };
+  const wanted = spec?.replicas ?? 1;
+  const { observedGeneration = 0, replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
+  return (
+    observedGeneration >= (deployment.metadata.generation ?? 0) &&
+    wanted > 0 &&
+    updatedReplicas >= wanted &&
+    replicas === updatedReplicas &&
+    availableReplicas >= wanted
+  );
+}
+
+function metadataOf({ server, namespace }: ServerParts): KubeObject['metadata'] {
+  const name = serverName(server);
+  return {
+    name,
+    namespace,
+    labels: labelsOf(server),
+    ownerReferences: [
+      {
+        apiVersion: 'policies.kubewarden.io/v1',
+        kind: 'PolicyServer',
+        name: server.metadata.name ?? '',
+        uid: server.metadata.uid ?? '',
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ],
+  };
+}
+
+function labelsOf(server: PolicyServer): Record<string, string> {
+  return {
+    [serverLabel]: server.metadata.name ?? '',
+    app: `kubewarden-${serverName(server)}`,
+    'app.kubernetes.io/instance': serverName(server),
+    'app.kubernetes.io/component': 'policy-server',
+    'app.kubernetes.io/part-of': 'kubewarden',
+    'app.kubernetes.io/managed-by': 'rampart',
+  };
+}
+
+const upstreamImage = /(?:^|\/)kubewarden\/(?:[^/]+\/)*policy-server(?:[:@]|$)/;
+
+function deploymentSpec(parts: ServerParts, version: string): object {
+  const { server } = parts;
+  const { spec } = server;
+  const { securityContexts } = spec;
+  return {
+    replicas: spec.replicas,
+    selector: { matchLabels: { [serverLabel]: server.metadata.name ?? '' } },
+    strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+    template: {
+      metadata: {
+        labels: labelsOf(server),
+        annotations: { ...spec.annotations, 'rampart.dev/policies': version },
+      },
+      spec: {
+        containers: [containerOf(parts)],
+        ...(spec.serviceAccountName !== undefined && { serviceAccountName: spec.serviceAccountName }),
+        securityContext: securityContexts?.pod ?? {
+          runAsNonRoot: true,
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+        ...(spec.affinity && { affinity: spec.affinity }),
+        ...(spec.tolerations && { tolerations: spec.tolerations }),
+        ...(spec.priorityClassName !== undefined && { priorityClassName: spec.priorityClassName }),
+        volumes: volumesOf(server),
+      },
+    },
+  };
+}
+
+function containerOf({ server, image }: ServerParts): object {
+  const { spec } = server;
+  return {
+    name: serverName(server),
+    image: upstreamImage.test(spec.image) ? image : spec.image,
+    args: ['policy-server'],
+    // What the user gives comes last, and wins.
+    env: [...environmentOf(server), ...(spec.env ?? [])],
+    ports: [
+      { name: 'policy-server', containerPort: servingPort },
+      { name: 'readiness', containerPort: readinessPort },
+      { name: 'metrics', containerPort: metricsPort },
+    ],
+    readinessProbe: { httpGet: { path: '/readiness', port: readinessPort, scheme: 'HTTP' } },
+    securityContext: spec.securityContexts?.container ?? {
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      privileged: false,
+      readOnlyRootFilesystem: true,
+    },
+    ...((spec.limits ?? spec.requests) && {
+      resources: {
+        ...(spec.limits && { limits: spec.limits }),
+        ...(spec.requests && { requests: spec.requests }),
+      },
+    }),
+    volumeMounts: [
+      { name: 'policies', mountPath: '/config', readOnly: true },
+      { name: 'certificate', mountPath: '/pki', readOnly: true },
+      { name: 'modules', mountPath: '/modules' },
+      ...givenFiles(spec).map(({ volume, mountPath }) => ({ name: volume.name, mountPath, readOnly: true })),
+    ],
+  };
+}
+
+/** What the user may name: files for the server, and the variables that tell it where they are. */
+function givenFiles({ verificationConfig, sigstoreTrustConfig, imagePullSecret }: PolicyServer['spec']) {
+  return [
+    {
+      given: verificationConfig,
+      volume: { name: 'verification', configMap: { name: verificationConfig } },
+      mountPath: '/verification',
+      file: 'verification-config',
+      variable: 'KUBEWARDEN_VERIFICATION_CONFIG_PATH',
+    },
+    {
+      given: sigstoreTrustConfig,
+      volume: { name: 'sigstore-trust-config', configMap: { name: sigstoreTrustConfig } },
+      mountPath: '/sigstore-trust',
+      file: 'sigstore-trust-config',
+      variable: 'KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH',
+    },
+    {
+      given: imagePullSecret,
+      volume: { name: 'pull-secret', secret: { secretName: imagePullSecret } },
+      mountPath: '/pull-secret',
+      file: '.dockerconfigjson',
+      variable: 'KUBEWARDEN_DOCKER_CONFIG_JSON_PATH',
+    },
+  ].filter(({ given }) => given !== undefined);
+}
+
+function environmentOf({ spec }: PolicyServer): object[] {
+  return Object.entries({
+    KUBEWARDEN_CERT_FILE: '/pki/tls.crt',
+    KUBEWARDEN_KEY_FILE: '/pki/tls.key',
+    KUBEWARDEN_PORT: String(servingPort),
+    KUBEWARDEN_READINESS_PROBE_PORT: String(readinessPort),
+    KUBEWARDEN_POLICIES: '/config/policies.yml',
+    KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
+    KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
+    KUBEWARDEN_ENABLE_METRICS: 'true',
+    // One that cannot run must not stop the others.
+    KUBEWARDEN_CONTINUE_ON_ERRORS: 'true',
+    ...Object.fromEntries(
+      givenFiles(spec).map(({ variable, mountPath, file }) => [variable, `${mountPath}/${file}`]),
+    ),
+  }).map(([name, value]) => ({ name, value }));
+}
+
+function volumesOf(server: PolicyServer): object[] {
+  const name = serverName(server);
+  return [
+    { name: 'policies', configMap: { name } },
+    { name: 'certificate', secret: { secretName: name } },
+    { name: 'modules', emptyDir: {} },
+    ...givenFiles(server.spec).map(({ volume }) => volume),
+  ];
+}
+
+function object(type: ResourceType, metadata: KubeObject['metadata'], more: object): KubeObject {
+  return { apiVersion: apiVersionOf(type), kind: type.kind, metadata, ...more };
+}

@@ -1,0 +1,36 @@
+/**
+ * The status of a PolicyServer: a condition for each of its parts, named as Kubewarden's controller names them
+ * (api/policies/v1/policyserver_types.go). Pure.
+ */
+import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import { configMaps, type ResourceType, secrets } from '../../../lib/kube/object/object.ts';
+import type { PolicyServer } from '../api.ts';
+import { budgetType, deploymentType, serviceType } from './server-objects.ts';
+
+const conditionTypes: ReadonlyMap<string, string> = new Map([
+  [secrets.plural, 'CertSecretReconciled'],
+  [configMaps.plural, 'ConfigMapReconciled'],
+  [budgetType.plural, 'PodDisruptionBudgetReconciled'],
+  [deploymentType.plural, 'DeploymentReconciled'],
+  [serviceType.plural, 'ServiceReconciled'],
+]);
+
+/**
+ * The conditions after a part has been written, or could not be; the same list if nothing changes.
+ *
+ * @param problem - Why it could not.
+ */
+export function withPart(
+  conditions: readonly Condition[] | undefined,
+  { metadata }: PolicyServer,
+  { plural, kind }: ResourceType,
+  problem?: string,
+): readonly Condition[] {
+  return setCondition(conditions, {
+    type: conditionTypes.get(plural) ?? `${kind}Reconciled`,
+    status: problem === undefined ? 'True' : 'False',
+    reason: problem === undefined ? 'ReconciliationSucceeded' : 'ReconciliationFailed',
+    ...(problem !== undefined && { message: `error reconciling ${kind}: ${problem}` }),
+    observedGeneration: metadata.generation,
+  });
+}

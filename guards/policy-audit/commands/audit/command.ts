@@ -1,0 +1,136 @@
+/** `rampart audit`: options only; the implementation is loaded on demand. */
+import { Command, InvalidArgumentError, Option } from 'commander';
+
+import { append, outputOption } from '../../../../lib/cli/options.ts';
+
+export interface ClusterOptions {
+  readonly kubeconfig?: string;
+  readonly data?: string;
+  readonly policyModules?: string;
+}
+
+export interface AuditOptions extends ClusterOptions {
+  readonly namespace?: string;
+  readonly cluster?: true;
+  readonly kubewardenNamespace?: string;
+  readonly ignoreNamespaces: readonly string[];
+  readonly policyServerUrl?: string;
+  readonly extraCa?: string;
+  readonly clientCert?: string;
+  readonly clientKey?: string;
+  readonly insecureSsl?: true;
+  readonly output?: 'json' | 'table' | 'yaml';
+  readonly outputScan?: true;
+  readonly disableStore?: true;
+  readonly loglevel: string;
+  readonly parallelNamespaces: number;
+  readonly parallelResources: number;
+  readonly parallelPolicies: number;
+  readonly pageSize: number;
+  readonly reportKind: 'openreports' | 'policyreport';
+  readonly reports: 'all' | 'failures';
+  readonly reportsBy: 'namespace' | 'object';
+}
+
+export interface ExplainOptions extends ClusterOptions {
+  readonly namespace?: string;
+  readonly output: 'json' | 'table';
+}
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!/^\d{1,5}$/.test(text) || value < 1)
+    throw new InvalidArgumentError('It must be a number of at least 1.');
+  return value;
+}
+
+function clusterOptions(command: Command): Command {
+  return command
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .option('--policy-modules <dir>', 'where policy modules are stored; default: a temporary directory');
+}
+
+function explainCommand(): Command {
+  return clusterOptions(new Command('explain'))
+    .summary('show how each policy evaluates an object, or why it does not apply')
+    .argument('<kind/name>', 'the object: pod/web, deployments.apps/web')
+    .option('-n, --namespace <name>', 'the namespace; default: that of the kubeconfig')
+    .addOption(outputOption('table', 'json'))
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 all policies accept it, 1 a policy rejects it, 2 unknown: no such object, or the API does not respond.\n',
+    )
+    .action(async (object: string, options: ExplainOptions, self: Command) => {
+      const { runExplain } = await import('./explain.ts');
+      process.exitCode = await runExplain(object, { ...self.parent?.opts(), ...options });
+    });
+}
+
+export function auditCommand(): Command {
+  return clusterOptions(new Command('audit'))
+    .summary('evaluate all policies on all objects once')
+    .description(
+      'Audits the objects of the cluster against its policies and writes reports once; the operator does so continuously. Finds the cluster as ' +
+        'kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod. Policies run in this process, or on ' +
+        'policy servers (--policy-server-url).',
+    )
+    .enablePositionalOptions()
+    .option('-n, --namespace <name>', 'audit this namespace only')
+    .option('-c, --cluster', 'audit cluster-scoped objects only')
+    .option('-k, --kubewarden-namespace <name>', 'the namespace of the policy servers, which is skipped')
+    .option('-i, --ignore-namespaces <names>', 'namespaces to skip; comma-separated, repeatable', split, [])
+    .option(
+      '-u, --policy-server-url <url>',
+      'evaluate on this policy server: https://policy-server-default.kubewarden.svc:8443',
+    )
+    .option('-f, --extra-ca <file>', 'certificate authorities of the policy server, in PEM')
+    .option('--client-cert <file>', 'client certificate for the policy server, in PEM')
+    .option('--client-key <file>', 'its key, in PEM')
+    .option('--insecure-ssl', 'do not verify the certificate of the policy server')
+    .addOption(
+      // Kubewarden's scanner accepts -o without a value.
+      new Option('-o, --output [format]', 'output; without a format: json; default: table')
+        .choices(['table', 'json', 'yaml'])
+        .preset('json'),
+    )
+    .addOption(new Option('--output-scan', 'same as --output json').hideHelp())
+    .option('--disable-store', 'write no reports')
+    .addOption(new Option('-l, --loglevel <level>', 'log level').choices(levels).default('warn'))
+    .option('--parallel-namespaces <number>', 'namespaces to audit in parallel', count, 1)
+    .option('--parallel-resources <number>', 'objects of a namespace to audit in parallel', count, 100)
+    .option('--parallel-policies <number>', 'policies to evaluate in parallel for an object', count, 5)
+    .option('--page-size <number>', 'objects per list request', count, 100)
+    .addOption(
+      new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')
+        .choices(['policyreport', 'openreports'])
+        .default('policyreport'),
+    )
+    .addOption(
+      new Option('--reports-by <what>', 'one report per object or per namespace')
+        .choices(['object', 'namespace'])
+        .default('object'),
+    )
+    .addOption(
+      new Option('--reports <which>', 'results to write').choices(['all', 'failures']).default('all'),
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  rampart audit --disable-store\n' +
+        '  rampart audit -n shop -o json | jq ".reports[].results[] | select(.result == \\"fail\\")"\n' +
+        '  rampart audit explain pod/web -n shop\n' +
+        '\nExit codes: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete.\n',
+    )
+    .action(async (options: AuditOptions) => {
+      const { runAudit } = await import('./run.ts');
+      process.exitCode = await runAudit(options);
+    })
+    .addCommand(explainCommand());
+}
+
+function split(text: string, before: readonly string[]): string[] {
+  return text.split(',').reduce<string[]>((all, one) => (one === '' ? all : append(one, all)), [...before]);
+}

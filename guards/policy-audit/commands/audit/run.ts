@@ -1,0 +1,194 @@
+/** Runs `rampart audit`. */
+import { readFileSync } from 'node:fs';
+
+import { stringify } from 'yaml';
+
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { printable } from '../../../../lib/output/printable.ts';
+import { paint, renderTable, type Row, wantsColour } from '../../../../lib/output/table.ts';
+import { type AuditOnce, auditOnce } from '../../audit.ts';
+import type { Runtimes } from '../../policies/open-policy.ts';
+import { checkPolicyServer, remoteRuntimes } from '../../policies/remote-runtimes.ts';
+import type { Scope } from '../../reports/report.ts';
+import { describeFailure } from '../../../../lib/cli/failure.ts';
+import { stopSignal } from '../../../../lib/cli/process.ts';
+import type { AuditOptions } from './command.ts';
+import { policyProcess } from './process.ts';
+import { outputOptions } from '../../../../lib/cli/output.ts';
+
+/** @returns the exit code: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete. */
+export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
+  const { stdout, stderr } = process;
+  const stop = stopSignal();
+  let done: AuditOnce;
+  try {
+    done = await audit(options, stop);
+  } catch (error) {
+    // Also if the API is unavailable: a script must be able to tell this from a clean result.
+    const isStopped = stop.signal.aborted && error === stop.signal.reason;
+    stderr.write(
+      isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,
+    );
+    return 2;
+  }
+  const { summary, reports, problems, skipped, unfinished } = done;
+  const format = options.outputScan === true ? 'json' : (options.output ?? 'table');
+  if (format === 'table') stdout.write(table(done));
+  else {
+    const told = {
+      summary,
+      problems: Object.fromEntries(problems),
+      skipped: Object.fromEntries(skipped),
+      unfinished: Object.fromEntries(unfinished),
+      reports,
+    };
+    stdout.write(format === 'json' ? `${JSON.stringify(told)}\n` : stringify(told));
+  }
+  for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
+  for (const kind of summary.unread) {
+    stderr.write(`rampart: ${printable(kind)} could not be listed and were not audited\n`);
+  }
+  for (const [namespace, why] of unfinished) {
+    const where = namespace === '' ? 'cluster-scoped objects' : `namespace ${namespace}`;
+    stderr.write(`rampart: ${printable(`${where} not finished: ${why}`)}\n`);
+  }
+  // Its reports may be out of date.
+  if (unfinished.size > 0) return 2;
+  const results = reports.flatMap((report) => report.results);
+  if (results.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
+  const isWhole = problems.size === 0 && summary.unread.length === 0;
+  return isWhole && !results.some(({ result }) => result === 'error') ? 0 : 2;
+}
+
+async function audit(options: AuditOptions, stop: AbortController): Promise<AuditOnce> {
+  checkOptions(options);
+  await using stack = new AsyncDisposableStack();
+  const { context, runtimes, asked } = await policyProcess(options, { stop, stack, level: options.loglevel });
+  const { namespace, cluster, kubewardenNamespace, ignoreNamespaces } = options;
+  const isAll = namespace === undefined && cluster === undefined;
+  const ignored = new Set([
+    ...ignoreNamespaces,
+    ...(kubewardenNamespace === undefined ? [] : [kubewardenNamespace]),
+  ]);
+  const progress = progressLine();
+  try {
+    return await auditOnce({
+      context,
+      asked,
+      runtimes:
+        options.policyServerUrl === undefined ? runtimes : await remote(options, runtimes, stop.signal),
+      stores: options.disableStore !== true,
+      failuresOnly: options.reports === 'failures',
+      reportKind: options.reportKind,
+      reportsBy: options.reportsBy,
+      parallelNamespaces: options.parallelNamespaces,
+      parallelResources: options.parallelResources,
+      parallelPolicies: options.parallelPolicies,
+      pageSize: options.pageSize,
+      ignoredNamespaces: ignored,
+      ...(!isAll && {
+        onlyNamespaces: new Set(namespace === undefined ? [] : [namespace]),
+        cluster: cluster === true,
+      }),
+      onProgress: ({ left, objects, evaluations }) =>
+        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces remaining`),
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+/** @throws {RampartError} `INPUT` for incompatible options */
+function checkOptions(options: AuditOptions): void {
+  const { namespace, kubewardenNamespace, ignoreNamespaces, clientCert, clientKey } = options;
+  if (namespace !== undefined && [...ignoreNamespaces, kubewardenNamespace].includes(namespace)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `the namespace ${namespace} is both selected and ignored`,
+      next: 'Remove it from --ignore-namespaces and --kubewarden-namespace',
+    });
+  }
+  if ((clientCert === undefined) !== (clientKey === undefined)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
+      why: 'a client certificate requires its key',
+      next: 'Give both --client-cert and --client-key',
+    });
+  }
+}
+
+/** @throws {RampartError} also if the server does not respond: that does not depend on the object. */
+async function remote(
+  { policyServerUrl = '', extraCa, clientCert, clientKey, insecureSsl }: AuditOptions,
+  { world }: Runtimes,
+  signal: AbortSignal,
+): Promise<Runtimes> {
+  if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--policy-server-url ${JSON.stringify(policyServerUrl)} is not a URL`,
+      next: 'Use a URL such as https://policy-server-default.kubewarden.svc:8443',
+    });
+  }
+  const server = {
+    world,
+    url: new URL(policyServerUrl),
+    ca: textOf('--extra-ca', extraCa),
+    cert: textOf('--client-cert', clientCert),
+    key: textOf('--client-key', clientKey),
+    isInsecure: insecureSsl === true,
+  };
+  await checkPolicyServer(server, signal);
+  return remoteRuntimes(server);
+}
+
+function textOf(option: string, path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot read ${path}, which ${option} names`,
+      why: (error as Error).message,
+      cause: error,
+    });
+  }
+}
+
+/** On a terminal, one line that is overwritten. Otherwise nothing. */
+function progressLine(): { readonly tell: (text: string) => void; readonly end: () => void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { tell: () => undefined, end: () => undefined };
+  return {
+    // A terminal that does not know its width reports 0.
+    tell: (text) => void stderr.write(`\r\u001b[K${text.slice(0, (stderr.columns || 80) - 1)}`),
+    end: () => void stderr.write('\r\u001b[K'),
+  };
+}
+
+const styles = { fail: 'red', error: 'red', warn: 'yellow' } as const;
+
+function table({ reports, summary, skipped }: AuditOnce): string {
+  const rows = reports.flatMap((report): Row[] =>
+    report.results
+      .filter(({ result }) => result !== 'pass')
+      .map(({ policy, result, message = '', resources: [subject = report.scope] = [] }) => ({
+        cells: [
+          subjectOf(subject),
+          policy,
+          result in styles ? { text: result, style: styles[result as 'fail'] } : result,
+          printable(message),
+        ],
+      })),
+  );
+  const { objects, failing, errored, evaluations, writes, seconds } = summary;
+  const said =
+    `${objects} objects, ${failing} failing, ${errored} with errors: ${evaluations} evaluations and ${writes} reports written ` +
+    `in ${seconds} s.`;
+  const foot = [...skipped].map(([policy, why]) => `skipped: ${printable(`${policy}: ${why}`)}\n`).join('');
+  if (rows.length === 0) return `${paint('green', said, wantsColour(process.stdout))}\n${foot}`;
+  const head = ['OBJECT', 'POLICY', 'RESULT', 'MESSAGE'];
+  return `${renderTable(rows, { head, ...outputOptions(120) })}\n\n${said}\n${foot}`;
+}
+
+function subjectOf({ kind = '', name = '', namespace }: Partial<Scope> = {}): string {
+  return printable(namespace === undefined ? `${kind}/${name}` : `${namespace} ${kind}/${name}`);
+}

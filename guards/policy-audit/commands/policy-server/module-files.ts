@@ -1,0 +1,23 @@
+/** The files by which a command is told where modules come from, and who must have signed them. */
+import type { ModulesOptions } from '../../modules/open-modules.ts';
+import { readSourcesFile } from '../../modules/sources.ts';
+import { readTrustRootFile } from '../../modules/trust-root.ts';
+import { readVerificationFile } from '../../modules/verification.ts';
+
+export interface ModuleFilePaths {
+  readonly sourcesPath?: string;
+  readonly verificationPath?: string;
+  readonly sigstoreTrustConfig?: string;
+}
+
+/** @throws {RampartError} `INPUT` */
+export function moduleFiles(
+  paths: ModuleFilePaths,
+): Pick<ModulesOptions, 'sources' | 'trustRoot' | 'verification'> {
+  const { sourcesPath, verificationPath, sigstoreTrustConfig } = paths;
+  return {
+    sources: sourcesPath === undefined ? undefined : readSourcesFile(sourcesPath),
+    verification: verificationPath === undefined ? undefined : readVerificationFile(verificationPath),
+    trustRoot: sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig),
+  };
+}

@@ -1,0 +1,85 @@
+/** What policies of a policy server may query: the cluster, registries, DNS names. */
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import type { Logger } from '../../../../lib/telemetry/log.ts';
+import type { CredentialsSource } from '../../../../lib/oci/registry.ts';
+import { KubeClient } from '../../../../lib/kube/client/client.ts';
+import type { HostCalls } from '../../engine/evaluator.ts';
+import { everyCapability, HostCapabilities } from '../../engine/host-calls/capabilities.ts';
+import { policyHostCalls } from '../../engine/host-calls/host-calls.ts';
+import { imagesOf } from '../../engine/host-calls/images.ts';
+import { KubeClusterReader } from '../../engine/host-calls/kube-reader.ts';
+import type { ModuleProgram } from '../../engine/program.ts';
+import { verifierOf } from '../../modules/image-signatures.ts';
+import type { Modules } from '../../modules/modules.ts';
+import { clusterAccess } from '../../../../lib/cli/cluster.ts';
+
+interface PolicyHostOptions {
+  readonly kubeconfig: string | undefined;
+  /** Whether policies may query a cluster at all. */
+  readonly isAsked: boolean;
+  /** Whether it continues without a cluster. */
+  readonly mayBeAlone: boolean;
+  /** For policies' queries to registries. */
+  readonly modules: Pick<Modules, 'registry' | 'trustRoot'>;
+  readonly pullSecret: CredentialsSource | undefined;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+interface PolicyHost extends AsyncDisposable {
+  hostCalls(this: void, policyId: string, program: ModuleProgram): HostCalls;
+}
+
+/** @throws {RampartError} `API_UNREACHABLE`, `INPUT` if there is no cluster, unless that is allowed */
+export async function openPolicyHost(options: PolicyHostOptions): Promise<PolicyHost> {
+  const { logger, modules, pullSecret } = options;
+  const client = options.isAsked ? await clientOf(options) : undefined;
+  const cluster = client && new KubeClusterReader(client);
+  const credentials = pullSecret && { credentials: pullSecret };
+  const images = imagesOf(() => modules.registry(), credentials);
+  const verifier = verifierOf(modules, credentials);
+  return {
+    hostCalls: (policy, { contextAware, hostCapabilities }) =>
+      policyHostCalls({
+        policy,
+        capabilities:
+          hostCapabilities === undefined ? everyCapability : new HostCapabilities(hostCapabilities),
+        resources: contextAware,
+        logger,
+        cluster,
+        images,
+        verifier,
+      }),
+    async [Symbol.asyncDispose]() {
+      client?.[Symbol.dispose]();
+    },
+  };
+}
+
+async function clientOf({
+  kubeconfig,
+  mayBeAlone,
+  logger,
+  signal,
+}: PolicyHostOptions): Promise<KubeClient | undefined> {
+  let client: KubeClient | undefined;
+  try {
+    client = new KubeClient(clusterAccess(kubeconfig));
+    await client.getPath('/version', { signal });
+    return client;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof RampartError)) throw error;
+    if (!mayBeAlone) {
+      client?.[Symbol.dispose]();
+      throw new RampartError(error.code === errorCodes.INPUT ? error.code : errorCodes.API_UNREACHABLE, {
+        what: error.message,
+        next: 'To serve policies that need no cluster, use --ignore-kubernetes-connection-failure',
+        cause: error,
+      });
+    }
+    logger.warn({ err: error }, 'no Kubernetes API: policies that query it will fail');
+    // It may become available: then it is queried.
+    return client;
+  }
+}

@@ -1,0 +1,54 @@
+/** Runs `rampart policy bench`. */
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { printable } from '../../../../lib/output/printable.ts';
+import { renderTable } from '../../../../lib/output/table.ts';
+import { measurePolicy } from '../../tools/measure-policy.ts';
+import { readPolicies } from '../../tools/policy-source.ts';
+import { readSubjects } from '../../tools/subjects.ts';
+import type { BenchOptions } from './command.ts';
+import { openMeans, settingsOf } from './means.ts';
+
+/** @returns the exit code: 1 if a policy has no verdict */
+export async function runPolicyBench(name: string, options: BenchOptions): Promise<number> {
+  const seconds = Number(options.seconds);
+  if (!(seconds > 0 && seconds <= 600)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--seconds ${options.seconds} is not a time of up to 600 s`,
+    });
+  }
+  const policies = readPolicies(name, settingsOf(options.settings));
+  const { subjects, problems } = readSubjects(options.resource);
+  const [problem] = problems;
+  if (problem !== undefined) throw new RampartError(errorCodes.INPUT, { what: problem });
+  if (subjects.length === 0)
+    throw new RampartError(errorCodes.INPUT, { what: 'there are no objects to evaluate' });
+  await using means = await openMeans(options);
+  const requests = subjects.map(({ request }) => request);
+  const rows: { cells: string[] }[] = [];
+  let failed = 0;
+  for (const policy of policies) {
+    const measured = await measurePolicy(policy.program, requests, {
+      engine: means.engine,
+      forMs: seconds * 1000,
+    });
+    failed += measured.errors;
+    rows.push({
+      cells: [
+        printable(policy.id),
+        measured.runtime,
+        `${measured.openMs.toFixed(1)} ms`,
+        `${measured.firstMs.toFixed(1)} ms`,
+        String(Math.round(measured.perSecond)),
+        `${measured.p50Ms.toFixed(3)} ms`,
+        `${measured.p99Ms.toFixed(3)} ms`,
+        String(measured.errors),
+      ],
+    });
+  }
+  const head = ['POLICY', 'RUNTIME', 'OPENED', 'FIRST', 'PER SECOND', 'P50', 'P99', 'ERRORS'];
+  const table = renderTable(rows, { head, widthColumns: process.stdout.columns ?? 100, colour: false });
+  process.stdout.write(
+    `${table.trimEnd()}\nOne request at a time, under the current load of this machine.\n`,
+  );
+  return failed === 0 ? 0 : 1;
+}

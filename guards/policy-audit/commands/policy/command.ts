@@ -1,0 +1,169 @@
+/** `rampart policy`: options only; the implementation is loaded on demand. */
+import { Command, Option } from 'commander';
+
+import { sigstoreTrustConfig } from '../../options.ts';
+import { append, outputOption } from '../../../../lib/cli/options.ts';
+import type { ModuleFilePaths } from '../policy-server/module-files.ts';
+import { usageExitCode } from '../../../../lib/cli/failure.ts';
+
+/** The sources of modules, for all subcommands. */
+export interface ModuleOptions extends ModuleFilePaths {
+  readonly dockerConfigJsonPath?: string;
+  readonly cache?: string;
+}
+
+export interface RunOptions extends ModuleOptions {
+  readonly resource: readonly string[];
+  readonly settings?: string;
+  readonly output: 'json' | 'junit' | 'sarif' | 'table';
+  readonly all?: true;
+  readonly kubeconfig?: string;
+  readonly policyTimeout: string;
+}
+
+export interface InspectOptions extends ModuleOptions {
+  readonly output: 'json' | 'table';
+}
+
+export interface PullOptions extends ModuleOptions {
+  readonly outputPath?: string;
+}
+
+export interface BenchOptions extends ModuleOptions {
+  readonly resource: readonly string[];
+  readonly settings?: string;
+  readonly seconds: string;
+}
+
+export interface TestOptions extends ModuleOptions {
+  readonly policy?: string;
+}
+
+export function policyCommand(): Command {
+  const command = new Command('policy')
+    .summary('run, test and inspect policies, without a cluster')
+    .description(
+      'Runs policies on manifests, tests them and inspects their modules, without a cluster: on a workstation or in CI.',
+    )
+    .addCommand(runCommand())
+    .addCommand(testCommand())
+    .addCommand(inspectCommand())
+    .addCommand(pullCommand())
+    .addCommand(benchCommand());
+  for (const sub of command.commands) usageExitCode.set(sub, 2);
+  return command;
+}
+
+function withModules(command: Command): Command {
+  return command
+    .option('--sources-path <file>', 'insecure hosts, and certificate authorities per host (sources.yml)')
+    .option('--verification-path <file>', 'signatures that modules must have (verification.yml)')
+    .option(sigstoreTrustConfig.flags, sigstoreTrustConfig.description)
+    .option('--docker-config-json-path <file>', "registry credentials, in the format of Docker's config.json")
+    .option(
+      '--cache <dir>',
+      "where modules are stored; default: rampart/modules in the user's cache directory",
+    );
+}
+
+function resourceOption(): Option {
+  // Without a default, which would count as given.
+  return new Option(
+    '-r, --resource <path>',
+    'a manifest, or a directory of manifests; - for stdin; repeatable',
+  ).argParser((text: string, before: readonly string[] | undefined) => append(text, before ?? []));
+}
+
+function settingsOption(): Option {
+  return new Option('-s, --settings <file>', 'the settings of a module: a YAML or JSON file');
+}
+
+function runCommand(): Command {
+  return withModules(new Command('run'))
+    .summary('show which objects pass a policy')
+    .description(
+      'Evaluates policies on the objects of manifests, as if each were created. POLICY is a module (registry://, https://, file://, ' +
+        'or a path), or a manifest with policies, including ValidatingAdmissionPolicies.',
+    )
+    .argument('<policy>', 'a module, or a manifest of policies')
+    .addOption(resourceOption().makeOptionMandatory())
+    .addOption(settingsOption())
+    .addOption(outputOption('table', 'json', 'junit', 'sarif'))
+    .option('--all', 'in the table, include objects that pass and objects that no policy applies to')
+    .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
+    .option('--kubeconfig <file>', 'the kubeconfig of a cluster that policies may query')
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  rampart policy run policies.yaml -r manifests/\n' +
+        '  rampart policy run ./labels.wasm -r pod.yaml --settings settings.yaml\n' +
+        '  helm template . | rampart policy run registry://registry.example/policies/no-latest:v1 -r -\n' +
+        '  rampart policy run policies.yaml -r . -o sarif > policies.sarif\n' +
+        '\nExit codes: 0 all pass, 1 something fails, 2 an evaluation failed.\n',
+    )
+    .action(async (policy: string, options: RunOptions) => {
+      const { runPolicyRun } = await import('./run.ts');
+      process.exitCode = await runPolicyRun(policy, options);
+    });
+}
+
+function testCommand(): Command {
+  return withModules(new Command('test'))
+    .summary('run the tests of policies')
+    .description(
+      'Runs the test cases in the YAML files of a directory: an object, settings, and the expected result.',
+    )
+    .argument('<path>', 'a directory or a file')
+    .option('--policy <policy>', 'the policy of cases that name none')
+    .addHelpText(
+      'after',
+      '\nA file of cases:\n' +
+        '  policy: ./labels.wasm\n' +
+        '  settings: {required: [team]}\n' +
+        '  cases:\n' +
+        '    - name: a pod without a team is refused\n' +
+        '      object: {apiVersion: v1, kind: Pod, metadata: {name: web}}\n' +
+        '      expected: {allowed: false, message: label team is missing}\n' +
+        '\nExpected may be: allowed, message, messageContains, code, mutated, warnings, error, settingsValid.\n' +
+        'Exit codes: 0 all pass, 1 some fail, 2 no tests, or unreadable tests.\n',
+    )
+    .action(async (path: string, options: TestOptions) => {
+      const { runPolicyTest } = await import('./test-run.ts');
+      process.exitCode = await runPolicyTest(path, options);
+    });
+}
+
+function inspectCommand(): Command {
+  return withModules(new Command('inspect'))
+    .summary('show the metadata, runtime and imports of a module')
+    .argument('<module>', 'a URL, or a path')
+    .addOption(outputOption('table', 'json'))
+    .action(async (module: string, options: InspectOptions) => {
+      const { runPolicyInspect } = await import('./module-run.ts');
+      await runPolicyInspect(module, options);
+    });
+}
+
+function pullCommand(): Command {
+  return withModules(new Command('pull'))
+    .summary('fetch and verify a module')
+    .argument('<module>', 'a URL')
+    .option('-o, --output-path <file>', 'the file to write; default: the module is only cached')
+    .action(async (module: string, options: PullOptions) => {
+      const { runPolicyPull } = await import('./module-run.ts');
+      await runPolicyPull(module, options);
+    });
+}
+
+function benchCommand(): Command {
+  return withModules(new Command('bench'))
+    .summary('measure the speed of a policy')
+    .argument('<policy>', 'a module, or a manifest of policies')
+    .addOption(resourceOption().makeOptionMandatory())
+    .addOption(settingsOption())
+    .option('--seconds <number>', 'how long to measure each policy', '3')
+    .action(async (policy: string, options: BenchOptions) => {
+      const { runPolicyBench } = await import('./bench-run.ts');
+      process.exitCode = await runPolicyBench(policy, options);
+    });
+}

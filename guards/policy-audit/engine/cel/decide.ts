@@ -1,0 +1,173 @@
+/**
+ * Runs a compiled policy on a request. Both kinds of policies share the expressions; the meaning of an error or a refusal is
+ * that of the module `cel-policy`, or of Kubernetes' ValidatingAdmissionPolicy (apiserver
+ * `pkg/admission/plugin/policy/validating/validator.go`).
+ */
+import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../lib/cel/authorizer.ts';
+import { fieldOf, isObject } from '../../../../lib/json/json.ts';
+import type { Frame } from '../../../../lib/cel/code.ts';
+import { evaluationMessage } from '../../../../lib/cel/messages.ts';
+import { CostExceeded, measured, perCallLimit } from '../../../../lib/cel/meter.ts';
+import { CelError } from '../../../../lib/cel/failure.ts';
+import type { Scope } from '../../../../lib/cel/environment.ts';
+import type { Expression } from '../../../../lib/cel/program.ts';
+import { toCel } from '../../../../lib/cel/values.ts';
+import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluator.ts';
+import type { Asks } from './asks.ts';
+import { namespaceType, requestType, type Dialect } from './scope.ts';
+
+/** All expressions of a policy on one request, as in Kubernetes (apiserver `pkg/apis/cel/config.go`). */
+const perPolicyLimit = 10_000_000;
+/** All match conditions; a quarter of it. */
+export const perMatchLimit = 2_500_000;
+
+/** The result of an expression. */
+export type Result =
+  | { readonly value: unknown; readonly error?: undefined }
+  | { readonly error: string; readonly why: EvaluationError['why'] };
+
+/**
+ * The expressions of one policy on one request: one frame, one budget. It can be interrupted between two expressions, and
+ * repeated: what has run keeps its result.
+ */
+export class Evaluation {
+  readonly frame: Frame;
+  readonly #asks: Asks;
+  readonly #results: Result[] = [];
+  #next = 0;
+  #budget: number;
+
+  constructor(frame: Frame, asks: Asks, budget = perPolicyLimit) {
+    this.frame = frame;
+    this.#asks = asks;
+    this.#budget = budget;
+  }
+
+  /** Starts again with the first expression. */
+  rewind(): void {
+    this.#next = 0;
+  }
+
+  /** Always the same expressions, in the same order. @throws {EvaluationError} if there is no time or budget for it. */
+  run(expression: Expression, source: string): Result {
+    const known = this.#results[this.#next];
+    const result = known ?? this.#run(expression, source);
+    if (known === undefined) this.#results.push(result);
+    this.#next++;
+    return result;
+  }
+
+  #run({ run }: Expression, source: string): Result {
+    this.#asks.pause();
+    const { value, error, cost, exceeded } = measured(
+      () => run(this.frame),
+      Math.min(perCallLimit, this.#budget),
+    );
+    this.#budget -= cost;
+    if (this.#budget < 0)
+      throw new EvaluationError(
+        'deadline',
+        'validation failed due to running out of cost budget, no further validation rules will be run',
+      );
+    if (error === undefined) return { value };
+    if (!(error instanceof CelError || error instanceof CostExceeded || error instanceof RangeError))
+      throw error as Error;
+    return {
+      error: `expression '${source}' resulted in error: ${evaluationMessage(error)}`,
+      why: exceeded ? 'deadline' : 'expression',
+    };
+  }
+}
+
+function placesOf({ variables }: Scope, used: ReadonlySet<string>) {
+  const place = (name: string): number | undefined => variables.get(name)?.place;
+  const ifUsed = (name: string): number | undefined => (used.has(name) ? place(name) : undefined);
+  return {
+    object: place('object') ?? -1,
+    oldObject: place('oldObject') ?? -1,
+    params: place('params'),
+    request: ifUsed('request'),
+    namespaceObject: ifUsed('namespaceObject'),
+    authorizer: ifUsed('authorizer'),
+    requestResource: ifUsed('authorizer.requestResource'),
+  };
+}
+
+/** Creates frames of a scope for requests; created once all expressions of the scope are compiled. */
+export class Frames {
+  readonly #dialect: Dialect;
+  readonly #empty: readonly unknown[];
+  /** What is costly is undefined unless an expression uses it. */
+  readonly #places: ReturnType<typeof placesOf>;
+
+  constructor(dialect: Dialect, scope: Scope, used: ReadonlySet<string>) {
+    this.#dialect = dialect;
+    this.#empty = Array.from({ length: scope.size }, () => undefined);
+    this.#places = placesOf(scope, used);
+  }
+
+  of(request: PolicyRequest, asks: Asks, params?: JsonObject): Frame {
+    const frame = this.#empty.slice();
+    const places = this.#places;
+    // The module decodes a missing value into an empty object; Kubernetes gives null.
+    const absent = this.#dialect === 'cel-policy' ? {} : null;
+    frame[places.object] = request.object ?? absent;
+    frame[places.oldObject] = request.oldObject ?? absent;
+    if (places.request !== undefined) frame[places.request] = this.#requestValue(request);
+    if (places.namespaceObject !== undefined)
+      frame[places.namespaceObject] = this.#namespaceValue(request, asks);
+    if (places.params !== undefined) frame[places.params] = params ?? null;
+    if (places.authorizer !== undefined) frame[places.authorizer] = authorizerOf(request, asks);
+    if (places.requestResource !== undefined)
+      frame[places.requestResource] = requestResourceOf(request, authorizerOf(request, asks));
+    return frame;
+  }
+
+  #requestValue(request: PolicyRequest): unknown {
+    if (this.#dialect === 'cel-policy') return request;
+    const { kind, resource, subResource } = request;
+    const named = {
+      requestKind: kind,
+      requestResource: resource,
+      requestSubResource: subResource,
+      ...request,
+    };
+    return toCel(named, requestType);
+  }
+
+  /** The namespace that the object is in; null for cluster-scoped objects. */
+  #namespaceValue(request: PolicyRequest, asks: Asks): unknown {
+    const name = this.#dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
+    // The namespace of a Namespace object is itself, which may not exist yet.
+    const { kind } = request as Partial<PolicyRequest>;
+    const own = kind?.kind === 'Namespace' && kind.group === '';
+    if (name === undefined || name === '' || own) return null;
+    const namespace = asks.object({ apiVersion: 'v1', kind: 'Namespace', name });
+    if (namespace === undefined) return null;
+    return this.#dialect === 'cel-policy' ? namespace : toCel(namespace, namespaceType);
+  }
+}
+
+/** A raw request, which is not an admission request, may lack any of it. */
+function authorizerOf({ userInfo }: Partial<PolicyRequest>, asks: Asks): Authorizer {
+  const { username, uid, groups, extra } = (userInfo ?? {}) as Partial<CheckedUser>;
+  const user = { ...(uid && { uid }), ...(groups && { groups }), ...(extra && { extra }) };
+  return new Authorizer({ username: username ?? '', ...user }, (check) => asks.access(check));
+}
+
+/** A check of what the request itself does. */
+function requestResourceOf(request: Partial<PolicyRequest>, authorizer: Authorizer): ResourceCheck {
+  return new ResourceCheck(authorizer, {
+    group: request.resource?.group ?? '',
+    resource: request.resource?.resource ?? '',
+    subresource: request.subResource ?? '',
+    namespace: request.namespace ?? '',
+    name: request.name ?? '',
+  });
+}
+
+function namespaceOf(object: unknown): string | undefined {
+  const metadata = isObject(object) ? fieldOf(object, 'metadata') : undefined;
+  const namespace = isObject(metadata) ? fieldOf(metadata, 'namespace') : undefined;
+  return typeof namespace === 'string' ? namespace : undefined;
+}

@@ -1,0 +1,70 @@
+/**
+ * `JSONPatch{...}` and `Object{...}`: the results of mutating expressions (apiserver `pkg/cel/mutation`). Objects have any
+ * fields they are given; a part of one is named by its path: `Object.spec.template`.
+ */
+import type { MessageType } from '../../../../lib/cel/code.ts';
+import { durationText, timeText } from '../../../../lib/cel/format-text.ts';
+import { dyn, string, type Type } from '../../../../lib/cel/static-types.ts';
+import { CelObject, Duration, isPlain, Optional, Uint } from '../../../../lib/cel/values.ts';
+
+/** An object that an expression created. */
+class CelMessage {
+  readonly type: string;
+  readonly fields: ReadonlyMap<string, unknown>;
+
+  constructor(type: string, fields: ReadonlyMap<string, unknown>) {
+    this.type = type;
+    this.fields = fields;
+  }
+
+  equals(other: unknown): boolean {
+    return this === other;
+  }
+}
+
+const patchFields: Readonly<Record<string, Type>> = { op: string, path: string, from: string, value: dyn };
+
+/** For `Scope.declareMessages`. */
+export function patchTypes(name: string): MessageType | undefined {
+  const isPatch = name === 'JSONPatch';
+  if (!isPatch && name !== 'Object' && !name.startsWith('Object.')) return undefined;
+  return {
+    type: { kind: 'opaque', name },
+    fieldType: (field) => {
+      if (!isPatch) return dyn;
+      return Object.hasOwn(patchFields, field) ? patchFields[field] : undefined;
+    },
+    make: (fields) => new CelMessage(name, fields),
+  };
+}
+
+/** Converts a CEL value to JSON; integers that do not fit a double stay `bigint`. @throws {TypeError} for what JSON cannot represent. */
+export function toJson(value: unknown): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
+  if (typeof value === 'number') {
+    if (Number.isFinite(value)) return value;
+    throw new TypeError(`JSON cannot represent the number ${value}`);
+  }
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  if (value instanceof Uint) return toJson(value.value);
+  if (Array.isArray(value)) return value.map(toJson);
+  if (value instanceof Date) return timeText(value);
+  if (value instanceof Duration) return durationText(value);
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
+  if (value instanceof CelObject) return value.raw;
+  if (value instanceof CelMessage) return entriesAsJson([...value.fields]);
+  if (value instanceof Map) return entriesAsJson([...(value as ReadonlyMap<unknown, unknown>)]);
+  if (isPlain(value)) return value;
+  throw new TypeError(
+    `JSON cannot represent ${value instanceof Optional ? 'optionals' : 'values of this type'}`,
+  );
+}
+
+function entriesAsJson(entries: readonly (readonly [unknown, unknown])[]): unknown {
+  return Object.fromEntries(
+    entries.map(([key, value]) => {
+      if (typeof key !== 'string') throw new TypeError(`JSON cannot represent the key ${String(key)}`);
+      return [key, toJson(value)];
+    }),
+  );
+}

@@ -1,0 +1,124 @@
+/** A policy of expressions, compiled: each expression once, with the types of the variables that it sees. */
+import type { Scope } from '../../../../lib/cel/environment.ts';
+import { compileExpression, type Expression } from '../../../../lib/cel/program.ts';
+import { typeText, type Type } from '../../../../lib/cel/static-types.ts';
+import { policyScope, type Dialect } from './scope.ts';
+import type { CelSettings, NamedExpression, Problems, Validation } from './settings.ts';
+
+export interface CompiledValidation {
+  readonly validation: Validation;
+  readonly expression: Expression;
+  readonly messageExpression: Expression | undefined;
+}
+
+export interface CompiledPolicy {
+  readonly dialect: Dialect;
+  readonly settings: CelSettings;
+  readonly scope: Scope;
+  readonly matchConditions: readonly CompiledCondition[];
+  readonly validations: readonly CompiledValidation[];
+  readonly auditAnnotations: readonly (CompiledSource & { readonly key: string })[];
+  readonly mutations: readonly CompiledSource[];
+  /** The variables of the scope that expressions use. */
+  readonly used: ReadonlySet<string>;
+}
+
+interface CompiledSource {
+  readonly source: string;
+  readonly expression: Expression;
+}
+
+export interface CompiledCondition extends CompiledSource {
+  readonly name: string;
+}
+
+/** Compiles what it can; the rest is reported in the problems. */
+export function compilePolicy(settings: CelSettings, dialect: Dialect, problems: Problems): CompiledPolicy {
+  const scope = policyScope(dialect, settings.paramKind !== undefined);
+  const { validations: rules, auditAnnotations: notes, mutations: patches } = settings;
+  // The module knows only validations: it would ignore everything else.
+  const known = dialect === 'cel-policy' ? rules.length : rules.length + notes.length + patches.length;
+  if (known === 0) problems.required('validations', 'validations must contain at least one item');
+  const compiler = new PolicyCompiler(scope, problems);
+  compiler.define(settings.variables, 'variables');
+  const matchConditions = compiler.conditions(settings.matchConditions, 'matchConditions');
+  const validations = settings.validations.flatMap((validation, index) => {
+    const at = `validations[${index}]`;
+    const expression = compiler.compile(validation.expression, ['bool'], `${at}.expression`);
+    const message = compiler.compile(validation.messageExpression, ['string'], `${at}.messageExpression`);
+    return expression === undefined ? [] : [{ validation, expression, messageExpression: message }];
+  });
+  const auditAnnotations = settings.auditAnnotations.flatMap(({ key, valueExpression }, index) => {
+    const at = `auditAnnotations[${index}].valueExpression`;
+    const expression = compiler.compile(valueExpression, ['string', 'null'], at);
+    return expression === undefined ? [] : [{ key, source: valueExpression, expression }];
+  });
+  const mutations = settings.mutations.flatMap((source, index) => {
+    const expression = compiler.compile(source, ['list'], `mutations[${index}].jsonPatch.expression`);
+    return expression === undefined ? [] : [{ source, expression }];
+  });
+  const { used } = compiler;
+  return { dialect, settings, scope, matchConditions, validations, auditAnnotations, mutations, used };
+}
+
+/** Compiles the expressions of one scope. */
+export class PolicyCompiler {
+  readonly #scope: Scope;
+  readonly #problems: Problems;
+  readonly used = new Set<string>();
+
+  constructor(scope: Scope, problems: Problems) {
+    this.#scope = scope;
+    this.#problems = problems;
+  }
+
+  /** Declares variables for what is compiled after them. */
+  define(variables: readonly NamedExpression[], path: string): void {
+    for (const [index, { name, expression }] of variables.entries()) {
+      const at = `${path}[${index}]`;
+      if (!/^[_a-zA-Z][_a-zA-Z0-9]*$/.test(name)) {
+        if (name.trim() !== '')
+          this.#problems.invalid(`${at}.name`, name, 'name is not a valid CEL identifier');
+        continue;
+      }
+      const known = `variables.${name}`;
+      if (this.#scope.variables.has(known)) {
+        this.#problems.invalid(`${at}.name`, name, 'the name must appear exactly once');
+        continue;
+      }
+      const compiled = this.compile(expression, undefined, `${at}.expression`);
+      // An expression that uses a variable that does not compile is not at fault.
+      if (compiled === undefined) this.#scope.declare(known, { kind: 'dyn' });
+      else this.#scope.define(known, compiled);
+    }
+  }
+
+  conditions(conditions: readonly NamedExpression[], path: string): CompiledCondition[] {
+    return conditions.flatMap(({ name, expression: source }, index) => {
+      const expression = this.compile(source, ['bool'], `${path}[${index}].expression`);
+      return expression === undefined ? [] : [{ name, source, expression }];
+    });
+  }
+
+  /** @returns undefined if it is empty or does not compile. */
+  compile(
+    source: string,
+    wanted: readonly Type['kind'][] | undefined,
+    field: string,
+  ): Expression | undefined {
+    if (source.trim() === '') return undefined;
+    const compiled = compileExpression(source, this.#scope);
+    if (typeof compiled === 'string') {
+      this.#problems.invalid(field, source, `compilation failed: ${compiled}`);
+      return undefined;
+    }
+    if (wanted !== undefined && !wanted.includes(compiled.type.kind)) {
+      const types = wanted.length === 1 ? wanted.join('') : `one of [${wanted.join(' ')}]`;
+      this.#problems.invalid(field, source, `must evaluate to ${types} but got ${typeText(compiled.type)}`);
+      return undefined;
+    }
+    // A variable that nothing uses is never run.
+    if (wanted !== undefined) for (const name of compiled.variables) this.used.add(name);
+    return compiled;
+  }
+}

@@ -1,0 +1,162 @@
+/** The host calls of one policy, each checked before anything is done. */
+import { lookup } from 'node:dns/promises';
+
+import type { Logger, LogLevel } from '../../../../lib/telemetry/log.ts';
+import type { HostCalls, HostOperation, JsonObject } from '../evaluator.ts';
+import { capabilities, type HostCapabilities } from './capabilities.ts';
+import { certificateTrust } from './certificates.ts';
+import type { ClusterReader, KindName } from './cluster-reader.ts';
+import { answerOci, type ImageSource, type ImageVerifier } from './images.ts';
+import { answerKubernetes } from './kubernetes.ts';
+import { payloadObject, payloadOf, payloadText, textIn } from './payload.ts';
+
+export interface PolicyHostCallsOptions {
+  /** For logs: `clusterwide-labels`. */
+  readonly policy: string;
+  /**
+   * All of them ({@link everyCapability}) for a cluster policy; for a namespaced policy, what its PolicyServer's
+   * `namespacedPoliciesCapabilities` grants.
+   */
+  readonly capabilities: HostCapabilities;
+  /** `contextAwareResources` of a cluster policy. A namespaced policy has none. */
+  readonly resources: readonly KindName[];
+  readonly logger: Logger;
+  /** Without it, calls that need a cluster fail. */
+  readonly cluster?: ClusterReader | undefined;
+  readonly images?: ImageSource | undefined;
+  readonly verifier?: ImageVerifier | undefined;
+  /** The addresses of a host. By default, as resolved by this machine. */
+  readonly lookupHost?: (host: string) => Promise<readonly string[]>;
+}
+
+/** Of Rampart itself, for policies in Rego: the plural of a kind. Guests cannot call through this binding. */
+export const ownBinding = 'rampart';
+
+const encoder = new TextEncoder();
+
+/** By the names of Kubewarden's levels. */
+const levels: Readonly<Record<string, LogLevel>> = {
+  trace: 'trace',
+  debug: 'debug',
+  info: 'info',
+  warning: 'warn',
+  warn: 'warn',
+  error: 'error',
+};
+
+/**
+ * @example
+ * const hostCalls = policyHostCalls({
+ *   policy: 'clusterwide-labels',
+ *   capabilities: everyCapability,
+ *   resources: policy.spec.contextAwareResources ?? [],
+ *   logger,
+ *   cluster: new KubeClusterReader(client),
+ * });
+ */
+export function policyHostCalls(options: PolicyHostCallsOptions): HostCalls {
+  const granted = new Set(options.resources.map(({ apiVersion, kind }) => `${apiVersion}/${kind}`));
+  const reporter = new Reporter(options);
+  const grants = (kind: KindName): boolean => {
+    const name = `${kind.apiVersion}/${kind.kind}`;
+    return granted.has(name) || reporter.refused(`Kubernetes resource ${name}`);
+  };
+  return {
+    async call(operation, bytes, signal) {
+      if (operation.binding === ownBinding && options.cluster !== undefined) {
+        const fields = payloadObject(payloadOf(bytes));
+        const kind = { apiVersion: textIn(fields, 'api_version'), kind: textIn(fields, 'kind') };
+        return encoded(await options.cluster.plural(kind, { signal }));
+      }
+      if (isLog(operation)) return reporter.said(bytes);
+      check(operation, options.capabilities, reporter);
+      const { namespace, operation: name } = operation;
+      const payload = payloadOf(bytes);
+      try {
+        if (namespace === 'kubernetes') {
+          return encoded(await answerKubernetes(name, payload, { cluster: options.cluster, grants }, signal));
+        }
+        if (namespace === 'oci') {
+          const { images, verifier } = options;
+          return encoded(await answerOci(name, payload, { images, verifier }, signal));
+        }
+        if (namespace === 'crypto') return encoded(certificateTrust(payload));
+        return encoded({ ips: await (options.lookupHost ?? addressesOf)(payloadText(payload)) });
+      } catch (error) {
+        const { message } = error as Error;
+        if (message.startsWith('Policy has not been granted')) throw error;
+        throw new Error(`Callback evaluation failure: ${message}`, { cause: error });
+      }
+    },
+  };
+}
+
+function isLog({ binding, namespace, operation }: HostOperation): boolean {
+  return binding === 'kubewarden' && namespace === 'tracing' && operation === 'log';
+}
+
+/** @throws {Error} with upstream's words, before the payload is parsed. */
+function check(
+  { binding, namespace, operation }: HostOperation,
+  allowed: HostCapabilities,
+  reporter: Reporter,
+): void {
+  if (binding !== 'kubewarden') throw new Error(`unknown binding: ${binding}`);
+  if (namespace === 'tracing') throw new Error(`unknown operation: ${operation}`);
+  const path = `${namespace}/${operation}`;
+  if (!allowed.allows(path)) {
+    reporter.refused(`host capability ${path}`);
+    throw new Error(
+      `Policy has not been granted access to the '${path}' host capability. The violation has been reported.`,
+    );
+  }
+  const known = Object.hasOwn(capabilities, namespace) ? capabilities[namespace] : undefined;
+  if (known === undefined) throw new Error(`unknown namespace: ${namespace}`);
+  if (namespace === 'cache' || !known.includes(operation)) {
+    throw new Error(`unknown operation: ${operation}`);
+  }
+}
+
+/** Logs what a policy was refused, and its own log messages. */
+class Reporter {
+  readonly #policy: string;
+  readonly #logger: Logger;
+  /** Each is logged once: a policy asks again with each request. */
+  readonly #told = new Set<string>();
+
+  constructor({ policy, logger }: PolicyHostCallsOptions) {
+    this.#policy = policy;
+    this.#logger = logger;
+  }
+
+  refused(what: string): false {
+    if (!this.#told.has(what) && this.#told.size < 100) {
+      this.#told.add(what);
+      this.#logger.warn({ policy: this.#policy }, `the policy requested a ${what} without permission`);
+    }
+    return false;
+  }
+
+  said(bytes: Uint8Array): Uint8Array {
+    let event: JsonObject;
+    try {
+      event = payloadObject(payloadOf(bytes));
+    } catch (error) {
+      this.#logger.warn({ policy: this.#policy, err: error }, 'the policy sent a malformed log message');
+      return encoder.encode('');
+    }
+    const { level, message, ...data } = event;
+    const name = levels[String(level).toLowerCase()] ?? 'info';
+    if (name === 'silent') return encoder.encode('');
+    this.#logger[name]({ policy: this.#policy, data }, String(message ?? ''));
+    return encoder.encode('');
+  }
+}
+
+async function addressesOf(host: string): Promise<string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address);
+}
+
+function encoded(value: unknown): Uint8Array {
+  return encoder.encode(JSON.stringify(value));
+}

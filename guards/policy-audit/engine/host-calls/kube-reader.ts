@@ -1,0 +1,153 @@
+/**
+ * A cluster, read through its API. Answers are cached for some seconds, so that a scan of a thousand pods does not fetch a
+ * thousand times the same Namespace; upstream's policy server does so too.
+ */
+import { apiResources } from '../../../../lib/kube/client/discovery.ts';
+import type { KubeClient } from '../../../../lib/kube/client/client.ts';
+import { orUndefined } from '../../../../lib/kube/client/client-errors.ts';
+import type { KubeObject, ResourceType } from '../../../../lib/kube/object/object.ts';
+import type { JsonObject } from '../evaluator.ts';
+import type { ClusterReader, KindName, ListSelection, ReadOptions } from './cluster-reader.ts';
+
+/** Of one answer. */
+const keptMs = 5000;
+/** Cached answers; the oldest is evicted first. */
+const keptAnswers = 256;
+/** Items of a list that are requested at a time. */
+const pageSize = 500;
+
+const subjectAccessReviews: ResourceType = {
+  group: 'authorization.k8s.io',
+  version: 'v1',
+  plural: 'subjectaccessreviews',
+  kind: 'SubjectAccessReview',
+  namespaced: false,
+};
+
+interface Kept {
+  readonly untilMs: number;
+  readonly answer: Promise<unknown>;
+}
+
+type Client = Pick<KubeClient, 'get' | 'getPath' | 'list' | 'create'>;
+
+export class KubeClusterReader implements ClusterReader {
+  readonly #client: Client;
+  readonly #now: () => number;
+  readonly #kept = new Map<string, Kept>();
+  /** The served kinds rarely change; those not found are looked up again. */
+  readonly #types = new Map<string, ResourceType>();
+
+  /** @param now in milliseconds, for tests. */
+  constructor(client: Client, now: () => number = () => performance.now()) {
+    this.#client = client;
+    this.#now = now;
+  }
+
+  async get(
+    kind: KindName,
+    { name, namespace }: { readonly name: string; readonly namespace?: string | undefined },
+    options: ReadOptions = {},
+  ): Promise<JsonObject | undefined> {
+    const type = await this.#typeOf(kind);
+    if (type.namespaced && namespace === undefined) {
+      throw new Error(`Resource ${named(kind)} is namespaced, but no namespace was provided`);
+    }
+    const target = { name, namespace: type.namespaced ? namespace : undefined };
+    return this.#once(['get', kind.apiVersion, kind.kind, target.namespace, name], options, async () => {
+      const object = await orUndefined(this.#client.get(type, target));
+      return object && withType(object, kind);
+    });
+  }
+
+  async list(
+    kind: KindName,
+    { namespace, labelSelector, fieldSelector }: ListSelection,
+    options: ReadOptions = {},
+  ): Promise<readonly JsonObject[]> {
+    const type = await this.#typeOf(kind);
+    if (namespace !== undefined && !type.namespaced) {
+      throw new Error(`resource ${named(kind)} is cluster wide. Cannot search for it inside of a namespace`);
+    }
+    const key = ['list', kind.apiVersion, kind.kind, namespace, labelSelector, fieldSelector];
+    return this.#once(key, options, async () => {
+      const found: JsonObject[] = [];
+      let next: string | undefined;
+      do {
+        const page = await this.#client.list(
+          type,
+          { namespace },
+          { labelSelector, fieldSelector, limit: pageSize, continue: next },
+        );
+        for (const object of page.items) found.push(withType(object, kind));
+        next = page.metadata.continue === '' ? undefined : page.metadata.continue;
+      } while (next !== undefined);
+      return found;
+    });
+  }
+
+  async plural(kind: KindName): Promise<string> {
+    return (await this.#typeOf(kind)).plural;
+  }
+
+  async canI(spec: JsonObject, options: ReadOptions = {}): Promise<JsonObject> {
+    return this.#once(['can_i', JSON.stringify(spec)], options, async () => {
+      const review = { metadata: {}, spec } as unknown as KubeObject;
+      const { status } = (await this.#client.create(subjectAccessReviews, review)) as KubeObject & {
+        readonly status?: JsonObject;
+      };
+      if (status === undefined) throw new Error('SubjectAccessReview did not return a response');
+      return status;
+    });
+  }
+
+  /** One request for all callers within the time that its answer is cached. A failure is not cached. */
+  #once<T>(key: readonly unknown[], { fresh = false }: ReadOptions, ask: () => Promise<T>): Promise<T> {
+    const name = JSON.stringify(key);
+    const kept = this.#kept.get(name);
+    if (kept !== undefined && !fresh && kept.untilMs > this.#now()) return kept.answer as Promise<T>;
+    const answer = ask();
+    const own: Kept = { untilMs: this.#now() + keptMs, answer };
+    this.#kept.delete(name);
+    this.#kept.set(name, own);
+    answer.catch(() => {
+      if (this.#kept.get(name) === own) this.#kept.delete(name);
+    });
+    for (const [oldest, { untilMs }] of this.#kept) {
+      if (this.#kept.size <= keptAnswers && untilMs > this.#now()) break;
+      this.#kept.delete(oldest);
+    }
+    return answer;
+  }
+
+  async #typeOf(kind: KindName): Promise<ResourceType> {
+    const known = this.#types.get(named(kind));
+    if (known !== undefined) return known;
+    const type = await orUndefined(servedType(this.#client as KubeClient, kind));
+    if (type === undefined) throw new Error(`Cannot find resource ${named(kind)}`);
+    this.#types.set(named(kind), type);
+    return type;
+  }
+}
+
+/** As the API serves it; undefined if its group does not have it. @throws {KubeError} a 404 without the group */
+export async function servedType(
+  client: KubeClient,
+  { apiVersion, kind }: KindName,
+  signal?: AbortSignal,
+): Promise<ResourceType | undefined> {
+  const [first = '', second] = apiVersion.split('/', 2);
+  const [group, version] = second === undefined ? ['', first] : [first, second];
+  const served = await apiResources(client, { group, version }, { signal });
+  const found = served.find((resource) => resource.kind === kind && !resource.name.includes('/'));
+  return found && { group, version, plural: found.name, kind, namespaced: found.namespaced };
+}
+
+function named({ apiVersion, kind }: KindName): string {
+  return `${apiVersion}/${kind}`;
+}
+
+/** Items of a list have no apiVersion and kind. */
+function withType(object: KubeObject, { apiVersion, kind }: KindName): JsonObject {
+  return { apiVersion, kind, ...object };
+}

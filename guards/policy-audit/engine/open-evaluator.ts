@@ -1,0 +1,143 @@
+/**
+ * Opens what runs a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for WebAssembly, both under the
+ * expression of a group.
+ */
+import type { CredentialsSource } from '../../../lib/oci/registry.ts';
+import type { Modules } from '../modules/modules.ts';
+import { accessOf, type ClusterReader, clusterOf } from './cel/cluster.ts';
+import { openCelEvaluator } from './cel/open.ts';
+import type {
+  EvaluateOptions,
+  Evaluator,
+  HostCalls,
+  PolicyRequest,
+  SettingsVerdict,
+  Verdict,
+} from './evaluator.ts';
+import { openGroupEvaluator } from './group/open.ts';
+import type { KindName } from './host-calls/cluster-reader.ts';
+import { isCelModule, type ModuleProgram, type PolicyProgram } from './program.ts';
+import { readPolicyMetadata } from './wasm/metadata.ts';
+import { openWasmEvaluator, type WasmLimits } from './wasm/open.ts';
+import type { PolicyPool } from './wasm/pool.ts';
+
+export interface OpenEvaluatorOptions {
+  readonly modules: Pick<Modules, 'fetch'>;
+  /** The host calls of a policy that may read these kinds; in a group, of each member. */
+  readonly hostCalls: (allowed: readonly KindName[], program?: ModuleProgram) => HostCalls;
+  /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
+  readonly cluster?: ClusterReader;
+  readonly pullSecret?: CredentialsSource | undefined;
+  readonly limits?: WasmLimits;
+  /** The pool of threads for WebAssembly. Default: one pool for the entire process. */
+  readonly pool?: PolicyPool;
+  /** Of the opening. */
+  readonly signal?: AbortSignal;
+}
+
+/** A policy that can be evaluated, and the code that it runs. */
+export interface OpenedEvaluator extends Evaluator {
+  /** Digests of the modules, by member of a group, otherwise by ''. Without those that the engine runs itself. */
+  readonly digests: ReadonlyMap<string, string>;
+}
+
+/**
+ * Opens a policy. Settings that it rejects can be opened, too: `validateSettings` says so. Whoever opens it disposes it.
+ *
+ * @throws {RampartError} as `Modules.fetch`; `INPUT` if a module is not a policy
+ * @throws {EvaluationError} `memory`
+ * @example
+ * await using policy = await openEvaluator(program, { modules, hostCalls: () => hostCalls, signal });
+ * const { valid, message } = await policy.validateSettings();
+ */
+export async function openEvaluator(
+  program: PolicyProgram,
+  options: OpenEvaluatorOptions,
+): Promise<OpenedEvaluator> {
+  const digests = new Map<string, string>();
+  if (program.type === 'expressions') {
+    const hostCalls = options.hostCalls([]);
+    const world = { cluster: options.cluster ?? clusterOf(hostCalls), access: accessOf(hostCalls) };
+    const dialect = 'validating-admission-policy';
+    return new Opened(openCelEvaluator(program.settings, { dialect, ...world }), digests, undefined);
+  }
+  if (program.type === 'module') {
+    const { evaluator, digest } = await openModule(program, options);
+    if (digest !== undefined) digests.set('', digest);
+    return new Opened(evaluator, digests, program.deadlineMs);
+  }
+  // What is already open is closed if another member cannot be opened.
+  await using opened = new AsyncDisposableStack();
+  const members = new Map<string, Evaluator>();
+  const mutating = new Set<string>();
+  for (const [name, member] of program.members) {
+    const { evaluator, digest, mutates } = await openModule(member, options);
+    members.set(name, opened.use(new Opened(evaluator, digests, member.deadlineMs)));
+    if (digest !== undefined) digests.set(name, digest);
+    if (mutates) mutating.add(name);
+  }
+  const { expression, message } = program;
+  const group = openGroupEvaluator({ expression, message, members, mutating });
+  opened.move();
+  return new Opened(group, digests, undefined);
+}
+
+async function openModule(
+  program: ModuleProgram,
+  options: OpenEvaluatorOptions,
+): Promise<{ readonly evaluator: Evaluator; readonly digest?: string; readonly mutates: boolean }> {
+  const hostCalls = options.hostCalls(program.contextAware, program);
+  if (isCelModule(program.module)) {
+    return {
+      evaluator: openCelEvaluator(program.settings, {
+        cluster: clusterOf(hostCalls),
+        access: accessOf(hostCalls),
+      }),
+      mutates: false,
+    };
+  }
+  const { bytes, digest } = await options.modules.fetch(program.module, {
+    pullSecret: options.pullSecret,
+    signal: options.signal,
+  });
+  const evaluator = await openWasmEvaluator({
+    module: bytes,
+    settings: program.settings,
+    hostCalls,
+    limits: options.limits,
+    pool: options.pool,
+  });
+  return { evaluator, digest, mutates: readPolicyMetadata(bytes)?.mutating === true };
+}
+
+/** With what is known from opening it, and with the time limit of the policy itself, if its caller's is longer. */
+class Opened implements OpenedEvaluator {
+  readonly runtime: Evaluator['runtime'];
+  readonly digests: ReadonlyMap<string, string>;
+  readonly #evaluator: Evaluator;
+  readonly #deadlineMs: number | undefined;
+
+  constructor(evaluator: Evaluator, digests: ReadonlyMap<string, string>, deadlineMs: number | undefined) {
+    this.runtime = evaluator.runtime;
+    this.digests = digests;
+    this.#evaluator = evaluator;
+    this.#deadlineMs = deadlineMs;
+  }
+
+  validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict> {
+    return this.#evaluator.validateSettings(this.#bounded(options));
+  }
+
+  evaluate(request: PolicyRequest, options?: EvaluateOptions): Promise<Verdict> {
+    return this.#evaluator.evaluate(request, this.#bounded(options));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return Promise.resolve(this.#evaluator[Symbol.asyncDispose]());
+  }
+
+  #bounded(options: EvaluateOptions = {}): EvaluateOptions {
+    if (this.#deadlineMs === undefined) return options;
+    return { ...options, deadlineMs: Math.min(this.#deadlineMs, options.deadlineMs ?? Infinity) };
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * What policies in Rego see of the cluster: documents that are loaded before they run, because they cannot query. Of the kinds that they
+ * were granted, they see all objects.
+ */
+import { messageOf } from '../../../../lib/errors/errors.ts';
+import { EvaluationError, type HostCalls, type JsonObject } from '../evaluator.ts';
+import type { KindName } from '../host-calls/cluster-reader.ts';
+import { ownBinding } from '../host-calls/host-calls.ts';
+import type { WasmRuntime } from './metadata.ts';
+import { settingsText } from './request-text.ts';
+
+export interface RegoDataOptions {
+  readonly runtime: WasmRuntime;
+  readonly settings: JsonObject;
+  readonly resources: readonly KindName[];
+  readonly hostCalls: HostCalls;
+}
+
+interface Listed {
+  readonly kind: KindName;
+  readonly plural: string;
+  readonly answer: Uint8Array;
+}
+
+/** A document of one policy; its version counts its changes. */
+export interface RegoDocument {
+  readonly version: number;
+  readonly text: string;
+}
+
+export class RegoData {
+  readonly #options: RegoDataOptions;
+  readonly #plurals = new Map<KindName, string>();
+  #last: (RegoDocument & { readonly listed: readonly Listed[] }) | undefined;
+
+  constructor(options: RegoDataOptions) {
+    this.#options = options;
+  }
+
+  /** The current state of the cluster. @throws {EvaluationError} if it cannot be queried. */
+  async now(signal: AbortSignal): Promise<RegoDocument> {
+    const listed: Listed[] = [];
+    for (const kind of this.#options.resources) {
+      listed.push({
+        kind,
+        plural: this.#options.runtime === 'opa' ? await this.#pluralOf(kind, signal) : '',
+        answer: await this.#ask('kubewarden', 'list_resources_all', kind, signal),
+      });
+    }
+    const last = this.#last;
+    const isSame = last?.listed.every(
+      ({ answer }, at) => Buffer.compare(answer, listed[at]?.answer ?? answer) === 0,
+    );
+    if (last !== undefined && isSame === true) return last;
+    this.#last = { version: (last?.version ?? 0) + 1, text: this.#textOf(listed), listed };
+    return this.#last;
+  }
+
+  #textOf(listed: readonly Listed[]): string {
+    if (this.#options.runtime === 'opa') {
+      return settingsText({ ...this.#options.settings, kubernetes: byPlural(listed) });
+    }
+    return JSON.stringify({ inventory: inventoryOf(listed) });
+  }
+
+  async #pluralOf(kind: KindName, signal: AbortSignal): Promise<string> {
+    let plural = this.#plurals.get(kind);
+    if (plural === undefined) {
+      const answer = await this.#ask(ownBinding, 'get_resource_plural_name', kind, signal);
+      this.#plurals.set(kind, (plural = String(JSON.parse(Buffer.from(answer).toString('utf8')))));
+    }
+    return plural;
+  }
+
+  async #ask(
+    binding: string,
+    operation: string,
+    { apiVersion, kind }: KindName,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    const payload = Buffer.from(JSON.stringify({ api_version: apiVersion, kind }));
+    try {
+      return await this.#options.hostCalls.call(
+        { binding, namespace: 'kubernetes', operation },
+        payload,
+        signal,
+      );
+    } catch (error) {
+      const what = `the policy needs all objects ${apiVersion}/${kind}`;
+      throw new EvaluationError('answer', `${what}: ${messageOf(error)}`, { cause: error });
+    }
+  }
+}
+
+interface Item extends JsonObject {
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+function itemsOf({ answer }: Listed): readonly Item[] {
+  return (JSON.parse(Buffer.from(answer).toString('utf8')) as { readonly items: readonly Item[] }).items;
+}
+
+/** Created on access. Without a prototype: names of objects may be anything. */
+interface Tree {
+  [name: string]: unknown;
+}
+
+function within(tree: Tree, path: readonly string[]): Tree {
+  let at = tree;
+  for (const name of path) at = (at[name] ??= Object.create(null)) as Tree;
+  return at;
+}
+
+/** As in kube-mgmt: `kubernetes.<plural>.<namespace>.<name>`, or `kubernetes.<plural>.<name>`. */
+function byPlural(listed: readonly Listed[]): Tree {
+  const tree = Object.create(null) as Tree;
+  for (const resource of listed) {
+    for (const item of itemsOf(resource)) {
+      const { name, namespace } = item.metadata;
+      within(tree, namespace === undefined ? [resource.plural] : [resource.plural, namespace])[name] = item;
+    }
+  }
+  return tree;
+}
+
+/** As in Gatekeeper: `cluster.<apiVersion>.<kind>.<name>`, `namespace.<namespace>.<apiVersion>.<kind>.<name>`. */
+function inventoryOf(listed: readonly Listed[]): Tree {
+  const tree = Object.create(null) as Tree;
+  within(tree, ['cluster']);
+  within(tree, ['namespace']);
+  for (const resource of listed) {
+    const { apiVersion, kind } = resource.kind;
+    for (const item of itemsOf(resource)) {
+      const { name, namespace } = item.metadata;
+      const scope = namespace === undefined ? ['cluster'] : ['namespace', namespace];
+      within(tree, [...scope, apiVersion, kind])[name] = item;
+    }
+  }
+  return tree;
+}

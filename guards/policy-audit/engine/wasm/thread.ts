@@ -1,0 +1,166 @@
+/** One thread that runs policies, as seen from outside. */
+import { extname } from 'node:path';
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+
+import type { HostCalls } from '../evaluator.ts';
+import type {
+  AnswerOfHost,
+  AskedOfHost,
+  FromThread,
+  GuestPolicy,
+  Job,
+  Outcome,
+  ThreadData,
+  ToThread,
+} from './messages.ts';
+import { messageOf } from '../../../../lib/errors/errors.ts';
+
+/** The host calls of a job. */
+export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
+
+/** Of JavaScript's own heap, besides the memories of guests: requests and answers as strings. */
+const heapMb = 128;
+
+interface Running {
+  readonly job: number;
+  readonly ask: AskHost;
+  readonly resolve: (outcome: Outcome) => void;
+}
+
+/** Runs one job at a time. Whoever starts it ends it. */
+export class PolicyThread {
+  readonly #worker: Worker;
+  readonly #answers: MessagePort;
+  readonly #flag: Int32Array;
+  /** Policies, and the version of the data that each was last sent. */
+  readonly #known = new Map<number, number | undefined>();
+  readonly #onEnd: () => void;
+  /** Resolves when it is ready, or has ended. */
+  readonly ready: Promise<void>;
+  #isReady: () => void;
+  /** The outcome of all further jobs. */
+  #gone: Outcome | undefined;
+  #running: Running | undefined;
+  #ended: Promise<void> | undefined;
+
+  /** @param onEnd called once when it has ended, for whatever reason. */
+  constructor(onEnd: () => void) {
+    const { port1, port2 } = new MessageChannel();
+    const answered = new SharedArrayBuffer(4);
+    this.#flag = new Int32Array(answered);
+    this.#answers = port1;
+    this.#onEnd = onEnd;
+    ({ promise: this.ready, resolve: this.#isReady } = Promise.withResolvers<void>());
+    const data: ThreadData = { answered, answers: port2 };
+    // The same folder holds .ts in a checkout and .js in a build.
+    const file = new URL(`./worker${extname(import.meta.filename)}`, import.meta.url);
+    this.#worker = new Worker(file, {
+      name: 'policies',
+      workerData: data,
+      transferList: [port2],
+      // Not those of this process, which may be of its own entry point.
+      execArgv: [],
+      // No policy reads them, and no secret of this process should be within their reach.
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 8 },
+    });
+    port1.unref();
+    this.#worker.unref();
+    this.#worker.on('message', (message: FromThread) => this.#hear(message));
+    this.#worker.on('error', (error) => this.#over(failureOf(error)));
+    this.#worker.on('exit', () =>
+      this.#over({ why: 'trap', message: 'the thread that ran the policy has ended' }),
+    );
+  }
+
+  /** @returns the outcome; never rejects. */
+  run(policy: GuestPolicy, job: Job, ask: AskHost): Promise<Outcome> {
+    if (this.#gone !== undefined) return Promise.resolve(this.#gone);
+    return new Promise((resolve) => {
+      this.#running = { job: job.id, ask, resolve };
+      this.#worker.ref();
+      if (!this.#known.has(policy.id)) {
+        this.#known.set(policy.id, undefined);
+        this.#post({ do: 'add', policy });
+      }
+      const { data } = job;
+      const isTold = data !== undefined && this.#known.get(policy.id) === data.version;
+      if (data !== undefined) this.#known.set(policy.id, data.version);
+      this.#post({ do: 'run', job: isTold ? { ...job, data: { version: data.version } } : job });
+    });
+  }
+
+  forget(policy: number): void {
+    if (this.#known.delete(policy)) this.#post({ do: 'remove', policy });
+  }
+
+  /** Whatever it does, including a guest that spins or waits. The current job gets `outcome`. */
+  end(outcome: Outcome): Promise<void> {
+    this.#over(outcome);
+    this.#ended ??= this.#worker.terminate().then(() => undefined);
+    return this.#ended;
+  }
+
+  #hear(message: FromThread): void {
+    if ('ready' in message) return this.#isReady();
+    const running = this.#running;
+    if (running === undefined || running.job !== message.job) return;
+    if ('outcome' in message) {
+      this.#running = undefined;
+      this.#worker.unref();
+      running.resolve(message.outcome);
+    } else {
+      void this.#answer(running, message.ask);
+    }
+  }
+
+  async #answer(running: Running, asked: AskedOfHost): Promise<void> {
+    const answer = await running.ask(asked);
+    if (this.#running !== running) return;
+    // That rule is for windows; a port has no origin.
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin
+    this.#answers.postMessage(answer);
+    Atomics.store(this.#flag, 0, 1);
+    Atomics.notify(this.#flag, 0);
+  }
+
+  #over(outcome: Outcome): void {
+    if (this.#gone !== undefined) return;
+    this.#gone = outcome;
+    const running = this.#running;
+    this.#running = undefined;
+    this.#isReady();
+    running?.resolve(outcome);
+    this.#answers.close();
+    this.#onEnd();
+  }
+
+  #post(message: ToThread): void {
+    // That rule is for windows; a worker has no origin.
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin
+    this.#worker.postMessage(message);
+  }
+}
+
+function failureOf(error: unknown): Outcome {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code === 'ERR_WORKER_OUT_OF_MEMORY'
+    ? {
+        why: 'memory',
+        message: `the policy needs more than ${heapMb} MiB for its input and output`,
+      }
+    : { why: 'trap', message: `the thread that ran the policy failed: ${message}` };
+}
+
+/** Answers a guest from `hostCalls`; passes on the message of an error. */
+export async function answerOf(
+  hostCalls: HostCalls,
+  { payload, ...operation }: AskedOfHost,
+  signal: AbortSignal,
+): Promise<AnswerOfHost> {
+  try {
+    return { answer: await hostCalls.call(operation, payload, signal) };
+  } catch (error) {
+    return { error: messageOf(error) };
+  }
+}

@@ -1,0 +1,199 @@
+/** The result of each policy for one object, or why it does not apply. */
+import type { GuardContext } from '../../guard/context.ts';
+import { orUndefined } from '../../lib/kube/client/client-errors.ts';
+import { type KubeObject, type Namespace, namespaces } from '../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { kubewardenTypes } from './api.ts';
+import { checkServed } from './audit-needs.ts';
+import type { JsonObject } from './engine/evaluator.ts';
+import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/match.ts';
+import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
+import { PolicySet } from './policies/policy-set.ts';
+import { partName } from './reports/part-name.ts';
+import { entriesOf } from './reports/part-report.ts';
+import { ReportApi } from './reports/report-api.ts';
+import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from './reports/report.ts';
+import { auditTarget } from './scanner/audit-target.ts';
+import { type ServedKind, servedKinds } from './scanner/served-kinds.ts';
+
+/** The result of one policy. */
+export interface Explanation {
+  readonly policy: string;
+  readonly isRelevant: boolean;
+  /** Why it does not apply to the object. */
+  readonly why?: string;
+  readonly result?: ReportResult['result'];
+  readonly message?: string;
+  /** When it was evaluated, ms since 1970. */
+  readonly evaluatedMs?: number;
+  /** Whether it was evaluated now, or read from its report. */
+  readonly from?: 'evaluation' | 'report';
+}
+
+export interface Explained {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly policies: readonly Explanation[];
+  /** Policies that cannot be evaluated, and why. */
+  readonly problems: ReadonlyMap<string, string>;
+}
+
+export const reasons: Readonly<Record<Irrelevance, string>> = {
+  background: 'backgroundAudit is false',
+  excluded: 'it excludes this kind',
+  namespace: 'it is in another namespace',
+  namespaceSelector: 'its namespaceSelector does not select the namespace',
+  objectSelector: 'its objectSelector does not select the object',
+  operation: 'it does not apply to created objects',
+  resource: 'its rules do not match this kind',
+  scope: 'its rules match another scope',
+};
+
+export interface ExplainRequest {
+  /** `pod`, `pods`, `deployments.apps`, `Deployment`. */
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/**
+ * @throws {RampartError} `INPUT` if the kind is not served, `NOT_FOUND` if the object does not exist, `UNSUPPORTED` if policies
+ * are not served.
+ */
+export async function explain(
+  context: GuardContext,
+  runtimes: Runtimes,
+  { kind: wanted, name, namespace: within }: ExplainRequest,
+): Promise<Explained> {
+  const { client, signal } = context;
+  await checkServed(context, kubewardenTypes);
+  const { kinds } = await servedKinds(client, signal);
+  const kind = findKind(kinds, wanted);
+  const namespace = kind.type.namespaced ? within : '';
+  const target = { name, ...(namespace !== '' && { namespace }) };
+  const object = await orUndefined(client.get(kind.type, target, { signal }));
+  if (object === undefined) {
+    throw new RampartError(errorCodes.NOT_FOUND, {
+      what: `there is no ${kind.type.kind} ${namespace === '' ? '' : `${namespace}/`}${name}`,
+    });
+  }
+  const space =
+    namespace === '' ? undefined : await client.get<Namespace>(namespaces, { name: namespace }, { signal });
+  const stop = new AbortController();
+  const policies = new PolicySet({
+    context: { ...context, signal: AbortSignal.any([signal, stop.signal]) },
+    runtimes,
+    writesStatus: false,
+  });
+  const running = policies.run();
+  running.catch(() => stop.abort());
+  try {
+    await Promise.race([policies.complete, running]);
+    signal.throwIfAborted();
+    const report = await reportOf(context, namespace, object);
+    const asked = auditTarget(kind, object, () => space?.metadata.labels);
+    const found: Explanation[] = [];
+    for (const open of policies.audited) {
+      found.push(await explainPolicy(context, open, asked, kind, object, report));
+    }
+    return { kind: kind.type.kind, namespace, name, policies: found, problems: new Map(policies.problems) };
+  } finally {
+    stop.abort();
+    await running.catch(() => undefined);
+  }
+}
+
+async function explainPolicy(
+  { signal }: GuardContext,
+  open: OpenPolicy,
+  target: MatchTarget,
+  { type }: ServedKind,
+  object: KubeObject,
+  report: Pick<AuditReport, 'results' | 'scope'> | undefined,
+): Promise<Explanation> {
+  const { policy } = open;
+  const shown = policy.backgroundAudit ? matchPolicy(policy, target) : 'background';
+  if (typeof shown === 'string') return { policy: policy.id, isRelevant: false, why: reasons[shown] };
+  const known = report?.results.find(
+    (result) =>
+      result.policy === policy.id &&
+      result.properties[property.uid] === policy.origin.uid &&
+      result.properties[property.resourceVersion] === policy.origin.resourceVersion,
+  );
+  if (known !== undefined && report?.scope?.resourceVersion === object.metadata.resourceVersion) {
+    const { seconds, nanos } = known.timestamp;
+    return told(known, 'report', seconds * 1000 + nanos / 1e6);
+  }
+  const { uid = '', name = '', namespace } = object.metadata;
+  const version = { group: type.group, version: type.version };
+  const nowMs = Date.now();
+  const judgement = await open.ask(
+    {
+      uid,
+      operation: 'CREATE',
+      kind: { ...version, kind: type.kind },
+      resource: { ...version, resource: type.plural },
+      name,
+      ...(namespace !== undefined && { namespace }),
+      userInfo: {},
+      object: object as unknown as JsonObject,
+      oldObject: null,
+    },
+    signal,
+  );
+  const result = resultOf(policy, judgement, nowMs);
+  if (result === undefined)
+    return { policy: policy.id, isRelevant: false, why: 'a match condition is false' };
+  return told(result, 'evaluation', nowMs);
+}
+
+function told(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: number): Explanation {
+  const { policy, message } = result;
+  return {
+    policy,
+    isRelevant: true,
+    result: result.result,
+    from,
+    evaluatedMs,
+    ...(message !== undefined && { message }),
+  };
+}
+
+/** What a report says about the object: its own, or one of its namespace. */
+async function reportOf(
+  { client, signal }: GuardContext,
+  namespace: string,
+  { metadata: { uid = '' } }: KubeObject,
+): Promise<Pick<AuditReport, 'results' | 'scope'> | undefined> {
+  for (const types of Object.values(reportTypes)) {
+    const api = new ReportApi(client, types);
+    const own = await api.read(namespace, uid, signal);
+    if (own !== undefined) return own;
+    for (let number = 1; ; number++) {
+      const part = await api.read(namespace, partName(namespace, number), signal);
+      if (part === undefined) break;
+      const entry = entriesOf(part).get(uid);
+      if (entry !== undefined) return entry;
+    }
+  }
+  return undefined;
+}
+
+function findKind(kinds: ReadonlyMap<string, ServedKind>, wanted: string): ServedKind {
+  const asked = wanted.toLowerCase();
+  const found = [...kinds.values()].find(({ key, type, shortNames }) =>
+    [
+      key,
+      ...shortNames,
+      type.plural,
+      type.kind.toLowerCase(),
+      `${type.kind.toLowerCase()}.${type.group}`,
+    ].includes(asked),
+  );
+  if (found !== undefined) return found;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `the API does not serve the kind ${JSON.stringify(wanted)}`,
+    next: 'Name it as in kubectl: pod, deployments.apps',
+  });
+}

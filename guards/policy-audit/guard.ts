@@ -1,0 +1,42 @@
+/** The descriptor of the policy audit guard: all that the rest of Rampart knows about it. */
+import type { Guard } from '../../guard/guard.ts';
+import {
+  admissionPolicies,
+  admissionPolicyGroups,
+  clusterAdmissionPolicies,
+  clusterAdmissionPolicyGroups,
+  kubewardenTypes,
+  policyServers,
+} from './api.ts';
+import { rights } from './deployment.ts';
+import { policyAuditOptions } from './options.ts';
+
+export const policyAudit: Guard = {
+  name: 'policy-audit',
+  summary:
+    'reports objects that violate a (Cluster)AdmissionPolicy, and rejects new ones on a single machine',
+  resources: [
+    clusterAdmissionPolicies,
+    admissionPolicies,
+    clusterAdmissionPolicyGroups,
+    admissionPolicyGroups,
+    policyServers,
+  ],
+  lease: 'rampart-policy-audit',
+  options: policyAuditOptions,
+  rights,
+  health: [
+    { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
+    ...kubewardenTypes.map(
+      ({ plural, kind }) => ({ on: 'cluster', name: plural, what: `${kind} objects are listed` }) as const,
+    ),
+    { on: 'cluster', name: 'namespaces', what: 'Namespaces are listed' },
+  ],
+  admits: true,
+  metrics: async () => {
+    const { PolicyMetrics } = await import('./metrics.ts');
+    return { cluster: (metrics) => new PolicyMetrics().register(metrics) };
+  },
+  status: async () => (await import('./status/section.ts')).policyAuditStatus,
+  cluster: async () => (await import('./cluster.ts')).runPolicyAuditCluster,
+};

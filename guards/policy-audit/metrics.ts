@@ -1,0 +1,102 @@
+/** The metrics of policies. */
+import type { MetricsRegistry } from '../../guard/guard.ts';
+import type { AdmissionAnswer } from './admission/policy-admission.ts';
+import type { Policy } from './policies/policy.ts';
+import type { ReportResult } from './reports/report.ts';
+import type { PassSummary } from './scanner/audit-pass.ts';
+
+/** What a scan provides for the metrics. */
+export interface ScanReadings {
+  readonly objects: number;
+  readonly failing: number;
+  readonly errored: number;
+  readonly writes: number;
+  readonly deletions: number;
+  readonly missed: number;
+}
+
+type Counts = Map<string, { readonly labels: Record<string, string>; value: number }>;
+
+const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, deletions: 0, missed: 0 };
+
+/** Registered once in a process; each term of the lease sets the source. */
+export class PolicyMetrics {
+  readonly #evaluations: Counts = new Map();
+  readonly #admissions: Counts = new Map();
+  /** Of the running scanner. */
+  scan: () => ScanReadings = () => nothing;
+  policies: () => number = () => 0;
+  pass: () => PassSummary | undefined = () => undefined;
+
+  evaluated(policy: Policy, result: ReportResult | undefined): void {
+    add(this.#evaluations, { policy: policy.id, result: result?.result ?? 'skip' });
+  }
+
+  admitted(policy: Policy, answer: AdmissionAnswer, operation: string): void {
+    add(this.#admissions, { policy: policy.id, mode: policy.mode, operation, answer });
+  }
+
+  register(metrics: MetricsRegistry): void {
+    metrics.counter(
+      {
+        name: 'rampart_policy_audit_evaluations_total',
+        help: 'Policy evaluations by audits.',
+        labelNames: ['policy', 'result'],
+      },
+      () => [...this.#evaluations.values()],
+    );
+    metrics.counter(
+      {
+        name: 'rampart_policy_admission_answers_total',
+        help: 'Responses of policies to writes.',
+        labelNames: ['policy', 'mode', 'operation', 'answer'],
+      },
+      () => [...this.#admissions.values()],
+    );
+    metrics.counter(
+      { name: 'rampart_policy_report_writes_total', help: 'Reports written by audits.' },
+      () => this.scan().writes,
+    );
+    metrics.counter(
+      { name: 'rampart_policy_report_deletions_total', help: 'Reports deleted by audits.' },
+      () => this.scan().deletions,
+    );
+    metrics.counter(
+      {
+        name: 'rampart_policy_audit_missed_total',
+        help: 'Changed objects that the watch reported and that no audit covered until the next full pass.',
+      },
+      () => this.scan().missed,
+    );
+    metrics.gauge({ name: 'rampart_policy_policies', help: 'Policies that can be evaluated.' }, () =>
+      this.policies(),
+    );
+    metrics.gauge(
+      {
+        name: 'rampart_policy_objects',
+        help: 'Objects that policies apply to, by result.',
+        labelNames: ['result'],
+      },
+      () => {
+        const { objects, failing, errored } = this.scan();
+        return [
+          { labels: { result: 'pass' }, value: objects - failing - errored },
+          { labels: { result: 'fail' }, value: failing },
+          { labels: { result: 'error' }, value: errored },
+        ];
+      },
+    );
+    metrics.gauge(
+      { name: 'rampart_policy_audit_pass_seconds', help: 'Duration of the last full pass.' },
+      () => this.pass()?.seconds ?? 0,
+    );
+  }
+}
+
+function add(counts: Counts, labels: Record<string, string>): void {
+  // No label contains a space: they are words and policy IDs.
+  const key = Object.values(labels).join(' ');
+  const found = counts.get(key);
+  if (found === undefined) counts.set(key, { labels, value: 1 });
+  else found.value++;
+}

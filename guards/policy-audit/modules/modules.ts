@@ -1,0 +1,50 @@
+/**
+ * Where the modules of policies come from: `registry://`, `https://`, `file://`. `openModules` (open-modules.ts) creates one.
+ */
+import type { CredentialsSource, Registry } from '../../../lib/oci/registry.ts';
+import type { Sources } from './sources.ts';
+import type { TrustRoot } from './trust-root.ts';
+import type { Verification } from './verification.ts';
+
+/** What a PolicyServer specifies about the sources of its modules. */
+export interface ModuleTerms {
+  /** Besides those of the process. */
+  readonly sources?: Sources;
+  /** Replaces that of the process. */
+  readonly verification?: Verification;
+  /** Replaces that of the process. */
+  readonly trustRoot?: TrustRoot;
+}
+
+export interface FetchOptions {
+  /** For registries: of `imagePullSecret` (lib/oci/pull-secrets.ts). */
+  readonly pullSecret?: CredentialsSource | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A WebAssembly module. */
+export interface FetchedModule {
+  /** Of the bytes: `sha256:...`. Two policies with the same digest run the same code. */
+  readonly digest: string;
+  readonly bytes: Uint8Array;
+  /** Of the manifest, for modules from a registry: to pin it as `repository@sha256:...`. */
+  readonly manifestDigest?: string;
+  /** Why the source could not be queried, if these are cached bytes. */
+  readonly stale?: string;
+}
+
+export interface Modules extends AsyncDisposable {
+  /**
+   * The module, with its signatures verified if required. The source is queried each time for whether a name points at something
+   * else now; the bytes are fetched once, and are checked against their digest each time.
+   *
+   * @param url - Without a scheme, `registry://` is assumed, as in Kubewarden.
+   * @throws {RampartError} `INPUT` for a malformed URL or module; `NOT_FOUND`; `API_UNREACHABLE`; `PRIVILEGE` also
+   *   for missing or wrong signatures; `CORRUPT`; `LIMIT`; `SYSTEM` for files that cannot be read
+   */
+  fetch(url: string, options?: FetchOptions): Promise<FetchedModule>;
+  /** The registries that modules come from, for queries of policies. Disposed with the modules. @throws {RampartError} `SYSTEM`, `FULL` */
+  registry(): Promise<Omit<Registry, typeof Symbol.asyncDispose>>;
+  /** For the signatures of images that policies verify. @throws {RampartError} as `registry` */
+  trustRoot(): Promise<TrustRoot | undefined>;
+}

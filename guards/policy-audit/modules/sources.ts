@@ -1,0 +1,114 @@
+/**
+ * `sources.yml` of Kubewarden: which hosts may be accessed insecurely, and which authorities sign the certificates of which hosts.
+ */
+import { readFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+
+import { isObject, type JsonObject } from '../../../lib/json/json.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { readYaml } from './yaml-file.ts';
+
+export interface Sources {
+  /** Hosts, with or without their port. */
+  readonly insecure: readonly string[];
+  /** By host: PEM. */
+  readonly authorities: Readonly<Record<string, readonly string[]>>;
+}
+
+export const noSources: Sources = { insecure: [], authorities: {} };
+
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` */
+export function readSourcesFile(path: string): Sources {
+  return parseSources(readYaml(path), path);
+}
+
+/** Converts `insecureSources` and `sourceAuthorities` of a PolicyServer to `sources.yml`. */
+export function sourcesDocument({
+  insecureSources = [],
+  sourceAuthorities = {},
+}: {
+  readonly insecureSources?: readonly string[] | undefined;
+  readonly sourceAuthorities?: Readonly<Record<string, readonly string[]>> | undefined;
+}): object {
+  const authorities = Object.entries(sourceAuthorities).map(([host, pems]) => [
+    host,
+    pems.map((data) => ({ type: 'Data', data })),
+  ]);
+  return {
+    ...(insecureSources.length > 0 && { insecure_sources: insecureSources }),
+    ...(authorities.length > 0 && { source_authorities: Object.fromEntries(authorities) as object }),
+  };
+}
+
+/** Both. */
+export function joined(one: Sources, other: Sources): Sources {
+  const hosts = [...Object.keys(one.authorities), ...Object.keys(other.authorities)];
+  const authorities = hosts.map((host) => [
+    host,
+    [...(one.authorities[host] ?? []), ...(other.authorities[host] ?? [])],
+  ]);
+  return {
+    insecure: [...one.insecure, ...other.insecure],
+    authorities: Object.fromEntries(authorities) as Sources['authorities'],
+  };
+}
+
+/** @param what - Where it comes from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for an unreadable certificate */
+export function parseSources(document: unknown, what: string): Sources {
+  if (document === null || document === undefined) return noSources;
+  if (!isObject(document)) throw unusable(what, 'it is not a mapping');
+  refuseUnknown(document, ['insecure_sources', 'source_authorities'], what);
+  const insecure = document['insecure_sources'] ?? [];
+  if (!Array.isArray(insecure) || !insecure.every((host) => typeof host === 'string')) {
+    throw unusable(what, 'insecure_sources is not a list of hosts');
+  }
+  const given = document['source_authorities'] ?? {};
+  if (!isObject(given)) throw unusable(what, 'source_authorities is not a mapping of hosts');
+  const authorities = Object.fromEntries(
+    Object.entries(given).map(([host, list]) => {
+      if (!Array.isArray(list)) throw unusable(what, `source_authorities of ${host} is not a list`);
+      return [host, list.map((one: unknown) => authorityOf(one, host, what))];
+    }),
+  );
+  return { insecure, authorities };
+}
+
+function authorityOf(entry: unknown, host: string, what: string): string {
+  const { type, data, path } = isObject(entry) ? entry : {};
+  let pem: string;
+  if (type === 'Data' && typeof data === 'string') pem = data;
+  else if (type === 'Path' && typeof path === 'string') pem = readAuthority(path, host, what);
+  else
+    throw unusable(
+      what,
+      `an authority of ${host} is neither {type: Data, data: PEM} nor {type: Path, path: FILE}`,
+    );
+  try {
+    new X509Certificate(pem);
+  } catch (error) {
+    throw unusable(what, `an authority of ${host} is not a PEM certificate (${(error as Error).message})`);
+  }
+  return pem;
+}
+
+function readAuthority(path: string, host: string, what: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `${what} cannot be used`,
+      why: `the authority of ${host} cannot be read: ${(error as Error).message}`,
+      cause: error,
+    });
+  }
+}
+
+export function refuseUnknown(record: JsonObject, known: readonly string[], what: string): void {
+  const key = Object.keys(record).find((name) => !known.includes(name));
+  if (key === undefined) return;
+  throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
+}
+
+export function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
+}

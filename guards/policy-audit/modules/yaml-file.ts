@@ -1,0 +1,44 @@
+/** YAML settings files, which includes JSON. */
+import { readFileSync } from 'node:fs';
+
+import { parseDocument } from 'yaml';
+
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+
+/** Limits aliases: a small file cannot expand into a large one. */
+const MAX_ALIASES = 100;
+
+/** One document. @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` with the line */
+export function readYaml(path: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  return parseYaml(text, path);
+}
+
+/** `NOT_FOUND` or `SYSTEM`. */
+export function unreadable(what: string, error: unknown): RampartError {
+  const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+  return new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+    what: `cannot read ${what}`,
+    why: missing ? 'it does not exist' : (error as Error).message,
+    cause: error,
+  });
+}
+
+/** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` with the line */
+export function parseYaml(text: string, what: string): unknown {
+  const document = parseDocument(text, { prettyErrors: true, uniqueKeys: true });
+  const [problem] = document.errors;
+  if (problem !== undefined) {
+    throw new RampartError(errorCodes.INPUT, { what: `${what} is malformed`, why: problem.message.trim() });
+  }
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES }) as unknown;
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, { what: `${what} is malformed`, why: (error as Error).message });
+  }
+}

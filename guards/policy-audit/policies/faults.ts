@@ -1,0 +1,52 @@
+/**
+ * The problems of a policy, by field, as far as they are known without its modules. The API rejects such a policy when
+ * it is written, as Kubernetes does for expressions in its own policies and Kubewarden's controller for those in its kinds. Pure.
+ */
+import { RampartError } from '../../../lib/errors/errors.ts';
+import type { AnyKubewardenPolicy, ValidatingAdmissionPolicy } from '../api.ts';
+import { matchConditionProblems } from '../engine/cel/match-conditions.ts';
+import { celProblems } from '../engine/cel/open.ts';
+import type { Problem } from '../engine/cel/settings.ts';
+import { groupProblems } from '../engine/group/open.ts';
+import { isCelModule, type ModuleProgram } from '../engine/program.ts';
+import { readKubewardenPolicy } from './read-policy.ts';
+
+/** Of a policy of Kubewarden. */
+export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
+  let policy;
+  try {
+    policy = readKubewardenPolicy(object);
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    return [{ reason: 'FieldValueInvalid', field: 'spec', message: `Invalid value: ${error.message}` }];
+  }
+  const { program, matchConditions } = policy;
+  const conditions = below('spec.', matchConditionProblems(matchConditions));
+  if (program.type === 'module') return [...conditions, ...below('spec.settings.', settingsFaults(program))];
+  if (program.type === 'expressions') return conditions;
+  const { expression } = program;
+  return [
+    ...conditions,
+    ...groupProblems(program).map((why): Problem => {
+      const message = `Invalid value: ${JSON.stringify(expression)}: ${why}`;
+      return { reason: 'FieldValueInvalid', field: 'spec.expression', message };
+    }),
+    ...[...program.members].flatMap(([name, member]) =>
+      below(`spec.policies.${name}.settings.`, settingsFaults(member)),
+    ),
+  ];
+}
+
+/** Of one of Kubernetes; `paramRef` is of its bindings. */
+export function admissionPolicyFaults({ spec = {} }: ValidatingAdmissionPolicy): readonly Problem[] {
+  return below('spec.', celProblems({ ...spec }, 'validating-admission-policy'));
+}
+
+/** What modules say about their settings is known when they run. */
+function settingsFaults({ module, settings }: ModuleProgram): readonly Problem[] {
+  return isCelModule(module) ? celProblems(settings, 'cel-policy') : [];
+}
+
+function below(path: string, problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => ({ ...problem, field: path + problem.field }));
+}

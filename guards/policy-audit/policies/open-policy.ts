@@ -1,0 +1,104 @@
+/** A policy with its runtime. */
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { World } from '../engine/cel/cluster.ts';
+import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
+import type { Matcher } from '../engine/cel/matching.ts';
+import {
+  type AskedOfCluster,
+  EvaluationError,
+  type Evaluator,
+  type PolicyRequest,
+  type Verdict,
+} from '../engine/evaluator.ts';
+import type { Policy } from './policy.ts';
+
+/** Opens the runtime of a policy. */
+export interface Runtimes {
+  /** For match conditions: they read the namespace of an object, and what its user may do. */
+  readonly world: World;
+  /** @throws {RampartError} why it cannot run: no such module, rejected settings. */
+  open(policy: Policy, signal: AbortSignal): Promise<Evaluator>;
+}
+
+/** The outcome of a policy, and what it and its conditions requested: it holds as long as that is unchanged. */
+export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
+  | { readonly type: 'verdict'; readonly verdict: Verdict }
+  /** A match condition is false: it does not apply to this request. */
+  | { readonly type: 'skipped' }
+  /** It could not be evaluated. */
+  | { readonly type: 'error'; readonly error: EvaluationError }
+);
+
+/** Whoever opens one disposes it: running evaluations finish first. */
+export class OpenPolicy implements AsyncDisposable {
+  /** May be replaced by another description of the same version, when the status of the policy has changed. */
+  policy: Policy;
+  readonly runtime: Evaluator['runtime'];
+  readonly #evaluator: Evaluator;
+  readonly #conditions: Matcher | undefined;
+  #running = 0;
+  #idle: PromiseWithResolvers<void> | undefined;
+
+  private constructor(policy: Policy, evaluator: Evaluator, conditions: Matcher | undefined) {
+    this.policy = policy;
+    this.runtime = evaluator.runtime;
+    this.#evaluator = evaluator;
+    this.#conditions = conditions;
+  }
+
+  /** @throws {RampartError} why it cannot be evaluated. */
+  static async open(policy: Policy, runtimes: Runtimes, signal: AbortSignal): Promise<OpenPolicy> {
+    const { matchConditions } = policy;
+    const conditions =
+      matchConditions.length === 0 ? undefined : compileMatchConditions(matchConditions, runtimes.world);
+    if (conditions !== undefined && conditions.problems.length > 0) {
+      throw new RampartError(errorCodes.INPUT, { what: conditions.problems.join('; ') });
+    }
+    const evaluator = await runtimes.open(policy, signal);
+    try {
+      const { valid, message = 'the policy gives no reason' } = await evaluator.validateSettings({ signal });
+      if (!valid) throw new RampartError(errorCodes.INPUT, { what: message });
+      return new OpenPolicy(policy, evaluator, conditions);
+    } catch (error) {
+      await evaluator[Symbol.asyncDispose]();
+      if (!(error instanceof EvaluationError)) throw error;
+      throw new RampartError(errorCodes.INPUT, {
+        what: 'the policy could not validate its settings',
+        why: error.message,
+        cause: error,
+      });
+    }
+  }
+
+  /** @throws the reason of the signal when it aborts. */
+  async ask(request: PolicyRequest, signal?: AbortSignal): Promise<Judgement> {
+    const { program, ignoresFailures } = this.policy;
+    this.#running++;
+    let asked: readonly AskedOfCluster[] = [];
+    try {
+      const match = await this.#conditions?.match(request, signal && { signal });
+      asked = match?.asked ?? [];
+      if (match?.matched === false) {
+        if (match.error === undefined || ignoresFailures) return { type: 'skipped', asked };
+        return { type: 'error', error: new EvaluationError('expression', match.error), asked };
+      }
+      const deadlineMs = program.type === 'module' ? program.deadlineMs : undefined;
+      const verdict = await this.#evaluator.evaluate(request, {
+        signal,
+        deadlineMs,
+      });
+      return { type: 'verdict', verdict, asked: [...asked, ...(verdict.asked ?? [])] };
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (!(error instanceof EvaluationError)) throw error;
+      return { type: 'error', error, asked: [...asked, ...error.asked] };
+    } finally {
+      if (--this.#running === 0) this.#idle?.resolve();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#running > 0) await (this.#idle ??= Promise.withResolvers()).promise;
+    await this.#evaluator[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,371 @@
+/** The policies that can be evaluated now, kept in line with the API. */
+import type { GuardContext } from '../../../guard/context.ts';
+import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
+import {
+  type AnyKubewardenPolicy,
+  kubewardenTypes,
+  type ValidatingAdmissionPolicy,
+  validatingAdmissionPolicies,
+  type ValidatingAdmissionPolicyBinding,
+  validatingAdmissionPolicyBindings,
+} from '../api.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import { OpenPolicy, type Runtimes } from './open-policy.ts';
+import type { Policy } from './policy.ts';
+import { activeStatus, refusedStatus } from './policy-status.ts';
+import { readAdmissionPolicy, readKubewardenPolicy } from './read-policy.ts';
+
+/** What has changed. */
+export interface PolicyChange {
+  readonly before: Policy | undefined;
+  readonly now: Policy | undefined;
+}
+
+export interface PolicySetOptions {
+  readonly context: GuardContext;
+  readonly runtimes: Runtimes;
+  /** Whether this process decides on admission, and so reports in the status of policies whether they are active. */
+  readonly writesStatus: boolean;
+  /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
+  readonly releases?: boolean;
+}
+
+/** The outcome of opening a policy, at a generation. */
+interface Trial {
+  readonly generation: number | undefined;
+  readonly refusal: string;
+}
+
+/** Why a policy is not active as written. */
+interface Problem {
+  readonly why: string;
+  /** Whether the policy itself cannot work, wherever it runs. */
+  readonly isItsOwn: boolean;
+}
+
+/** A module that is unavailable now may be available later. */
+const RETRY_MS = 30_000;
+/** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
+const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
+
+/** Identifies a source of policies: the kind, and the key in its cache. */
+interface Source {
+  readonly type: ResourceType;
+  readonly key: string;
+}
+
+/**
+ * Policies by id. Those that cannot be opened as they are now keep their previous version: what was refused stays refused until
+ * the new one can be evaluated, and the status says so.
+ */
+export class PolicySet {
+  readonly #options: PolicySetOptions;
+  readonly #recorder: EventRecorder;
+  readonly #caches: readonly IndexedCache<AnyKubewardenPolicy>[];
+  readonly #admissionPolicies: IndexedCache<ValidatingAdmissionPolicy>;
+  readonly #bindings: IndexedCache<ValidatingAdmissionPolicyBinding>;
+  readonly #open = new Map<string, OpenPolicy>();
+  /** By source: the ids of its policies. */
+  readonly #ids = new Map<string, ReadonlySet<string>>();
+  /** By source: why it is not active as written. */
+  readonly #problems = new Map<string, string>();
+  readonly #trials = new Map<string, Trial>();
+  readonly #listeners = new Set<(change: PolicyChange) => void>();
+  readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
+  readonly #complete = Promise.withResolvers<void>();
+  #enforced: readonly OpenPolicy[] = [];
+  readonly #announced = new Map<string, OpenPolicy>();
+  #audited: readonly OpenPolicy[] = [];
+
+  constructor(options: PolicySetOptions) {
+    this.#options = options;
+    const { context } = options;
+    this.#recorder = context.recorder();
+    this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }, type.plural));
+    this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies });
+    this.#bindings = context.cache({
+      type: validatingAdmissionPolicyBindings,
+      indexes: { policy: policyOfBinding },
+    });
+  }
+
+  /** Those that apply to writes; a new list after each change. */
+  get enforced(): readonly OpenPolicy[] {
+    return this.#enforced;
+  }
+
+  /** Those that objects are audited with; a new list after each change, of which listeners are notified. */
+  get audited(): readonly OpenPolicy[] {
+    return this.#audited;
+  }
+
+  /** Why sources cannot be evaluated as written: `clusteradmissionpolicies/x` -> the reason. */
+  get problems(): ReadonlyMap<string, string> {
+    return this.#problems;
+  }
+
+  /** Resolves when all that existed at the start have been tried once. */
+  get complete(): Promise<void> {
+    return this.#complete.promise;
+  }
+
+  get(id: string): OpenPolicy | undefined {
+    return this.#open.get(id);
+  }
+
+  /**
+   * Why a policy cannot work as written, according to its module: '' if it can, or if this process cannot tell,
+   * because the module may be out of reach; undefined if it was not tried yet.
+   */
+  refusal(type: ResourceType, object: AnyKubewardenPolicy): string | undefined {
+    const trial = this.#trials.get(sourceKey({ type, key: keyOf(object) }));
+    return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
+  }
+
+  /** Called with each policy that was tried. */
+  onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
+    const own = (object: AnyKubewardenPolicy): void => listener(object);
+    this.#triers.add(own);
+    return { [Symbol.dispose]: () => void this.#triers.delete(own) };
+  }
+
+  onChange(listener: (change: PolicyChange) => void): Disposable {
+    const own = (change: PolicyChange): void => listener(change);
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+
+  /** Runs until the signal of the context aborts; then all are closed. */
+  async run(): Promise<void> {
+    const { signal, logger, metrics } = this.#options.context;
+    using queue = keyQueue();
+    using subscriptions = new DisposableStack();
+    await Promise.race([aborted(signal), Promise.all(this.#caches.map(({ synced }) => synced))]);
+    if (signal.aborted) return;
+    const initial = new Set<string>();
+    const add = (key: string): void => queue.add(key);
+    for (const cache of this.#caches) {
+      subscriptions.use(cache.subscribe(({ key }) => add(sourceKey({ type: cache.type, key }))));
+      for (const key of cache.keys()) initial.add(sourceKey({ type: cache.type, key }));
+    }
+    // Not awaited: a cluster before 1.30 does not serve them.
+    const ofAdmission = (name: string): string => sourceKey({ type: validatingAdmissionPolicies, key: name });
+    subscriptions.use(this.#admissionPolicies.subscribe(({ key }) => add(ofAdmission(key))));
+    subscriptions.use(
+      this.#bindings.subscribe(({ object, previous }) => {
+        for (const one of [object, previous]) {
+          for (const name of one === undefined ? [] : policyOfBinding(one)) add(ofAdmission(name));
+        }
+      }),
+    );
+    for (const key of this.#admissionPolicies.keys()) initial.add(ofAdmission(key));
+    for (const key of initial) add(key);
+    if (initial.size === 0) this.#complete.resolve();
+    try {
+      await runController({
+        name: 'policies',
+        queue,
+        workers: 4,
+        reconcile: async (key, stop) => {
+          try {
+            return await this.#reconcile(key, stop);
+          } finally {
+            initial.delete(key);
+            if (initial.size === 0) this.#complete.resolve();
+          }
+        },
+        signal,
+        logger,
+        metrics: metrics?.controllers,
+      });
+    } finally {
+      await this.#closeAll();
+    }
+  }
+
+  async #reconcile(key: string, signal: AbortSignal): Promise<Result> {
+    const source = sourceOf(key);
+    let wanted: readonly Policy[] = [];
+    let problem: Problem | undefined;
+    const object = this.#object(source);
+    try {
+      wanted = this.#read(source);
+    } catch (error) {
+      problem = problemOf(error);
+    }
+    const ids = new Set(wanted.map(({ id }) => id));
+    // One that is malformed stays as it was.
+    if (problem === undefined) {
+      for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
+      this.#ids.set(key, ids);
+    }
+    for (const policy of wanted) problem = (await this.#renew(policy, signal)) ?? problem;
+    if (problem === undefined) this.#problems.delete(key);
+    else this.#problems.set(key, problem.why);
+    if (object !== undefined) {
+      const { generation } = object.metadata;
+      this.#trials.set(key, { generation, refusal: problem?.isItsOwn === true ? problem.why : '' });
+      for (const listener of this.#triers) listener(object);
+      if (!isDeleting(object)) await this.#tell(source.type, object, problem?.why, signal);
+      else if (this.#options.releases === true)
+        await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, {
+          signal,
+        });
+    } else if (wanted.length === 0) {
+      this.#ids.delete(key);
+      this.#problems.delete(key);
+      this.#trials.delete(key);
+    }
+    for (const { id } of wanted) this.#announce(id);
+    return problem === undefined ? done : requeueAfter(RETRY_MS);
+  }
+
+  /** @throws {RampartError} for an invalid selector. */
+  #read({ type, key }: Source): readonly Policy[] {
+    if (type.plural === validatingAdmissionPolicies.plural) {
+      const policy = this.#admissionPolicies.get(key);
+      if (policy === undefined) return [];
+      return this.#bindings.byIndex('policy', key).map((binding) => readAdmissionPolicy(policy, binding));
+    }
+    const object = this.#object({ type, key });
+    return object === undefined ? [] : [readKubewardenPolicy(object)];
+  }
+
+  #object({ type, key }: Source): AnyKubewardenPolicy | undefined {
+    return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
+  }
+
+  /** Why it cannot be evaluated as it is now. */
+  async #renew(policy: Policy, signal: AbortSignal): Promise<Problem | undefined> {
+    const before = this.#open.get(policy.id);
+    if (before?.policy.version === policy.version) return undefined;
+    let opened: OpenPolicy;
+    try {
+      opened = await OpenPolicy.open(policy, this.#options.runtimes, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      return problemOf(error);
+    }
+    this.#open.set(policy.id, opened);
+    this.#enforced = [...this.#open.values()].toSorted(byId);
+    if (before !== undefined) this.#close(before);
+    return undefined;
+  }
+
+  /** It is already active. An audit waits until the status is written, because reports contain its version. */
+  #announce(id: string): void {
+    const opened = this.#open.get(id);
+    const before = this.#announced.get(id);
+    if (opened === undefined || opened === before) return;
+    this.#announced.set(id, opened);
+    this.#changed({ before: before?.policy, now: opened.policy });
+  }
+
+  #remove(id: string): void {
+    const before = this.#open.get(id);
+    if (before === undefined) return;
+    this.#open.delete(id);
+    this.#enforced = [...this.#open.values()].toSorted(byId);
+    if (this.#announced.delete(id)) this.#changed({ before: before.policy, now: undefined });
+    this.#close(before);
+  }
+
+  #changed(change: PolicyChange): void {
+    this.#audited = [...this.#announced.values()].toSorted(byId);
+    for (const listener of this.#listeners) listener(change);
+  }
+
+  #close(policy: OpenPolicy): void {
+    policy[Symbol.asyncDispose]().catch((err: unknown) =>
+      this.#options.context.logger.warn({ err, policy: policy.policy.id }, 'cannot close a policy'),
+    );
+  }
+
+  async #closeAll(): Promise<void> {
+    const all = [...this.#open.values()];
+    this.#open.clear();
+    this.#announced.clear();
+    this.#enforced = this.#audited = [];
+    await Promise.allSettled(all.map((one) => one[Symbol.asyncDispose]()));
+  }
+
+  async #tell(
+    type: ResourceType,
+    object: AnyKubewardenPolicy,
+    problem: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { context, writesStatus } = this.#options;
+    if (!writesStatus) return;
+    const [id] = this.#ids.get(sourceKey({ type, key: keyOf(object) })) ?? [];
+    const isAsked = id !== undefined && this.#open.has(id);
+    const status = problem === undefined ? activeStatus(object) : refusedStatus(object, problem, isAsked);
+    if (status === object.status) return;
+    if (problem !== undefined) {
+      this.#recorder.record({
+        regarding: referenceTo(type, object),
+        type: 'Warning',
+        reason: 'PolicyNotActive',
+        action: 'Opening',
+        note: problem,
+      });
+    }
+    const { namespace, name = '' } = object.metadata;
+    try {
+      const written = await context.client.patch(
+        type,
+        { namespace, name, subresource: 'status' },
+        { type: 'merge', body: { metadata: { resourceVersion: object.metadata.resourceVersion }, status } },
+        { signal },
+      );
+      const opened =
+        id === undefined || this.#announced.get(id) === this.#open.get(id) ? undefined : this.#open.get(id);
+      const { resourceVersion = '' } = written.metadata;
+      if (opened !== undefined) {
+        opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };
+      }
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+}
+
+const policyOfBinding = ({ spec }: ValidatingAdmissionPolicyBinding): string[] => [spec?.policyName ?? ''];
+
+const byId = (a: OpenPolicy, b: OpenPolicy): number => (a.policy.id < b.policy.id ? -1 : 1);
+
+function keyOf({ metadata }: KubeObject): string {
+  const { namespace = '', name = '' } = metadata;
+  return namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** `clusteradmissionpolicies/x`, `admissionpolicies/ns/x`. */
+function sourceKey({ type, key }: Source): string {
+  return `${type.plural}/${key}`;
+}
+
+const sourceTypes: ReadonlyMap<string, ResourceType> = new Map(
+  [...kubewardenTypes, validatingAdmissionPolicies].map((type) => [type.plural, type]),
+);
+
+function sourceOf(key: string): Source {
+  const slash = key.indexOf('/');
+  const type = sourceTypes.get(key.slice(0, slash));
+  if (type === undefined) throw new TypeError(`no source ${key}`);
+  return { type, key: key.slice(slash + 1) };
+}
+
+function problemOf(error: unknown): Problem {
+  return {
+    why: messageOf(error),
+    isItsOwn: error instanceof RampartError && error.code === errorCodes.INPUT,
+  };
+}

@@ -1,0 +1,60 @@
+/**
+ * The status of a policy. Names and reasons are Kubewarden's (kubewarden-controller, api/policies/v1). Pure.
+ */
+import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import type { AnyKubewardenPolicy } from '../api.ts';
+
+export const policyActive = 'PolicyActive';
+/** Upstream waits until every server has the policy under its path; there is one engine here. */
+const policyReachable = 'PolicyUniquelyReachable';
+
+export type Status = NonNullable<AnyKubewardenPolicy['status']>;
+
+/** The status of an active policy; the same object if nothing changes. */
+export function activeStatus(object: AnyKubewardenPolicy): Status {
+  const { spec, metadata } = object;
+  const observedGeneration = metadata.generation;
+  let conditions: readonly Condition[] | undefined = object.status?.conditions;
+  for (const [type, message] of [
+    [policyActive, 'It is evaluated'],
+    [policyReachable, 'It is evaluated in a single place'],
+  ] as const) {
+    conditions = setCondition(conditions, {
+      type,
+      status: 'True',
+      reason: type === policyActive ? 'PolicyActive' : 'LatestReplicaSetIsUniquelyReachable',
+      message,
+      observedGeneration,
+    });
+  }
+  return kept(object, { policyStatus: 'active', mode: spec.mode, conditions: conditions ?? [] });
+}
+
+/**
+ * The status of a policy that cannot be evaluated as written.
+ *
+ * @param isAsked whether its previous version is still active.
+ */
+export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked: boolean): Status {
+  const conditions = setCondition(object.status?.conditions, {
+    type: policyActive,
+    status: 'False',
+    reason: isAsked ? 'FormerPolicyActive' : 'PolicyCannotRun',
+    message: isAsked ? `${why}. The previous version stays in use` : why,
+    observedGeneration: object.metadata.generation,
+  });
+  return kept(object, {
+    policyStatus: isAsked ? 'active' : 'pending',
+    mode: isAsked ? (object.status?.mode ?? 'unknown') : 'unknown',
+    conditions,
+  });
+}
+
+function kept({ status }: AnyKubewardenPolicy, next: Status): Status {
+  if (status === undefined) return next;
+  const isSame =
+    status.policyStatus === next.policyStatus &&
+    status.mode === next.mode &&
+    status.conditions === next.conditions;
+  return isSame ? status : next;
+}

@@ -1,0 +1,224 @@
+/** Turns the user's object into a {@link Policy}. Pure. */
+import { labelSelectorOf, type LabelSelectorObject } from '../../../lib/kube/selectors/selectors.ts';
+import {
+  type AnyKubewardenPolicy,
+  type ValidatingAdmissionPolicy,
+  type ValidatingAdmissionPolicyBinding,
+  validatingAdmissionPolicies,
+} from '../api.ts';
+import type { ModuleProgram, PolicyProgram } from '../engine/program.ts';
+import type { Constraint, Policy, PolicyOrigin, PolicyRule } from './policy.ts';
+
+const severityAnnotation = 'io.kubewarden.policy.severity';
+const categoryAnnotation = 'io.kubewarden.policy.category';
+/** On a policy or a Namespace: a new value audits everything that it covers again. */
+export const auditAnnotation = 'rampart.dev/audit-requested';
+
+type SingleSpec = Extract<AnyKubewardenPolicy['spec'], { readonly module: string }>;
+type GroupSpec = Extract<AnyKubewardenPolicy['spec'], { readonly expression: string }>;
+type Rules = AnyKubewardenPolicy['spec']['rules'];
+
+/**
+ * A policy of Kubewarden.
+ *
+ * @throws {RampartError} `INPUT` (SelectorError) for an invalid selector.
+ */
+export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
+  const { spec, metadata, kind = '' } = object;
+  const isNamespaced = !kind.startsWith('Cluster');
+  const origin = originOf(object, isNamespaced);
+  const program: PolicyProgram = 'expression' in spec ? groupProgram(spec) : moduleProgram(spec);
+  const selectors = spec as { readonly namespaceSelector?: LabelSelectorObject };
+  const { annotations = {} } = metadata;
+  return {
+    id: policyId(object),
+    origin,
+    source: 'kubewarden',
+    binding: undefined,
+    policyServer: spec.policyServer,
+    mode: spec.mode,
+    warns: false,
+    isMutating: 'module' in spec && spec.mutating,
+    ignoresFailures: spec.failurePolicy === 'Ignore',
+    backgroundAudit: spec.backgroundAudit,
+    constraints: [
+      {
+        rules: spec.rules.map(ruleOf),
+        excluded: [],
+        isExact: spec.matchPolicy === 'Exact',
+        namespaceSelector: selectorOf(selectors.namespaceSelector),
+        objectSelector: selectorOf(spec.objectSelector),
+      },
+    ],
+    matchConditions: spec.matchConditions ?? [],
+    hasSideEffects: spec.sideEffects === 'Some' || spec.sideEffects === 'Unknown',
+    timeoutMs: spec.timeoutSeconds * 1000,
+    message: 'module' in spec ? spec.message : undefined,
+    severity: annotations[severityAnnotation],
+    category: annotations[categoryAnnotation],
+    isContextAware: programsOf(program).some(({ contextAware }) => contextAware.length > 0),
+    program,
+    version: versionOf(object),
+  };
+}
+
+/** The name in policy servers, webhooks and reports: `clusterwide-x`, `namespaced-group-shop-x`. */
+export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): string {
+  const group = 'expression' in spec ? 'group-' : '';
+  const { name = '', namespace = '' } = metadata;
+  return kind.startsWith('Cluster')
+    ? `clusterwide-${group}${name}`
+    : `namespaced-${group}${namespace}-${name}`;
+}
+
+/**
+ * A ValidatingAdmissionPolicy under one of its bindings.
+ *
+ * @throws {RampartError} `INPUT` (SelectorError) for an invalid selector.
+ */
+export function readAdmissionPolicy(
+  object: ValidatingAdmissionPolicy,
+  binding: ValidatingAdmissionPolicyBinding,
+): Policy {
+  const { spec = {}, metadata } = object;
+  const { validationActions, matchResources, paramRef } = binding.spec ?? { validationActions: [] };
+  const { annotations = {} } = metadata;
+  const { variables, validations, auditAnnotations, paramKind } = spec;
+  const matchConditions = (spec.matchConditions ?? []).map(({ name, expression }) => ({ name, expression }));
+  const denies = validationActions.includes('Deny');
+  const isFail = (spec.failurePolicy ?? 'Fail') === 'Fail';
+  return {
+    id: `${metadata.name ?? ''}/${binding.metadata.name ?? ''}`,
+    origin: {
+      ...originOf(object, false),
+      apiVersion: `${validatingAdmissionPolicies.group}/${validatingAdmissionPolicies.version}`,
+      kind: validatingAdmissionPolicies.kind,
+    },
+    source: 'ValidatingAdmissionPolicy',
+    binding: binding.metadata.name ?? '',
+    policyServer: '',
+    mode: denies ? 'protect' : 'monitor',
+    warns: validationActions.includes('Warn'),
+    isMutating: false,
+    ignoresFailures: !isFail,
+    backgroundAudit: true,
+    constraints: [
+      constraintOf(spec.matchConstraints),
+      ...(matchResources === undefined ? [] : [constraintOf(matchResources)]),
+    ],
+    matchConditions: paramKind === undefined ? matchConditions : [],
+    hasSideEffects: false,
+    timeoutMs: 10_000,
+    message: undefined,
+    severity: annotations[severityAnnotation],
+    category: annotations[categoryAnnotation],
+    isContextAware: paramKind !== undefined,
+    program: {
+      type: 'expressions',
+      settings: {
+        variables: variables ?? [],
+        validations: validations ?? [],
+        failurePolicy: spec.failurePolicy ?? 'Fail',
+        ...(auditAnnotations && { auditAnnotations }),
+        ...(paramKind && { paramKind }),
+        ...(paramRef && { paramRef }),
+        // They see the parameters, and so are evaluated for each of them.
+        ...(paramKind && { matchConditions }),
+      },
+    },
+    version: `${versionOf(object)} ${binding.metadata.uid ?? ''} ${binding.metadata.generation ?? 0}`,
+  };
+}
+
+/** The modules of a program. */
+function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
+  if (program.type === 'module') return [program];
+  return program.type === 'group' ? [...program.members.values()] : [];
+}
+
+/** Everything that invalidates results when it changes: status and labels are not included. */
+function versionOf({ metadata }: AnyKubewardenPolicy | ValidatingAdmissionPolicy): string {
+  const { uid = '', generation = 0, annotations = {} } = metadata;
+  const told = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
+    (name) => annotations[name] ?? '',
+  );
+  return [uid, generation, ...told].join(' ');
+}
+
+function originOf(
+  { apiVersion = '', kind = '', metadata }: PolicyParts,
+  isNamespaced: boolean,
+): PolicyOrigin {
+  const { name = '', namespace = '', uid = '', resourceVersion = '' } = metadata;
+  return { apiVersion, kind, name, namespace: isNamespaced ? namespace : undefined, uid, resourceVersion };
+}
+
+type PolicyParts = Pick<AnyKubewardenPolicy, 'apiVersion' | 'kind' | 'metadata'>;
+
+function moduleProgram(spec: Pick<SingleSpec, 'module' | 'settings' | 'timeoutEvalSeconds'>): ModuleProgram {
+  const { contextAwareResources = [] } = spec as Pick<
+    Extract<SingleSpec, { readonly contextAwareResources?: unknown }>,
+    'contextAwareResources'
+  >;
+  return {
+    type: 'module',
+    module: spec.module,
+    settings: spec.settings ?? {},
+    contextAware: contextAwareResources,
+    deadlineMs: spec.timeoutEvalSeconds === undefined ? undefined : spec.timeoutEvalSeconds * 1000,
+  };
+}
+
+function groupProgram(spec: GroupSpec): PolicyProgram {
+  const members = Object.entries(spec.policies).map(
+    ([name, member]) => [name, moduleProgram(member)] as const,
+  );
+  return { type: 'group', expression: spec.expression, message: spec.message, members: new Map(members) };
+}
+
+function ruleOf({ apiGroups, apiVersions, operations, resources, scope }: Rules[number]): PolicyRule {
+  // Webhooks without groups match nothing; policies that omit them mean the core group.
+  const groups = apiGroups ?? [''];
+  return { groups, versions: apiVersions, operations, resources, scope: scope ?? '*', names: [] };
+}
+
+type MatchResources = NonNullable<NonNullable<ValidatingAdmissionPolicyBinding['spec']>['matchResources']>;
+
+/** Without rules, everything matches: a binding need not repeat those of its policy. */
+function constraintOf(match: MatchResources = {}): Constraint {
+  const { resourceRules, excludeResourceRules, matchPolicy, namespaceSelector, objectSelector } = match;
+  const everything: PolicyRule = {
+    groups: ['*'],
+    versions: ['*'],
+    operations: ['*'],
+    resources: ['*/*'],
+    scope: '*',
+    names: [],
+  };
+  const rules = (resourceRules ?? []).map(namedRuleOf);
+  return {
+    rules: rules.length === 0 ? [everything] : rules,
+    excluded: (excludeResourceRules ?? []).map(namedRuleOf),
+    isExact: matchPolicy === 'Exact',
+    namespaceSelector: selectorOf(namespaceSelector),
+    objectSelector: selectorOf(objectSelector),
+  };
+}
+
+function namedRuleOf(rule: NonNullable<MatchResources['resourceRules']>[number]): PolicyRule {
+  return {
+    groups: rule.apiGroups ?? [],
+    versions: rule.apiVersions ?? [],
+    operations: rule.operations ?? [],
+    resources: rule.resources ?? [],
+    scope: rule.scope === 'Cluster' || rule.scope === 'Namespaced' ? rule.scope : '*',
+    names: rule.resourceNames ?? [],
+  };
+}
+
+/** No selector, or an empty one: all. */
+function selectorOf(selector: LabelSelectorObject | undefined | null): Constraint['objectSelector'] {
+  if (selector === undefined || selector === null) return undefined;
+  const read = labelSelectorOf(selector);
+  return read.requirements.length === 0 ? undefined : read;
+}

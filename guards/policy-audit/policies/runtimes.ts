@@ -1,0 +1,78 @@
+/** The runtimes of policies in this process. */
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import type { Namespace } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { accessOf } from '../engine/cel/cluster.ts';
+import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
+import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
+import { imagesOf } from '../engine/host-calls/images.ts';
+import { openEvaluator } from '../engine/open-evaluator.ts';
+import type { PolicyProgram } from '../engine/program.ts';
+import { verifierOf } from '../modules/image-signatures.ts';
+import type { Modules, ModuleTerms } from '../modules/modules.ts';
+import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
+import { clusterReader } from './cluster-reader.ts';
+import type { AskedCluster } from './asked-cluster.ts';
+import type { Runtimes } from './open-policy.ts';
+
+export interface RuntimesOptions {
+  /** For the modules of policies of a PolicyServer, and for the images that they query from registries. */
+  readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry' | 'trustRoot'>;
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  /** What modules read from the cluster. */
+  readonly asked: AskedCluster;
+  /** A Namespace, if it is known without a request. */
+  readonly namespace?: (name: string) => Namespace | undefined;
+}
+
+export function runtimesOf({ modules, client, logger, asked, namespace }: RuntimesOptions): Runtimes {
+  const cluster = clusterReader(client, namespace);
+  const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
+  return {
+    world: { cluster, access: accessOf(policyHostCalls(conditions)) },
+    open: async ({ id, origin, policyServer, program }, signal) => {
+      if (origin.namespace !== undefined) refuseFiles(program);
+      const { capabilities, pullSecret, ...terms }: ServerTerms =
+        program.type === 'expressions' ? {} : await termsOfServer(client, policyServer, signal);
+      const own = modules(terms);
+      const granted =
+        origin.namespace === undefined || capabilities === undefined
+          ? everyCapability
+          : new HostCapabilities(capabilities);
+      const credentials = pullSecret && { credentials: pullSecret };
+      const images = imagesOf(() => own.registry(), credentials);
+      const verifier = verifierOf(own, credentials);
+      return openEvaluator(program, {
+        modules: own,
+        cluster,
+        signal,
+        pullSecret,
+        hostCalls: (resources) =>
+          policyHostCalls({
+            policy: id,
+            capabilities: granted,
+            resources,
+            logger,
+            cluster: asked,
+            images,
+            verifier,
+          }),
+      });
+    },
+  };
+}
+
+/** Authors of namespaced policies may not read the files of this process. */
+function refuseFiles(program: PolicyProgram): void {
+  const modules =
+    program.type === 'module' ? [program] : program.type === 'group' ? [...program.members.values()] : [];
+  const file = modules.find(({ module }) => /^file:/i.test(module.trim()));
+  if (file === undefined) return;
+  throw new RampartError(errorCodes.PRIVILEGE, {
+    what: `cannot use ${file.module}`,
+    why: 'namespaced policies may not read files of the process that runs them',
+    next: 'Use a module from a registry, or make it a ClusterAdmissionPolicy',
+  });
+}

@@ -1,0 +1,89 @@
+/** PolicyServer, as in Kubewarden's release. */
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import {
+  anyObject,
+  anyValue,
+  integer,
+  intOrString,
+  list,
+  mapOf,
+  object,
+  optional,
+  rule,
+  string,
+} from '../../lib/kube/crd/schema.ts';
+
+const quantities = (description: string) => optional(mapOf(intOrString(), { description }));
+
+export const policyServerSpec = object(
+  {
+    image: string({ description: 'The image of the server.' }),
+    replicas: integer({ description: 'The number of its pods.', format: 'int32', minimum: 0 }),
+    minAvailable: optional(
+      intOrString({
+        description: 'minAvailable of its PodDisruptionBudget; cannot be combined with maxUnavailable.',
+      }),
+    ),
+    maxUnavailable: optional(
+      intOrString({
+        description: 'maxUnavailable of its PodDisruptionBudget; cannot be combined with minAvailable.',
+      }),
+    ),
+    annotations: optional(mapOf(string(), { description: 'Annotations of its pods.' })),
+    env: optional(list(anyObject(), { description: 'Environment of its container, as in a pod.' })),
+    serviceAccountName: optional(string({ description: 'The service account of its pods.' })),
+    imagePullSecret: optional(
+      string({ description: 'The Secret with the credentials for registries of modules.' }),
+    ),
+    insecureSources: optional(
+      list(string(), {
+        description: 'Registries that are queried without TLS, or whose certificate is not verified.',
+      }),
+    ),
+    sourceAuthorities: optional(
+      mapOf(list(string()), { description: 'Certificate authorities by registry, in PEM.' }),
+    ),
+    verificationConfig: optional(
+      string({
+        description:
+          'The ConfigMap with the signatures that modules must have, in its key verification-config.',
+      }),
+    ),
+    sigstoreTrustConfig: optional(
+      string({
+        description:
+          'The ConfigMap with the Sigstore trust root for keyless signatures, in its key sigstore-trust-config.',
+      }),
+    ),
+    securityContexts: optional(
+      object(
+        {
+          container: optional(anyObject({ description: 'As in a container.' })),
+          pod: optional(anyObject({ description: 'As in a pod.' })),
+        },
+        { description: 'Security contexts of its pods.' },
+      ),
+    ),
+    affinity: optional(anyObject({ description: 'As in a pod.' })),
+    limits: quantities('Resource limits of its container.'),
+    requests: quantities('Resource requests of its container.'),
+    tolerations: optional(list(anyValue(), { description: 'As in a pod.' })),
+    priorityClassName: optional(string({ description: 'As in a pod.' })),
+    namespacedPoliciesCapabilities: optional(
+      list(string({ minLength: 1 }), {
+        description:
+          "Host calls that namespaced policies may use: 'oci/v1/verify', 'net/*', '*'. All by default.",
+      }),
+    ),
+  },
+  {
+    rules: [
+      rule(
+        '!(has(self.minAvailable) && has(self.maxUnavailable))',
+        'minAvailable and maxUnavailable cannot be both set',
+      ),
+    ],
+  },
+);
+
+export const policyServerStatus = object({ conditions: optional(conditionList()) });

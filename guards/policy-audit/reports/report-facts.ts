@@ -1,0 +1,71 @@
+/** What is kept of reports in memory: some hundred bytes for each object instead of several thousand. */
+import { fieldsOf } from '../../../lib/kube/object/facts.ts';
+import type { KubeObject } from '../../../lib/kube/object/object.ts';
+import type { Policy } from '../policies/policy.ts';
+import {
+  type AuditReport,
+  digestOf,
+  property,
+  type ReportResult,
+  type Scope,
+  shortHash,
+  summaryOf,
+} from './report.ts';
+
+/** What the name and the namespace of the report do not say. */
+export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;
+
+/** Of the results for one object. */
+export interface ReportFacts {
+  readonly scope: ReportSubject;
+  readonly digest: string;
+  /** Of the policies that it is about, at their versions: see {@link policyMarks}. */
+  readonly marks: string;
+  /** A letter for each result: see object-states.ts. */
+  readonly outcome: string;
+}
+
+export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportFacts {
+  return {
+    scope,
+    digest: digestOf({ scope, summary: summaryOf(results), results }),
+    marks: digestOfMarks(
+      results.map(({ policy, properties }) => [
+        policy,
+        properties[property.uid],
+        properties[property.resourceVersion],
+        // What it requested then is unknown: such a result only says what was true once.
+        ...(properties[property.contextAware] === undefined ? [] : ['asked']),
+      ]),
+    ),
+    outcome: results.map(({ result }) => result.slice(0, 1)).join(''),
+  };
+}
+
+/** The {@link ReportFacts.marks} of results of these policies, in order. */
+export function policyMarks(policies: readonly Policy[]): string {
+  return digestOfMarks(policies.map(({ id, origin }) => [id, origin.uid, origin.resourceVersion]));
+}
+
+function digestOfMarks(marks: readonly (readonly (string | undefined)[])[]): string {
+  return shortHash(JSON.stringify(marks));
+}
+
+/** In a cache: which report, and what it says. */
+export interface CachedReport<T> extends KubeObject {
+  readonly facts: T;
+}
+
+/** For caches of reports of one object each. Of others, such as those of an entire namespace, only the names are kept. */
+export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts | undefined> {
+  const { scope, results = [] } = report as Partial<AuditReport>;
+  const isOurs = scope?.uid !== undefined && scope.uid === report.metadata.name;
+  if (!isOurs) return cached(report, undefined);
+  const { apiVersion, kind, name, resourceVersion } = scope;
+  return cached(report, { ...factsOf(scope, results), scope: { apiVersion, kind, name, resourceVersion } });
+}
+
+export function cached<T>({ metadata }: KubeObject, facts: T): CachedReport<T> {
+  // Caches restore apiVersion and kind when they read one.
+  return { metadata: fieldsOf(metadata, ['namespace', 'name', 'uid', 'resourceVersion']), facts };
+}

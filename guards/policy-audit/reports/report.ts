@@ -1,0 +1,222 @@
+/**
+ * The results of an audit of one object as a report: names, labels and properties are those of Kubewarden's audit scanner
+ * (internal/report), so that tools for its reports can read these. Pure.
+ */
+import { hash } from 'node:crypto';
+
+import {
+  apiVersionOf,
+  type KubeObject,
+  type OwnerReference,
+  type ResourceType,
+} from '../../../lib/kube/object/object.ts';
+import { clusterPolicyReportType, policyReportType } from '../../../guard/reports/policy-reports.ts';
+import { clusterOpenReportType, openReportType } from '../../../guard/reports/open-reports.ts';
+import type { Judgement } from '../policies/open-policy.ts';
+import type { Policy } from '../policies/policy.ts';
+
+export type ReportKind = 'openreports' | 'policyreport';
+/** Whether each object has a report, or each namespace. */
+export type ReportsBy = 'namespace' | 'object';
+
+export interface ReportTypes {
+  readonly namespaced: ResourceType<AuditReport>;
+  readonly cluster: ResourceType<AuditReport>;
+}
+
+export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
+  policyreport: {
+    namespaced: policyReportType as ResourceType as ResourceType<AuditReport>,
+    cluster: clusterPolicyReportType as ResourceType as ResourceType<AuditReport>,
+  },
+  openreports: {
+    namespaced: openReportType as ResourceType as ResourceType<AuditReport>,
+    cluster: clusterOpenReportType as ResourceType as ResourceType<AuditReport>,
+  },
+};
+
+const managedByLabel = 'app.kubernetes.io/managed-by';
+const managedBy = 'kubewarden';
+const versionLabel = 'kubewarden.io/policyreport-version';
+export const runLabel = 'kubewarden.io/audit-scanner-run-uid';
+export const ourReports = `${managedByLabel}=${managedBy}`;
+
+export type AuditResult = 'error' | 'fail' | 'pass' | 'warn';
+
+export interface ReportResult {
+  readonly source: string;
+  readonly policy: string;
+  readonly category?: string;
+  readonly severity?: string;
+  readonly timestamp: { readonly seconds: number; readonly nanos: number };
+  readonly result: AuditResult;
+  readonly scored: true;
+  readonly resourceSelector: Readonly<Record<string, never>>;
+  readonly message?: string;
+  readonly properties: Readonly<Record<string, string>>;
+  /** In a report of many objects. */
+  readonly resources?: readonly Scope[];
+}
+
+export interface Scope {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+export interface AuditReport extends KubeObject {
+  readonly scope?: Scope;
+  readonly summary: Readonly<Record<'error' | 'fail' | 'pass' | 'skip' | 'warn', number>>;
+  readonly results: readonly ReportResult[];
+}
+
+export const property = {
+  resourceVersion: 'policy-resource-version',
+  uid: 'policy-uid',
+  name: 'policy-name',
+  namespace: 'policy-namespace',
+  contextAware: 'context-aware',
+  mutating: 'mutating',
+  validating: 'validating',
+} as const;
+
+const severities: ReadonlySet<string> = new Set(['critical', 'high', 'medium', 'low', 'info']);
+/** How long a message may be. */
+const MAX_MESSAGE = 4096;
+
+/** The result of one policy for an object. `undefined`: it does not apply. */
+export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): ReportResult | undefined {
+  if (judgement.type === 'skipped') return undefined;
+  const { severity, category } = policy;
+  const isError = judgement.type === 'error';
+  const message = isError ? judgement.error.message : (judgement.verdict.message ?? '');
+  const shown = policy.mode === 'monitor' ? 'info' : severity;
+  const seconds = Math.floor(wallMs / 1000);
+  return {
+    source: policy.source,
+    policy: policy.id,
+    ...(category !== undefined && { category }),
+    // With another word, the entire report would be rejected.
+    ...(shown !== undefined && severities.has(shown) && { severity: shown }),
+    timestamp: { seconds, nanos: Math.round((wallMs - seconds * 1000) * 1e6) },
+    result: isError || isFailure(judgement) ? 'error' : judgement.verdict.allowed ? 'pass' : 'fail',
+    scored: true,
+    resourceSelector: {},
+    ...(message !== '' && { message: cut(message) }),
+    properties: propertiesOf(policy, policy.isContextAware || judgement.asked.length > 0),
+  };
+}
+
+/** A server responds like this if a policy exceeds its deadline. */
+function isFailure(judgement: Extract<Judgement, { readonly type: 'verdict' }>): boolean {
+  return !judgement.verdict.allowed && judgement.verdict.code === 500;
+}
+
+type Properties = Readonly<Record<string, string>>;
+
+const propertiesOfPolicies = {
+  aware: new WeakMap<Policy, Properties>(),
+  other: new WeakMap<Policy, Properties>(),
+};
+
+/**
+ * Those of a policy's results are the same ones.
+ *
+ * @param isContextAware whether it may read the cluster, or has requested anything else.
+ */
+function propertiesOf(policy: Policy, isContextAware: boolean): Properties {
+  const known = propertiesOfPolicies[isContextAware ? 'aware' : 'other'];
+  let properties = known.get(policy);
+  if (properties === undefined) known.set(policy, (properties = madeProperties(policy, isContextAware)));
+  return properties;
+}
+
+/** By name. */
+function madeProperties({ origin, isMutating, binding }: Policy, isContextAware: boolean): Properties {
+  return {
+    ...(binding !== undefined && { binding }),
+    ...(isContextAware && { [property.contextAware]: 'true' }),
+    ...(isMutating && { [property.mutating]: 'true' }),
+    [property.name]: origin.name,
+    ...(origin.namespace !== undefined && { [property.namespace]: origin.namespace }),
+    [property.resourceVersion]: origin.resourceVersion,
+    [property.uid]: origin.uid,
+    ...(!isMutating && { [property.validating]: 'true' }),
+  };
+}
+
+export function reportLabels(runUid: string): Readonly<Record<string, string>> {
+  return { [managedByLabel]: managedBy, [versionLabel]: 'v2', [runLabel]: runUid };
+}
+
+/** The report of one object. */
+export function objectReport(
+  types: ReportTypes,
+  scope: Scope,
+  results: readonly ReportResult[],
+  runUid: string,
+): AuditReport {
+  const type = scope.namespace === undefined ? types.cluster : types.namespaced;
+  const { apiVersion, kind, name, uid, namespace } = scope;
+  const owner: OwnerReference = { apiVersion, kind, name, uid };
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    metadata: {
+      name: uid,
+      ...(namespace !== undefined && { namespace }),
+      labels: reportLabels(runUid),
+      ownerReferences: [owner],
+    },
+    scope,
+    summary: summaryOf(results),
+    results,
+  };
+}
+
+export function summaryOf(results: readonly Pick<ReportResult, 'result'>[]): AuditReport['summary'] {
+  const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  for (const { result } of results) summary[result]++;
+  return summary;
+}
+
+/**
+ * Equal for reports with the same content. When something was found, which run wrote it and at which version of the object
+ * is not included: so an object whose status changes constantly does not have its report written constantly.
+ */
+export function digestOf({
+  scope,
+  summary,
+  results,
+}: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
+  const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
+  // One flat list: it is created twice for each report.
+  const said: (number | string | undefined)[] = [];
+  for (const { source, policy, category, severity, result, message, properties } of results) {
+    const names = sortedNames(properties);
+    said.push(source, policy, category, severity, result, message, names.length);
+    for (const name of names) said.push(name, properties[name]);
+  }
+  return shortHash(JSON.stringify([subject, summary, said]));
+}
+
+/** 72 bits: for a longer slice, V8 would keep the entire text, and two strings instead of one. */
+export function shortHash(text: string): string {
+  return hash('sha1', text, 'base64').slice(0, 12);
+}
+
+/** Mostly they are in order, because they are written in order. */
+function sortedNames(properties: Readonly<Record<string, string>>): string[] {
+  const names = Object.keys(properties);
+  for (let at = 1; at < names.length; at++) {
+    if ((names[at - 1] ?? '') > (names[at] ?? '')) return names.toSorted();
+  }
+  return names;
+}
+
+function cut(text: string): string {
+  return text.length <= MAX_MESSAGE ? text : `${text.slice(0, MAX_MESSAGE - 1).toWellFormed()}…`;
+}

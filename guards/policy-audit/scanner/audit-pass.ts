@@ -1,0 +1,81 @@
+/** One pass over all objects, whether they have changed or not: it proves that nothing was missed. */
+import type { Clock } from '../../../lib/time/clock.ts';
+
+export interface PassSummary {
+  /** When it ended, ms since 1970. */
+  readonly endedMs: number;
+  readonly seconds: number;
+  readonly namespaces: number;
+  readonly objects: number;
+  /** Objects with at least one fail or warn. */
+  readonly failing: number;
+  /** Objects with at least one error and no fail or warn. */
+  readonly errored: number;
+  /** While it ran. */
+  readonly evaluations: number;
+  readonly writes: number;
+  /** Objects that had changed and were not audited, although the watch had reported them. */
+  readonly missed: number;
+  /** Kinds that could not be listed. */
+  readonly unread: readonly string[];
+}
+
+export class AuditPass {
+  readonly #clock: Clock;
+  readonly #beganMs: number;
+  readonly #evaluations: number;
+  readonly #writes: number;
+  readonly #ended = Promise.withResolvers<void>();
+  #left = new Set<string>();
+  #namespaces = 0;
+  #missed = 0;
+
+  constructor(clock: Clock, evaluations: number, writes: number) {
+    this.#clock = clock;
+    this.#beganMs = clock.monotonicMs();
+    this.#evaluations = evaluations;
+    this.#writes = writes;
+  }
+
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  begin(namespaces: ReadonlySet<string>): void {
+    this.#left = new Set(namespaces);
+    this.#namespaces = namespaces.size;
+    if (namespaces.size === 0) this.#ended.resolve();
+  }
+
+  has(namespace: string): boolean {
+    return this.#left.has(namespace);
+  }
+
+  /** How many namespaces are left. */
+  get left(): number {
+    return this.#left.size;
+  }
+
+  miss(): void {
+    this.#missed++;
+  }
+
+  end(namespace: string): void {
+    if (this.#left.delete(namespace) && this.#left.size === 0) this.#ended.resolve();
+  }
+
+  summary(
+    facts: Pick<PassSummary, 'errored' | 'evaluations' | 'failing' | 'objects' | 'unread' | 'writes'>,
+  ): PassSummary {
+    const ms = this.#clock.monotonicMs() - this.#beganMs;
+    return {
+      ...facts,
+      endedMs: this.#clock.wallMs(),
+      seconds: Math.round(ms) / 1000,
+      namespaces: this.#namespaces,
+      evaluations: facts.evaluations - this.#evaluations,
+      writes: facts.writes - this.#writes,
+      missed: this.#missed,
+    };
+  }
+}

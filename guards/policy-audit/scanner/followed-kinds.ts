@@ -1,0 +1,134 @@
+/** Which kinds are followed: those that the API serves and that policies are about, or that policies have asked for. */
+import type { GuardContext } from '../../../guard/context.ts';
+import { customResourceDefinitions } from '../../../lib/kube/crd/established.ts';
+import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { apiVersionOf, type KubeObject } from '../../../lib/kube/object/object.ts';
+import { type Clock, sleep } from '../../../lib/time/clock.ts';
+import type { OpenPolicy } from '../policies/open-policy.ts';
+import { definitionFacts, namespaceOf, objectFacts } from './object-facts.ts';
+import type { ObjectStates } from './object-states.ts';
+import type { ScannerOptions } from './scanner-options.ts';
+import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
+import { until } from './waits.ts';
+
+/** The delay between a change of a CRD and discovery: several come together. */
+const DISCOVERY_DELAY_MS = 200;
+const DISCOVERY_RETRY_MS = 15_000;
+
+/** A kind that some policy applies to. */
+export interface FollowedKind {
+  readonly kind: ServedKind;
+  readonly cache: IndexedCache<KubeObject>;
+  policies: readonly OpenPolicy[];
+}
+
+export interface FollowedKindsOptions {
+  readonly context: GuardContext;
+  readonly policies: ScannerOptions['policies'];
+  readonly states: Pick<ObjectStates, 'isAsked'>;
+  readonly clock: Clock;
+  /** All there is of a kind is known from now on. */
+  readonly onSynced: (followed: FollowedKind) => void;
+  readonly onObject: (followed: FollowedKind, change: CacheChange<KubeObject>) => void;
+}
+
+export class FollowedKinds {
+  readonly #options: FollowedKindsOptions;
+  readonly #kinds = new Map<string, FollowedKind>();
+  readonly #discovered = Promise.withResolvers<void>();
+  #served: ReadonlyMap<string, ServedKind> = new Map();
+  #subscriptions: DisposableStack | undefined;
+
+  constructor(options: FollowedKindsOptions) {
+    this.#options = options;
+  }
+
+  [Symbol.iterator](): IterableIterator<FollowedKind> {
+    return this.#kinds.values();
+  }
+
+  get(key: string): FollowedKind | undefined {
+    return this.#kinds.get(key);
+  }
+
+  /** Resolves when it is known once what the API serves. */
+  get discovered(): Promise<void> {
+    return this.#discovered.promise;
+  }
+
+  /** Kinds that policies apply to, but that could not be listed yet. */
+  get unread(): readonly string[] {
+    return [...this].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
+  }
+
+  has(apiVersion: string, kind: string): boolean {
+    for (const { kind: one, cache } of this) {
+      if (one.type.kind === kind && apiVersionOf(one.type) === apiVersion) return cache.isSynced;
+    }
+    return false;
+  }
+
+  /** Discovers the served kinds, and again when CRDs have changed. */
+  async discover(signal: AbortSignal, subscriptions: DisposableStack): Promise<void> {
+    const { context, clock } = this.#options;
+    this.#subscriptions = subscriptions;
+    let changed = Promise.withResolvers<void>();
+    const definitions = context.cache<KubeObject>({
+      type: customResourceDefinitions,
+      projection: definitionFacts,
+      parsedLimit: 0,
+    });
+    subscriptions.use(definitions.subscribe(() => changed.resolve()));
+    try {
+      for (;;) {
+        changed = Promise.withResolvers<void>();
+        try {
+          const { kinds } = await servedKinds(context.client, signal);
+          this.#served = kinds;
+          this.follow();
+          this.#discovered.resolve();
+        } catch (error) {
+          signal.throwIfAborted();
+          context.logger.warn({ err: error }, 'cannot discover the kinds that the API serves; retrying');
+          await sleep(clock, DISCOVERY_RETRY_MS, signal);
+          continue;
+        }
+        if (!(await until(changed.promise, signal))) return;
+        await sleep(clock, DISCOVERY_DELAY_MS, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  /** Follows what policies are about now. A kind that was followed stays: its reports may have to go. */
+  follow(): void {
+    const { policies, states } = this.#options;
+    for (const kind of this.#served.values()) {
+      const about = policies.audited.filter(
+        ({ policy }) => policy.backgroundAudit && auditsKind(policy, kind),
+      );
+      const known = this.#kinds.get(kind.key);
+      if (known !== undefined) known.policies = about;
+      else if (about.length > 0 || states.isAsked(apiVersionOf(kind.type), kind.type.kind))
+        this.#begin(kind, about);
+    }
+  }
+
+  #begin(kind: ServedKind, policies: FollowedKind['policies']): void {
+    const { context, onSynced, onObject } = this.#options;
+    const cache = context.cache<KubeObject>({
+      type: kind.type,
+      projection: objectFacts,
+      indexes: { namespace: namespaceOf },
+      parsedLimit: 64,
+    });
+    const followed: FollowedKind = { kind, cache, policies };
+    this.#kinds.set(kind.key, followed);
+    void cache.synced.then(() => {
+      if (context.signal.aborted) return;
+      this.#subscriptions?.use(cache.subscribe((change) => onObject(followed, change)));
+      onSynced(followed);
+    });
+  }
+}

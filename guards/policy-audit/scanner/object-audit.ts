@@ -1,0 +1,347 @@
+/** The audit of one object: results that still hold are kept, the rest is evaluated. */
+import { apiVersionOf, type KubeObject, objectKey } from '../../../lib/kube/object/object.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { loopSlice } from '../../../lib/time/loop-slice.ts';
+import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import { matchPolicy } from '../policies/match.ts';
+import type { OpenPolicy } from '../policies/open-policy.ts';
+import {
+  type AuditReport,
+  digestOf,
+  objectReport,
+  property,
+  type ReportResult,
+  type ReportTypes,
+  resultOf,
+  type Scope,
+} from '../reports/report.ts';
+import { policyMarks } from '../reports/report-facts.ts';
+import type { Reports } from '../reports/reports.ts';
+import {
+  errorLetter,
+  letterOf,
+  type ObjectState,
+  type ObjectStates,
+  type PolicyAsked,
+  passLetter,
+  sameSignature,
+  type Signature,
+  skippedLetter,
+} from './object-states.ts';
+import { auditTarget } from './audit-target.ts';
+import type { ServedKind } from './served-kinds.ts';
+import { eachOf } from './waits.ts';
+
+export interface ObjectAuditOptions {
+  readonly client: KubeClient;
+  readonly states: ObjectStates;
+  readonly store: Reports;
+  readonly types: ReportTypes;
+  /** Only results other than `pass` are written, and no report if there are none. */
+  readonly failuresOnly: boolean;
+  /** How many policies are evaluated for an object at the same time. */
+  readonly parallelPolicies: number;
+  /** Of this process, for the label of reports. */
+  readonly runUid: string;
+  /** Of a namespace; undefined if it does not exist. */
+  readonly namespaceLabels: (name: string) => Labels | undefined;
+  /** Whether its changes are reported: otherwise, a full pass requests it again. */
+  readonly isFollowed: (asked: AskedOfCluster) => boolean;
+  /** Called with each evaluation. */
+  readonly onEvaluated: (policy: OpenPolicy['policy'], result: ReportResult | undefined) => void;
+  readonly clock?: Clock;
+}
+
+/** A policy that applies to an object, and the version of the object to show it. */
+type Relevant = readonly [OpenPolicy, GroupVersionResource];
+
+/** The previous result of a policy. */
+interface Before {
+  readonly letter: string;
+  /** Undefined if there is nothing to write. */
+  readonly result?: ReportResult;
+}
+
+interface Found extends Before {
+  readonly asked: readonly PolicyAsked[];
+}
+
+export interface AuditOptions {
+  /** Ignore everything that is known. */
+  readonly isForced?: boolean;
+  /** In a full pass: retries what could not be evaluated, and what requested something whose changes are not reported. */
+  readonly isPass?: boolean;
+}
+
+/** The outcome of an audit of one object. */
+export type Audited = 'audited' | 'known' | 'unwanted';
+
+export class ObjectAudit {
+  /** The number of full passes that have begun. */
+  passes = 0;
+  readonly #options: ObjectAuditOptions;
+  readonly #clock: Clock;
+
+  constructor(options: ObjectAuditOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /**
+   * Audits an object, and writes its report if that has changed.
+   *
+   * @param policies those that apply to its kind.
+   * @throws {KubeError} and the signal's reason. It must be audited again then.
+   */
+  async audit(
+    kind: ServedKind,
+    object: KubeObject,
+    policies: readonly OpenPolicy[],
+    signal: AbortSignal,
+    { isForced = false, isPass = false }: AuditOptions = {},
+  ): Promise<Audited> {
+    const { states, store } = this.#options;
+    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
+    const relevant = this.relevant(kind, object, policies);
+    const known = isForced ? undefined : states.get(uid);
+    if (relevant.length === 0) {
+      await this.forget(namespace, uid, signal);
+      return 'unwanted';
+    }
+    const signature = states.signature(relevant.map(([{ policy }]) => policy));
+    if (known !== undefined && this.#holds(known, resourceVersion, signature, isPass)) {
+      return 'known';
+    }
+    if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
+    using meanwhile = states.begin();
+    const isSame = known?.version === resourceVersion;
+    const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, signal);
+    const found: Found[] = [];
+    await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
+      const old = before(open, isPass);
+      if (loopSlice.over) await loopSlice.next();
+      // It would request now what it requested then.
+      found[at] =
+        old === undefined
+          ? await this.#evaluate(open, await this.#request(kind, version, object, signal), signal)
+          : { ...old, asked: askedBy(open, known) };
+    });
+    const results = found.flatMap(({ result }) => result ?? []);
+    const asked = found.flatMap((one) => one.asked);
+    const shown = this.#options.failuresOnly ? results.filter(({ result }) => result !== 'pass') : results;
+    const state = {
+      kind: kind.key,
+      key: objectKey(object),
+      version: resourceVersion,
+      signature,
+      outcome: states.outcome(found.map(({ letter }) => letter).join('')),
+      asked: asked.length === 0 ? undefined : unique(asked),
+      pass: this.passes,
+      isForged: false,
+    };
+    if (shown.length === 0) {
+      await store.delete(namespace, uid, known?.reportVersion, signal);
+      states.set(uid, {
+        ...state,
+        isStale: meanwhile.hasChanged(asked),
+        digest: undefined,
+        reportVersion: '',
+      });
+      return 'audited';
+    }
+    const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
+    const digest = digestOf(report);
+    // Whoever asks for a fresh one sees when it was made.
+    const reportVersion = await this.#write(report, isForced ? undefined : digest, known, signal);
+    if (reportVersion !== undefined)
+      states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
+    return 'audited';
+  }
+
+  async #evaluate(open: OpenPolicy, request: PolicyRequest, signal: AbortSignal): Promise<Found> {
+    const { policy } = open;
+    const judgement = await open.ask(request, signal);
+    const result = resultOf(policy, judgement, this.#clock.wallMs());
+    this.#options.onEvaluated(policy, result);
+    const { asked } = judgement;
+    const isLasting =
+      judgement.type === 'error' && judgement.error.why === 'expression' && asked.length === 0;
+    return {
+      letter: letterOf(result?.result, isLasting),
+      ...(result !== undefined && { result }),
+      asked: asked.map((one) => ({ ...one, policy: policy.id })),
+    };
+  }
+
+  /** Removes the report of an object that is gone, or that no policy applies to. */
+  async forget(namespace: string, uid: string, signal: AbortSignal): Promise<void> {
+    const { states, store } = this.#options;
+    await store.delete(namespace, uid, states.get(uid)?.reportVersion, signal);
+    states.delete(uid);
+  }
+
+  /** The policies that apply to an object, by id. */
+  relevant(kind: ServedKind, object: KubeObject, policies: readonly OpenPolicy[]): readonly Relevant[] {
+    const target = auditTarget(kind, object, this.#options.namespaceLabels);
+    const found: Relevant[] = [];
+    for (const open of policies) {
+      if (!open.policy.backgroundAudit) continue;
+      const shown = matchPolicy(open.policy, target);
+      if (typeof shown !== 'string') found.push([open, shown]);
+    }
+    return found;
+  }
+
+  #holds(known: ObjectState, version: string, signature: Signature, isPass: boolean): boolean {
+    if (known.version !== version || known.isStale || known.isForged) return false;
+    if (isPass && known.pass < this.passes && known.outcome.includes(errorLetter)) return false;
+    if (isPass && this.#isUntold(known, known.asked)) return false;
+    return sameSignature(known.signature, signature);
+  }
+
+  /** Whether it was audited before this pass, and requested something whose changes are not reported. */
+  #isUntold({ pass }: ObjectState, asked: readonly PolicyAsked[] = []): boolean {
+    return pass < this.passes && asked.some((one) => !this.#options.isFollowed(one));
+  }
+
+  /** Adopts the report of an earlier process, if it matches this object and these policies as they are. */
+  #adopt(kind: ServedKind, object: KubeObject, relevant: readonly Relevant[], signature: Signature): boolean {
+    const { states, store, failuresOnly } = this.#options;
+    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
+    const found = store.facts(namespace, uid);
+    if (found === undefined || failuresOnly || found.scope.resourceVersion !== resourceVersion) return false;
+    if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
+    if (found.marks !== policyMarks(relevant.map(([{ policy }]) => policy))) return false;
+    states.set(uid, {
+      kind: kind.key,
+      key: objectKey(object),
+      version: resourceVersion,
+      signature,
+      outcome: states.outcome(found.outcome),
+      digest: found.digest,
+      reportVersion: found.version,
+      asked: undefined,
+      pass: this.passes,
+      isStale: false,
+      isForged: false,
+    });
+    return true;
+  }
+
+  /**
+   * The previous result of a policy that still holds; undefined if it must be evaluated.
+   */
+  async #before(
+    object: KubeObject,
+    known: ObjectState | 'none' | 'report',
+    isSame: boolean,
+    signal: AbortSignal,
+  ): Promise<(open: OpenPolicy, isPass: boolean) => Before | undefined> {
+    const nothing = (): undefined => undefined;
+    if (known === 'none') return nothing;
+    if (known !== 'report' && (known.isForged || !isSame)) return nothing;
+    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
+    const { store } = this.#options;
+    if (known === 'report' && store.facts(namespace, uid) === undefined) return nothing;
+    const report = await store.read(namespace, uid, signal);
+    const byPolicy = new Map((report?.results ?? []).map((result) => [result.policy, result]));
+    if (known === 'report') {
+      if (report?.scope?.resourceVersion !== resourceVersion) return nothing;
+      return ({ policy }) => {
+        const result = byPolicy.get(policy.id);
+        const isOf =
+          result?.properties[property.uid] === policy.origin.uid &&
+          result.properties[property.resourceVersion] === policy.origin.resourceVersion;
+        // What it requested then is unknown.
+        const hasAsked = result?.properties[property.contextAware] !== undefined;
+        return isOf && !hasAsked && !policy.isContextAware && result.result !== 'error'
+          ? { letter: letterOf(result.result), result }
+          : undefined;
+      };
+    }
+    return (open, isPass) => {
+      const { policy } = open;
+      const at = known.signature.index.get(policy.id);
+      if (at === undefined || known.signature.policies[at]?.version !== policy.version) return undefined;
+      const asked = askedBy(open, known);
+      if (asked.length > 0 && (known.isStale || (isPass && this.#isUntold(known, asked)))) return undefined;
+      const letter = known.outcome[at] ?? '';
+      if (letter === skippedLetter) return { letter };
+      if (letter === errorLetter && isPass) return undefined;
+      const result = byPolicy.get(policy.id);
+      if (result !== undefined) return { letter, result };
+      return letter === passLetter && this.#options.failuresOnly ? { letter } : undefined;
+    };
+  }
+
+  /** @param digest of what need not be written where it is there; undefined: it is written. */
+  async #write(
+    report: AuditReport,
+    digest: string | undefined,
+    known: ObjectState | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { store } = this.#options;
+    const { namespace = '', name: uid = '' } = report.metadata;
+    if (digest !== undefined && known?.digest === digest && !known.isForged) return known.reportVersion;
+    const cached = store.facts(namespace, uid);
+    if (digest !== undefined && cached?.digest === digest && known?.digest === undefined)
+      return cached.version;
+    const written = known === undefined || known.reportVersion === '' ? undefined : known.reportVersion;
+    const version = known?.isForged === true ? cached?.version : (written ?? cached?.version);
+    return store.write(report, version, signal);
+  }
+
+  async #request(
+    { type, versions }: ServedKind,
+    shown: GroupVersionResource,
+    object: KubeObject,
+    signal: AbortSignal,
+  ): Promise<PolicyRequest> {
+    const { uid = '', name = '', namespace } = object.metadata;
+    const isOther = versions[0] !== shown && (shown.group !== type.group || shown.version !== type.version);
+    const asked = { group: shown.group, version: shown.version };
+    const seen = isOther
+      ? await this.#options.client.get(
+          { ...type, ...asked },
+          { name, ...(namespace !== undefined && { namespace }) },
+          { signal },
+        )
+      : object;
+    return {
+      uid,
+      operation: 'CREATE',
+      kind: { ...asked, kind: type.kind },
+      resource: { ...asked, resource: type.plural },
+      name,
+      ...(namespace !== undefined && { namespace }),
+      userInfo: {},
+      object: seen as unknown as JsonObject,
+      oldObject: null,
+      dryRun: false,
+      options: null,
+    };
+  }
+}
+
+function scopeOf({ type }: ServedKind, { metadata }: KubeObject): Scope {
+  const { namespace, name = '', uid = '', resourceVersion = '' } = metadata;
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    ...(namespace !== undefined && namespace !== '' && { namespace }),
+    name,
+    uid,
+    resourceVersion,
+  };
+}
+
+function askedBy({ policy }: OpenPolicy, known: ObjectState | undefined): readonly PolicyAsked[] {
+  return known?.asked?.filter((one) => one.policy === policy.id) ?? [];
+}
+
+function unique(asked: readonly PolicyAsked[]): readonly PolicyAsked[] {
+  return [...new Map(asked.map((one) => [JSON.stringify(one), one])).values()];
+}

@@ -1,0 +1,456 @@
+/**
+ * The audit of a cluster: evaluates existing objects once, and then those that change. A namespace is the unit of work: several are
+ * audited at the same time, independently of each other.
+ *
+ * Longer than other files: what is followed, what must be done and what is known change together, in one class.
+ */
+import { randomUUID } from 'node:crypto';
+
+import { systemNamespace } from '../../../guard/guard.ts';
+import { isGone, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { done, runController } from '../../../lib/kube/controller/controller.ts';
+import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import {
+  apiVersionOf,
+  type KubeObject,
+  type Namespace,
+  namespaces as namespaceType,
+  objectKey,
+  type ResourceType,
+} from '../../../lib/kube/object/object.ts';
+import { isOlder } from '../../../lib/kube/object/resource-version.ts';
+import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
+import { Backoff } from '../../../lib/time/backoff.ts';
+import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
+import { loopSlice } from '../../../lib/time/loop-slice.ts';
+import { auditAnnotation } from '../policies/read-policy.ts';
+import type { PolicyChange } from '../policies/policy-set.ts';
+import { NamespaceReports } from '../reports/namespace-reports.ts';
+import { reportTypes } from '../reports/report.ts';
+import { ReportStore } from '../reports/report-store.ts';
+import type { ReportChange, Reports } from '../reports/reports.ts';
+import { AuditPass, type PassSummary } from './audit-pass.ts';
+import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
+import { type FollowedKind, FollowedKinds } from './followed-kinds.ts';
+import { collectGarbage } from './garbage.ts';
+import { ObjectAudit } from './object-audit.ts';
+import { splitKey, withoutManagedFields } from './object-facts.ts';
+import { type Change, ObjectStates } from './object-states.ts';
+import type { ScannerOptions } from './scanner-options.ts';
+import { auditsKind } from './served-kinds.ts';
+import { allSynced, eachOf, until, untilListed, untilWithin } from './waits.ts';
+
+/** How long a kind that cannot be listed, for lack of permission, delays a pass; one that is being listed delays it as long as it takes. */
+const SYNC_MS = 30_000;
+const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
+
+export class Scanner {
+  readonly states = new ObjectStates();
+  readonly store: Reports;
+  readonly audit: ObjectAudit;
+  readonly #options: ScannerOptions;
+  readonly #clock: Clock;
+  readonly #namespaces: IndexedCache<Namespace>;
+  readonly #dirty: DirtyObjects;
+  readonly #queue: WorkQueue;
+  readonly #kinds: FollowedKinds;
+  /** Namespaces whose objects must all be evaluated, whatever is known. */
+  readonly #forced = new Set<string>();
+  #pass: AuditPass | undefined;
+  evaluations = 0;
+  /** Objects that a full pass found different from what was known. */
+  missed = 0;
+  lastPass: PassSummary | undefined;
+
+  constructor(options: ScannerOptions) {
+    const { context, reportKind, reportsBy, clock = systemClock } = options;
+    this.#options = options;
+    this.#kinds = new FollowedKinds({
+      context,
+      policies: options.policies,
+      states: this.states,
+      clock,
+      onSynced: (followed) => {
+        this.#markAll(followed);
+        // What was asked for before the kind was followed may have changed since.
+        const { type } = followed.kind;
+        this.#markAskers({ apiVersion: apiVersionOf(type), kind: type.kind });
+      },
+      onObject: (followed, change) => this.#onObject(followed, change),
+    });
+    options.asked.isFollowed = ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind);
+    this.#clock = clock;
+    this.#queue = keyQueue();
+    this.#dirty = new DirtyObjects(options.pageSize);
+    this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
+    const types = reportTypes[reportKind];
+    const runUid = randomUUID();
+    this.store =
+      options.store ??
+      (reportsBy === 'namespace'
+        ? new NamespaceReports(context, { types, runUid })
+        : new ReportStore(context, types));
+    this.audit = new ObjectAudit({
+      client: context.client,
+      states: this.states,
+      store: this.store,
+      types,
+      failuresOnly: options.failuresOnly,
+      parallelPolicies: options.parallelPolicies,
+      runUid,
+      namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
+      isFollowed: ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind),
+      onEvaluated: (policy, result) => {
+        this.evaluations++;
+        options.onEvaluated?.(policy, result);
+      },
+      clock,
+    });
+  }
+
+  /** Kinds that policies apply to, but that could not be listed yet. */
+  get unread(): readonly string[] {
+    return this.#kinds.unread;
+  }
+
+  /** Runs until the signal of the context aborts. */
+  async run(): Promise<void> {
+    const { context, policies, parallelNamespaces } = this.#options;
+    const { signal, logger, metrics } = context;
+    using _queue = this.#queue;
+    using subscriptions = new DisposableStack();
+    const needed = [this.#namespaces, this.store];
+    if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
+    if (needed.some(({ isSynced }) => !isSynced)) {
+      logger.warn(
+        'nothing is audited: the API does not serve reports, or does not permit listing them. If it serves none: kubectl apply -k deploy/policy-reports/',
+      );
+    }
+    if (!(await until(allSynced(needed), signal))) return;
+    if (!(await until(policies.complete, signal))) return;
+    subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
+    subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));
+    subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
+    await Promise.all([
+      this.#kinds.discover(signal, subscriptions),
+      this.#passes(signal),
+      runController({
+        name: 'audit',
+        queue: this.#queue,
+        workers: parallelNamespaces,
+        timeoutMs: 3_600_000,
+        reconcile: async (key, stop) => {
+          const namespace = key.slice(1);
+          try {
+            await this.#auditNamespace(namespace, stop);
+          } catch (error) {
+            if (stop.aborted || this.#options.givesUp?.(namespace, error) !== true) throw error;
+            this.#pass?.end(namespace);
+          }
+          return done;
+        },
+        signal,
+        logger,
+        ...(metrics && { metrics: metrics.controllers }),
+      }),
+    ]);
+  }
+
+  /** The progress of the current pass: namespaces that are left, and known objects. */
+  get progress(): { readonly left: number; readonly objects: number; readonly evaluations: number } {
+    return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
+  }
+
+  /** Resolves at the end of a full pass that starts now, or after the current one. */
+  pass(signal: AbortSignal): Promise<PassSummary> {
+    const next = this.#passing.catch(() => undefined).then(() => this.#onePass(signal));
+    this.#passing = next;
+    return next;
+  }
+
+  #passing: Promise<unknown> = Promise.resolve();
+
+  async #onePass(signal: AbortSignal): Promise<PassSummary> {
+    this.audit.passes++;
+    const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
+    await until(this.#kinds.discovered, signal);
+    const caches = [...this.#kinds].map(({ cache }) => cache);
+    await untilListed(caches, SYNC_MS, signal, this.#clock);
+    this.#pass = pass;
+    const names = new Set<string>();
+    for (const { kind, cache } of this.#kinds) {
+      for (const namespace of cache.indexValues('namespace')) {
+        if (!this.#isAudited(namespace)) continue;
+        this.#dirty.addAll(namespace, kind.key);
+        names.add(namespace);
+      }
+    }
+    pass.begin(names);
+    for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
+    await until(pass.ended, signal);
+    signal.throwIfAborted();
+    await this.#collectGarbage(signal);
+    const { objects, failing, errored } = this.states.counts();
+    const summary = pass.summary({
+      ...{ objects, failing, errored },
+      evaluations: this.evaluations,
+      writes: this.store.writes,
+      unread: this.unread,
+    });
+    this.missed += summary.missed;
+    this.lastPass = summary;
+    this.#options.onPass?.(summary);
+    return summary;
+  }
+
+  /** As often as it takes: a pass that leaves reports behind has not ended. */
+  async #collectGarbage(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(GARBAGE_RETRY);
+    const isAudited = (namespace: string): boolean => this.#isAudited(namespace);
+    for (;;) {
+      const { store, states, audit } = this;
+      try {
+        await collectGarbage({ store, states, audit, kinds: [...this.#kinds], isAudited }, signal);
+        // For kinds that could not be listed, there may be no other reports.
+        if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (this.#options.givesUp?.('', error) === true) return;
+        this.#options.context.logger.warn(
+          { err: error },
+          'cannot remove reports of deleted objects; retrying',
+        );
+        await sleep(this.#clock, backoff.nextMs(), signal);
+      }
+    }
+  }
+
+  async #passes(signal: AbortSignal): Promise<void> {
+    const { intervalMs, context } = this.#options;
+    try {
+      for (;;) {
+        const { seconds, evaluations, writes, missed } = await this.pass(signal);
+        context.logger.info({ seconds, evaluations, writes, missed }, 'audit of all objects finished');
+        await sleep(this.#clock, intervalMs, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  #isAudited(namespace: string): boolean {
+    const { onlyNamespaces, ignoredNamespaces, cluster = true } = this.#options;
+    if (namespace === '') return cluster;
+    if (namespace === systemNamespace || ignoredNamespaces?.has(namespace) === true) return false;
+    return onlyNamespaces?.has(namespace) ?? true;
+  }
+
+  #mark(namespace: string, kind: string, name?: string): void {
+    if (!this.#isAudited(namespace)) return;
+    if (name === undefined) this.#dirty.addAll(namespace, kind);
+    else this.#dirty.add(namespace, kind, name);
+    this.#queue.add(`/${namespace}`);
+  }
+
+  #markAll({ kind, cache }: FollowedKind, only?: string): void {
+    for (const namespace of cache.indexValues('namespace')) {
+      if (only === undefined || only === namespace || namespace === '') this.#mark(namespace, kind.key);
+    }
+  }
+
+  #onNamespace({ type, object, previous }: CacheChange<Namespace>): void {
+    const { name = '' } = object.metadata;
+    if (type === 'deleted') return;
+    const asked = (one: Namespace | undefined): string => one?.metadata.annotations?.[auditAnnotation] ?? '';
+    const labels = (one: Namespace | undefined): string => JSON.stringify(one?.metadata.labels ?? {});
+    const isForced = type === 'modified' && asked(object) !== asked(previous);
+    if (type === 'modified' && !isForced && labels(object) === labels(previous)) return;
+    if (isForced) this.#forced.add(name);
+    for (const { kind, cache } of this.#kinds) {
+      if (cache.keysByIndex('namespace', name).length > 0) this.#mark(name, kind.key);
+    }
+  }
+
+  #onReport({ uid, digest, version }: ReportChange): void {
+    const state = this.states.get(uid);
+    if (state?.digest === undefined) return;
+    if (digest === state.digest) {
+      if (!isOlder(version, state.reportVersion)) state.reportVersion = version;
+      return;
+    }
+    if (digest !== undefined && version === state.reportVersion) return;
+    if (isOlder(version, state.reportVersion)) return;
+    state.isForged = true;
+    const [namespace, name] = splitKey(state.key);
+    this.#mark(namespace, state.kind, name);
+  }
+
+  #onPolicy({ before, now }: PolicyChange): void {
+    const changed = [before, now].filter((one) => one !== undefined);
+    this.#kinds.follow();
+    for (const followed of this.#kinds) {
+      const about = changed.filter((policy) => auditsKind(policy, followed.kind));
+      if (about.length === 0 || !followed.cache.isSynced) continue;
+      const [first, second = first] = about.map(({ origin }) => origin.namespace);
+      this.#markAll(followed, first === second ? first : undefined);
+    }
+  }
+
+  #onObject({ kind }: FollowedKind, { type, object, previous }: CacheChange<KubeObject>): void {
+    const { namespace = '', name = '', uid = '' } = object.metadata;
+    if (type === 'deleted') this.#markGone(namespace, uid);
+    else {
+      // One that was deleted and recreated in between.
+      const before = previous?.metadata.uid ?? uid;
+      if (before !== uid) this.#markGone(namespace, before);
+      this.#mark(namespace, kind.key, name);
+    }
+    const apiVersion = apiVersionOf(kind.type);
+    this.#options.asked.changed({ apiVersion, kind: kind.type.kind });
+    this.#markAskers({ apiVersion, kind: kind.type.kind, namespace, name });
+  }
+
+  #markAskers(change: Change): void {
+    for (const { key, kind } of this.states.changed(change)) {
+      const [namespace, name] = splitKey(key);
+      this.#mark(namespace, kind, name);
+    }
+  }
+
+  #markGone(namespace: string, uid: string): void {
+    if (!this.#isAudited(namespace)) return;
+    this.#dirty.addGone(namespace, uid);
+    this.#queue.add(`/${namespace}`);
+  }
+
+  async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
+    const pass = this.#pass;
+    // If there is none, what could not be written is left over from an earlier one.
+    const work = this.#dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
+    const isForced = this.#forced.delete(namespace);
+    const failures: unknown[] = [];
+    for (const uid of work.gone) {
+      try {
+        await this.audit.forget(namespace, uid, signal);
+      } catch (error) {
+        failures.push(error);
+        this.#dirty.addGone(namespace, uid);
+      }
+    }
+    for (const [key, names] of work.kinds) {
+      const followed = this.#kinds.get(key);
+      if (followed === undefined) continue;
+      try {
+        const left = await this.#auditKind(followed, namespace, names, isForced, signal);
+        for (const [name, error] of left) {
+          failures.push(error);
+          this.#dirty.add(namespace, key, name);
+        }
+      } catch (error) {
+        failures.push(error);
+        this.#dirty.putBack(namespace, key, names);
+        if (isForced) this.#forced.add(namespace);
+      }
+    }
+    if (this.states.takeNewKinds()) this.#kinds.follow();
+    await this.store.flush(namespace, signal);
+    // It is retried with backoff; nothing of the others is lost.
+    if (failures.length > 0) throw failures[0];
+    pass?.end(namespace);
+  }
+
+  /** Audits objects of a kind. @returns failures by name. @throws if the kind cannot be listed. */
+  async #auditKind(
+    followed: FollowedKind,
+    namespace: string,
+    names: DirtyNames,
+    isForced: boolean,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, unknown>> {
+    const { client } = this.#options.context;
+    const { kind, cache } = followed;
+    const inNamespace = namespace === '' ? {} : { namespace };
+    const failed = new Map<string, unknown>();
+    const one = async (object: KubeObject, isPass: boolean): Promise<void> => {
+      const { uid = '', name = '', resourceVersion = '' } = object.metadata;
+      const known = this.states.get(uid);
+      try {
+        const audited = await this.audit.audit(kind, object, followed.policies, signal, {
+          isForced,
+          isPass,
+        });
+        // What it requested has changed during the audit.
+        if (this.states.get(uid)?.isStale === true) this.#mark(namespace, kind.key, name);
+        if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
+        // The watch had reported it, but it was not audited.
+        const isTold = cache.versionOf(objectKey(object)) === resourceVersion;
+        if (isTold && known.version !== resourceVersion) this.#pass?.miss();
+      } catch (error) {
+        signal.throwIfAborted();
+        failed.set(name, error);
+      }
+    };
+    if (names !== 'all') {
+      await eachOf(names, this.#options.parallelResources, async (name) => {
+        let object: KubeObject;
+        try {
+          object = await client.get(kind.type, { ...inNamespace, name }, { signal });
+        } catch (error) {
+          if (isNotFound(error)) return;
+          failed.set(name, error);
+          return;
+        }
+        await one(withoutManagedFields(object), false);
+      });
+      return failed;
+    }
+    const isPass = this.#pass?.has(namespace) ?? false;
+    if (followed.policies.length === 0) {
+      // Nothing must be read of them.
+      for (const key of cache.keysByIndex('namespace', namespace)) {
+        const uid = cache.get(key)?.metadata.uid;
+        if (uid !== undefined) await this.audit.forget(namespace, uid, signal);
+      }
+      return failed;
+    }
+    await this.#eachListed(kind.type, namespace, signal, (object) => one(object, isPass));
+    return failed;
+  }
+
+  /** Objects of a kind, a page at a time, some concurrently. @throws if the kind cannot be listed. */
+  async #eachListed(
+    type: ResourceType,
+    namespace: string,
+    signal: AbortSignal,
+    take: (object: KubeObject) => Promise<void>,
+  ): Promise<void> {
+    const { pageSize, parallelResources, context } = this.#options;
+    let token: string | undefined;
+    do {
+      let page;
+      try {
+        page = await context.client.list<KubeObject>(type, namespace === '' ? {} : { namespace }, {
+          limit: pageSize,
+          continue: token,
+          signal,
+        });
+      } catch (error) {
+        if (!isGone(error) || token === undefined) throw error;
+        token = undefined;
+        continue;
+      }
+      await eachOf(page.items, parallelResources, async (item) => {
+        if (loopSlice.over) await loopSlice.next();
+        const typed = {
+          apiVersion: apiVersionOf(type),
+          kind: type.kind,
+          ...withoutManagedFields(item),
+        };
+        await take(typed);
+      });
+      token = page.metadata.continue;
+    } while (token !== undefined && token !== '');
+  }
+}

@@ -1,0 +1,69 @@
+/** Waiting in a scan. */
+import { orAborted } from '../../../lib/time/abort.ts';
+import { type Clock, sleep } from '../../../lib/time/clock.ts';
+
+/** Waits for it, or for the signal. @returns whether the signal has not aborted. */
+export async function until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+  await orAborted(promise, signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  return !signal.aborted;
+}
+
+/** Like {@link until}, with a time limit. */
+export async function untilWithin(
+  promise: Promise<unknown>,
+  timeoutMs: number,
+  signal: AbortSignal,
+  clock: Clock,
+): Promise<boolean> {
+  const stop = new AbortController();
+  const time = sleep(clock, timeoutMs, AbortSignal.any([signal, stop.signal])).catch(() => undefined);
+  await Promise.race([promise, time]);
+  stop.abort();
+  return !signal.aborted;
+}
+
+/** What is being listed. */
+interface Listing {
+  readonly isSynced: boolean;
+  readonly synced: Promise<unknown>;
+  /** Objects so far. */
+  readonly size: number;
+}
+
+/**
+ * Waits until all are listed, or until none of the rest has made progress for this long: a long list takes its time, and one
+ * that may not be read never arrives.
+ */
+export async function untilListed(
+  listings: readonly Listing[],
+  stillMs: number,
+  signal: AbortSignal,
+  clock: Clock,
+): Promise<boolean> {
+  for (let before = -1; ;) {
+    const left = listings.filter(({ isSynced }) => !isSynced);
+    const sizes = left.reduce((sum, { size }) => sum + size, 0);
+    if (left.length === 0 || sizes === before || signal.aborted) return !signal.aborted;
+    before = sizes;
+    await untilWithin(allSynced(left), stillMs, signal, clock);
+  }
+}
+
+export function allSynced(caches: Iterable<{ readonly synced: Promise<unknown> }>): Promise<unknown> {
+  return Promise.all(Array.from(caches, ({ synced }) => synced));
+}
+
+/** Works on this many at the same time. */
+export async function eachOf<T>(
+  items: Iterable<T>,
+  parallel: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const iterator = items[Symbol.iterator]();
+  const run = async (): Promise<void> => {
+    for (let next = iterator.next(); next.done !== true; next = iterator.next()) await work(next.value);
+  };
+  await Promise.all(Array.from({ length: parallel }, run));
+}

@@ -1,0 +1,126 @@
+/** The metrics of Kubewarden's policy-server, under its names: users have dashboards and alerts for them. */
+import type { Registry, Sample } from '../../../lib/telemetry/exposition.ts';
+
+/** One evaluation. */
+export interface Evaluated {
+  readonly policyName: string;
+  readonly policyMode: string;
+  readonly origin: 'audit' | 'validate';
+  readonly namespace: string | undefined;
+  readonly kind: string | undefined;
+  readonly operation: string | undefined;
+  /** As the policy said, whatever its mode. */
+  readonly accepted: boolean;
+  readonly mutated: boolean;
+  readonly errorCode: number | undefined;
+}
+
+const labelNames = [
+  'policy_name',
+  'policy_mode',
+  'resource_namespace',
+  'resource_kind',
+  'resource_request_operation',
+  'accepted',
+  'mutated',
+  'request_origin',
+  'error_code',
+];
+/** OpenTelemetry's defaults. */
+const boundsMs = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
+/** Beyond this, namespaces and kinds are no longer distinguished: each series takes memory here and in Prometheus. */
+const MAX_SERIES = 5000;
+
+interface Series {
+  readonly labels: Readonly<Record<string, string>>;
+  count: number;
+  sumMs: number;
+  /** Counts in each bucket, not cumulative; the last is above all bounds. */
+  readonly buckets: number[];
+}
+
+export class EvaluationMetrics {
+  readonly #series = new Map<string, Series>();
+  readonly #problems = new Map<string, number>();
+
+  record(evaluated: Evaluated, latencyMs: number): void {
+    const series = this.#seriesOf(evaluated);
+    series.count++;
+    series.sumMs += latencyMs;
+    const found = boundsMs.findIndex((bound) => latencyMs <= bound);
+    const at = found < 0 ? boundsMs.length : found;
+    series.buckets[at] = (series.buckets[at] ?? 0) + 1;
+  }
+
+  /** A request to a policy that cannot run. */
+  recordProblem(policyName: string): void {
+    this.#problems.set(policyName, (this.#problems.get(policyName) ?? 0) + 1);
+  }
+
+  register(registry: Registry): void {
+    registry.register({
+      name: 'kubewarden_policy_evaluations_total',
+      help: 'Requests that policies evaluated.',
+      type: 'counter',
+      labelNames: [...labelNames, 'initialization_error'],
+      read: () => [
+        ...this.#all().map(({ labels, count }) => ({ labels, value: count })),
+        ...[...this.#problems].map(([name, value]) => ({
+          labels: { policy_name: name, initialization_error: 'true' },
+          value,
+        })),
+      ],
+    });
+    registry.register({
+      name: 'kubewarden_policy_evaluation_latency_milliseconds',
+      help: 'Duration of policy evaluations.',
+      type: 'histogram',
+      labelNames: [...labelNames, 'le'],
+      read: () => this.#all().flatMap(samplesOf),
+    });
+  }
+
+  #all(): Series[] {
+    return [...this.#series.values()];
+  }
+
+  #seriesOf(evaluated: Evaluated): Series {
+    const key = Object.values(evaluated).join('\n');
+    const known = this.#series.get(key);
+    if (known !== undefined) return known;
+    if (this.#series.size >= MAX_SERIES && (evaluated.namespace ?? evaluated.kind) !== undefined) {
+      return this.#seriesOf({ ...evaluated, namespace: undefined, kind: undefined });
+    }
+    const series = { labels: labelsOf(evaluated), count: 0, sumMs: 0, buckets: [] };
+    this.#series.set(key, series);
+    return series;
+  }
+}
+
+function labelsOf(evaluated: Evaluated): Record<string, string> {
+  const { namespace, kind, operation, errorCode } = evaluated;
+  return {
+    policy_name: evaluated.policyName,
+    policy_mode: evaluated.policyMode,
+    request_origin: evaluated.origin,
+    accepted: String(evaluated.accepted),
+    mutated: String(evaluated.mutated),
+    ...(namespace !== undefined && { resource_namespace: namespace }),
+    ...(kind !== undefined && { resource_kind: kind }),
+    ...(operation !== undefined && { resource_request_operation: operation }),
+    ...(errorCode !== undefined && { error_code: String(errorCode) }),
+  };
+}
+
+function samplesOf({ labels, count, sumMs, buckets }: Series): Sample[] {
+  let below = 0;
+  return [
+    ...[...boundsMs.map(String), '+Inf'].map((le, at) => ({
+      suffix: '_bucket',
+      labels: { ...labels, le },
+      value: (below += buckets[at] ?? 0),
+    })),
+    { suffix: '_sum', labels, value: sumMs },
+    { suffix: '_count', labels, value: count },
+  ];
+}

@@ -1,0 +1,254 @@
+/**
+ * The policy server on the network: HTTPS (HTTP without a certificate, as upstream), and the readiness probe.
+ *
+ *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness
+ */
+import { once } from 'node:events';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+
+import type { Address } from '../../../lib/net/address.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { listen } from '../../../lib/net/listen.ts';
+import { createServer } from '../../../lib/net/node-http.ts';
+import type { CertificateTexts } from './certificate-files.ts';
+import { ShapeError } from './review.ts';
+import type { Reviewer, ReviewKind } from './reviewer.ts';
+
+export interface HttpOptions {
+  readonly address: Address;
+  /** Undefined: without TLS. */
+  readonly certificates: CertificateTexts | undefined;
+  readonly reviewer: Reviewer;
+  /** Why the server cannot answer reviews yet; undefined when it can. */
+  readonly notReady: () => string | undefined;
+  readonly logger: Logger;
+}
+
+export interface PolicyHttpServer extends AsyncDisposable {
+  /** Where it listens: with the selected port if 0 was requested. */
+  readonly address: Address;
+  /** Applies to new connections; existing ones stay. */
+  useCertificates(texts: CertificateTexts): void;
+}
+
+/** An object has up to 1.5 MiB in etcd; an update contains two, in JSON. */
+const MAX_BODY_BYTES = 16 << 20;
+/** Limits their total memory: more wait in the sockets. */
+const MAX_AT_ONCE = 1000;
+/** The API server waits for a webhook for 30 s at most. */
+const REQUEST_TIMEOUT_MS = 35_000;
+/** How long the server waits for running reviews when it ends. */
+const DRAIN_MS = 10_000;
+const reviewKinds: ReadonlySet<string> = new Set<ReviewKind>(['audit', 'validate', 'validate_raw']);
+
+/**
+ * Whoever starts it disposes it: running reviews are answered first, for up to 10 s.
+ *
+ * @throws {RampartError} `SYSTEM` if it cannot listen
+ */
+export async function servePolicies(options: HttpOptions): Promise<PolicyHttpServer> {
+  const requests = new Requests(options);
+  const listener = (request: IncomingMessage, response: ServerResponse): void =>
+    requests.take(request, response);
+  const { certificates } = options;
+  const server: Server | TlsServer =
+    certificates === undefined ? createServer(listener) : createTlsServer(tlsOptions(certificates), listener);
+  server.requestTimeout = REQUEST_TIMEOUT_MS;
+  server.headersTimeout = 10_000;
+  // Longer than on the API server, so that we do not close a connection just as it is used.
+  server.keepAliveTimeout = 100_000;
+  server.on('tlsClientError', () => undefined);
+  await listen(server, options.address, 'policies');
+  return {
+    address: addressOf(server),
+    useCertificates(texts) {
+      if ('setSecureContext' in server) server.setSecureContext(tlsOptions(texts));
+    },
+    async [Symbol.asyncDispose]() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeIdleConnections();
+      await requests.drained(DRAIN_MS);
+      requests.abort(new Error('the policy server is shutting down'));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** A separate readiness probe, without TLS: the kubelet has no client certificate. @throws {RampartError} `SYSTEM` */
+export async function serveReadiness(
+  address: Address,
+  notReady: () => string | undefined,
+): Promise<AsyncDisposable & { readonly address: Address }> {
+  const server = createServer((request, response) => {
+    request.resume();
+    if (request.url === '/readiness' && request.method === 'GET') sendReadiness(response, notReady());
+    else send(response, 404, { error: 'only GET /readiness is served here' });
+  });
+  server.maxConnections = 64;
+  server.requestTimeout = 10_000;
+  await listen(server, address, 'the readiness probe');
+  return {
+    address: addressOf(server),
+    async [Symbol.asyncDispose]() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** Running reviews. */
+class Requests {
+  readonly #options: HttpOptions;
+  readonly #running = new Set<AbortController>();
+  #count = 0;
+  #idle: PromiseWithResolvers<void> | undefined;
+
+  constructor(options: HttpOptions) {
+    this.#options = options;
+  }
+
+  take(request: IncomingMessage, response: ServerResponse): void {
+    this.#count++;
+    void this.#answer(request, response).finally(() => {
+      if (--this.#count === 0) this.#idle?.resolve();
+    });
+  }
+
+  /** Aborts running reviews. */
+  abort(reason: Error): void {
+    for (const running of this.#running) running.abort(reason);
+  }
+
+  async drained(withinMs: number): Promise<void> {
+    if (this.#count === 0) return;
+    this.#idle = Promise.withResolvers();
+    const timer = setTimeout(this.#idle.resolve, withinMs);
+    await this.#idle.promise;
+    clearTimeout(timer);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const path = (request.url ?? '').split('?', 1)[0] ?? '';
+      if (path === '/readiness') {
+        request.resume();
+        if (request.method === 'GET') sendReadiness(response, this.#options.notReady());
+        else send(response, 405, { error: 'use GET' });
+        return;
+      }
+      const [, kind = '', ...rest] = path.split('/');
+      const id = rest.length === 1 ? decoded(rest[0] ?? '') : undefined;
+      if (!reviewKinds.has(kind) || id === undefined || id === '')
+        refuse(request, response, 404, 'no such path');
+      else if (request.method !== 'POST') refuse(request, response, 405, 'use POST');
+      else if (this.#options.notReady() !== undefined) refuse(request, response, 503, 'not ready yet');
+      else if (this.#count > MAX_AT_ONCE)
+        refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
+      else await this.#review(kind as ReviewKind, id, request, response);
+    } catch (error) {
+      // The client is gone: there is nobody to answer.
+      if (request.destroyed && !request.complete) return;
+      this.#options.logger.error({ err: error, url: request.url }, 'cannot respond to a review');
+      send(response, 500, { error: 'Something went wrong' });
+    }
+  }
+
+  async #review(
+    kind: ReviewKind,
+    id: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const text = await readBody(request);
+    if (text === undefined)
+      return refuse(request, response, 413, `a review may have at most ${MAX_BODY_BYTES} bytes`);
+    let body: unknown;
+    try {
+      body = JSON.parse(text);
+    } catch {
+      return send(response, 400, { error: 'the body is not JSON' });
+    }
+    // The evaluation is aborted when the caller of the webhook no longer waits.
+    const gone = new AbortController();
+    this.#running.add(gone);
+    const onClose = (): void => gone.abort(new Error('the client is gone'));
+    response.once('close', onClose);
+    try {
+      const answer = await this.#options.reviewer.review(kind, id, body, gone.signal);
+      if (answer === undefined)
+        send(response, 404, { error: 'not found', message: `policy not found: ${id}` });
+      else send(response, 200, answer);
+    } catch (error) {
+      if (!(error instanceof ShapeError)) throw error;
+      send(response, 422, {
+        error: 'Failed to deserialize the JSON body into the target type',
+        message: error.message,
+      });
+    } finally {
+      response.off('close', onClose);
+      this.#running.delete(gone);
+    }
+  }
+}
+
+/** Undefined if it is too large. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return undefined;
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
+  request.on('data', (chunk: Uint8Array) => {
+    sizeBytes += chunk.length;
+    if (sizeBytes > MAX_BODY_BYTES) resolve(undefined);
+    else chunks.push(chunk);
+  });
+  request.once('end', () => resolve(Buffer.concat(chunks).toString()));
+  request.once('error', reject);
+  request.once('close', () => reject(new Error('the request was aborted')));
+  return promise;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function sendReadiness(response: ServerResponse, why: string | undefined): void {
+  if (why === undefined) response.writeHead(200).end();
+  else send(response, 503, { error: 'not ready', message: why });
+}
+
+/** Without reading the body. */
+function refuse(request: IncomingMessage, response: ServerResponse, status: number, message: string): void {
+  request.resume();
+  response.setHeader('connection', 'close');
+  send(response, status, { error: message });
+}
+
+function send(response: ServerResponse, status: number, body: object): void {
+  if (response.destroyed || response.headersSent) return;
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+function tlsOptions({ cert, key, ca }: CertificateTexts): object {
+  return { cert, key, ...(ca && { ca, requestCert: true, rejectUnauthorized: true }) };
+}
+
+function addressOf(server: Server | TlsServer): Address {
+  const { address, port } = server.address() as AddressInfo;
+  return { host: address, port };
+}

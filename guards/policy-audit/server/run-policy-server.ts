@@ -1,0 +1,210 @@
+/**
+ * The policy server: serves the policies of a file over HTTPS until it is stopped. Changes of the file or the certificate are
+ * applied without a restart, and every request sees either the old or the new policies.
+ */
+import { readFile } from 'node:fs/promises';
+
+import type { Address } from '../../../lib/net/address.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { Registry } from '../../../lib/telemetry/exposition.ts';
+import type { CredentialsSource } from '../../../lib/oci/registry.ts';
+import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
+import type { HostCalls } from '../engine/evaluator.ts';
+import { openEvaluator } from '../engine/open-evaluator.ts';
+import type { ModuleProgram } from '../engine/program.ts';
+import { PolicyPool } from '../engine/wasm/pool.ts';
+import type { Modules } from '../modules/modules.ts';
+import { unreadable } from '../modules/yaml-file.ts';
+import {
+  type CertificatePaths,
+  type CertificateTexts,
+  followCertificates,
+  readCertificates,
+} from './certificate-files.ts';
+import { EvaluationMetrics } from './evaluation-metrics.ts';
+import { serveReadiness, servePolicies } from './http.ts';
+import { parsePoliciesFile } from './policies-file.ts';
+import { PolicyTable } from './policy-table.ts';
+import { Reviewer } from './reviewer.ts';
+
+export interface PolicyServerOptions {
+  readonly policiesFile: string;
+  readonly address: Address;
+  /** Of the separate probe. */
+  readonly readinessAddress?: Address;
+  /** Undefined: without TLS. */
+  readonly certificates?: CertificatePaths | undefined;
+  readonly modules: Pick<Modules, 'fetch'>;
+  readonly pullSecret?: CredentialsSource | undefined;
+  /** The host calls of a policy's module. */
+  readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
+  /** Infinity: no limit. */
+  readonly deadlineMs: number;
+  /** Threads for WebAssembly. Default: that of the pool. */
+  readonly workers?: number | undefined;
+  readonly acceptedNamespace?: string | undefined;
+  readonly continueOnErrors: boolean;
+  /** How often the files are read again. Default: 2 s. */
+  readonly pollMs?: number;
+  readonly registry?: Registry | undefined;
+  readonly clock?: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called when it listens, which is before it is ready. */
+  readonly listening?: (where: {
+    readonly address: Address;
+    readonly readinessAddress: Address | undefined;
+  }) => void;
+  /** Called when the first policies can be evaluated. */
+  readonly ready?: (ids: readonly string[]) => void;
+}
+
+const POLL_MS = 2000;
+/** How often opening failed policies is retried. */
+const RETRY_MS = 30_000;
+
+/**
+ * Runs until `signal` aborts.
+ *
+ * @throws {RampartError} `SYSTEM`, `NOT_FOUND`, `INPUT` for the initial file or certificate, or for a policy that
+ *   cannot run, unless errors are tolerated
+ */
+export async function runPolicyServer(options: PolicyServerOptions): Promise<void> {
+  const { logger, signal, clock = systemClock, pollMs = POLL_MS } = options;
+  await using opened = new AsyncDisposableStack();
+  const pool = opened.use(new PolicyPool(options.workers === undefined ? {} : { threads: options.workers }));
+  const metrics = new EvaluationMetrics();
+  if (options.registry !== undefined) metrics.register(options.registry);
+  const table = opened.use(
+    new PolicyTable({
+      continueOnErrors: options.continueOnErrors,
+      logger,
+      open: (policy, opening) =>
+        openEvaluator(policy.program, {
+          modules: options.modules,
+          hostCalls: (_, program) =>
+            program === undefined ? noHostCalls : options.hostCalls(policy.id, program),
+          pullSecret: options.pullSecret,
+          pool,
+          signal: opening,
+        }),
+    }),
+  );
+  const source = new PolicySource(options.policiesFile, table, logger);
+  // Read before it listens: errors abort the start.
+  const { certificates: paths } = options;
+  const certificates = paths === undefined ? undefined : await readCertificates(paths);
+  let isReady = false;
+  const notReady = (): string | undefined => (isReady ? undefined : 'the policies are being loaded');
+  const reviewer = new Reviewer({
+    table,
+    metrics,
+    deadlineMs: options.deadlineMs,
+    acceptedNamespace: options.acceptedNamespace,
+    logger,
+  });
+  const { address, readinessAddress } = options;
+  const server = opened.use(await servePolicies({ address, certificates, reviewer, notReady, logger }));
+  const probe = readinessAddress && opened.use(await serveReadiness(readinessAddress, notReady));
+  options.listening?.({ address: server.address, readinessAddress: probe?.address });
+  try {
+    await source.load(signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    throw error;
+  }
+  isReady = true;
+  options.ready?.(table.ids);
+  const useCertificates = (texts: CertificateTexts): void => server.useCertificates(texts);
+  await Promise.all([
+    source.follow(pollMs, clock, signal),
+    paths &&
+      certificates &&
+      followCertificates(paths, certificates, {
+        everyMs: pollMs,
+        changed: useCertificates,
+        clock,
+        logger,
+        signal,
+      }),
+  ]);
+}
+
+/** For programs without a module, which make no requests. */
+const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('no policy server is available')) };
+
+/** The policies file, and the table loaded from it. */
+class PolicySource {
+  readonly #path: string;
+  readonly #table: PolicyTable;
+  readonly #logger: Logger;
+  #text: string | undefined;
+
+  constructor(path: string, table: PolicyTable, logger: Logger) {
+    this.#path = path;
+    this.#table = table;
+    this.#logger = logger;
+  }
+
+  /** @throws as {@link runPolicyServer} */
+  async load(signal: AbortSignal): Promise<void> {
+    const text = await this.#read();
+    await this.#take(text, signal);
+  }
+
+  /** Applies changes of the file, until `signal` aborts. An unusable file is reported once, and the previous policies stay. */
+  async follow(everyMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+    let toldOf = '';
+    let retryMs = clock.monotonicMs() + RETRY_MS;
+    while (!signal.aborted) {
+      await sleep(clock, everyMs, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      try {
+        const text = await this.#read();
+        const isDue = this.#table.problems.size > 0 && clock.monotonicMs() >= retryMs;
+        if (text === this.#text && !isDue) continue;
+        retryMs = clock.monotonicMs() + RETRY_MS;
+        await this.#take(text, signal);
+        toldOf = '';
+      } catch (error) {
+        if (signal.aborted) return;
+        const { message } = error as Error;
+        if (message !== toldOf) {
+          this.#logger.error(
+            { err: error, file: this.#path },
+            'the policies file is unusable; keeping the previous policies',
+          );
+        }
+        toldOf = message;
+      }
+    }
+  }
+
+  async #read(): Promise<string> {
+    try {
+      return await readFile(this.#path, 'utf8');
+    } catch (error) {
+      throw unreadable(`the policies in ${this.#path}`, error);
+    }
+  }
+
+  async #take(text: string, signal: AbortSignal): Promise<void> {
+    const { policies, unknown } = parsePoliciesFile(text, this.#path);
+    if (unknown.length > 0) this.#logger.warn({ unknown }, 'the policies file has unknown keys');
+    try {
+      await this.#table.replace(policies, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof RampartError) throw error;
+      throw new RampartError(errorCodes.INPUT, {
+        what: `${this.#path} cannot be served`,
+        why: (error as Error).message,
+        next: 'Fix the policy, or serve the others with --continue-on-errors',
+        cause: error,
+      });
+    }
+    this.#text = text;
+    this.#logger.info({ policies: this.#table.ids }, 'serving policies');
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * The policies named on a command line: a module with settings, or manifests with policies as in a cluster.
+ */
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+import { compileSchema, type CompiledSchema } from '../../../lib/apiserver/schema/compiled-schema.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
+import type { KubeObject } from '../../../lib/kube/object/object.ts';
+import { parseManifest } from '../../../lib/manifests/document.ts';
+import { describeProblem } from '../../../lib/manifests/problem.ts';
+import {
+  admissionPolicies,
+  admissionPolicyGroups,
+  type AnyKubewardenPolicy,
+  clusterAdmissionPolicies,
+  clusterAdmissionPolicyGroups,
+  policyGroup,
+  type ValidatingAdmissionPolicy,
+  type ValidatingAdmissionPolicyBinding,
+} from '../api.ts';
+import { isCelModule, type PolicyProgram } from '../engine/program.ts';
+import { readAdmissionPolicy, readKubewardenPolicy } from '../policies/read-policy.ts';
+import type { Policy } from '../policies/policy.ts';
+
+export interface NamedPolicy {
+  /** Its name in results. */
+  readonly id: string;
+  readonly program: PolicyProgram;
+  /** Undefined for a bare module: it applies to everything. */
+  readonly policy: Policy | undefined;
+}
+
+const resources = [
+  clusterAdmissionPolicies,
+  admissionPolicies,
+  clusterAdmissionPolicyGroups,
+  admissionPolicyGroups,
+];
+const admissionGroup = 'admissionregistration.k8s.io/';
+
+/**
+ * @param name - A URL of a module, the path of one, or the path of manifests.
+ * @param settings - Of a module.
+ * @throws {RampartError} `INPUT`
+ */
+export function readPolicies(
+  name: string,
+  settings: Readonly<Record<string, unknown>> | undefined,
+): NamedPolicy[] {
+  if (!isManifest(name)) return [modulePolicy(name, settings ?? {})];
+  if (settings !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--settings cannot be combined with ${name}, whose policies have their own`,
+      next: 'Omit --settings, or name a module',
+    });
+  }
+  const { objects, problems } = parseManifest(readFileSync(name, 'utf8'), name);
+  const [problem] = problems;
+  if (problem !== undefined) throw new RampartError(errorCodes.INPUT, { what: describeProblem(problem) });
+  const policies = objects.flatMap(({ object, lineOf }) => {
+    const where = `${name}:${lineOf('kind')}: ${object.kind} ${object.metadata.name ?? ''}`;
+    if (object.apiVersion.startsWith(`${policyGroup}/`) && object.kind !== 'PolicyServer') {
+      return [kubewardenPolicy(object, where)];
+    }
+    if (object.apiVersion.startsWith(admissionGroup) && object.kind === 'ValidatingAdmissionPolicy') {
+      return validatingPolicies(
+        object,
+        objects.map((each) => each.object),
+      );
+    }
+    return [];
+  });
+  if (policies.length > 0)
+    return policies.map((policy) => ({ id: policy.id, program: policy.program, policy }));
+  throw new RampartError(errorCodes.INPUT, {
+    what: `${name} has no policies`,
+    why: `it contains no object of ${policyGroup} and no ValidatingAdmissionPolicy`,
+  });
+}
+
+function modulePolicy(name: string, settings: Readonly<Record<string, unknown>>): NamedPolicy {
+  const isPath = !/^[a-z]+:\/\//.test(name) && existsSync(name);
+  const module = isPath ? `file://${encodeURI(resolve(name))}` : name;
+  const short = (isCelModule(name) ? 'cel-policy' : name.replace(/^.*\//, '')).replace(/\.wasm$/, '');
+  return {
+    id: short,
+    program: { type: 'module', module, settings, contextAware: [], deadlineMs: undefined },
+    policy: undefined,
+  };
+}
+
+/** What starts with WebAssembly's header is a module, whatever its name. */
+function isManifest(name: string): boolean {
+  if (/^[a-z]+:\/\//.test(name)) return false;
+  if (!existsSync(name)) {
+    if (!/^\.{0,2}\/|\.(?:ya?ml|json|wasm)$/.test(name)) return false;
+    throw new RampartError(errorCodes.INPUT, { what: `cannot read ${name}`, why: 'it does not exist' });
+  }
+  if (!statSync(name).isFile()) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${name} is not a policy`,
+      why: 'it is not a regular file',
+    });
+  }
+  return !readFileSync(name).subarray(0, 4).equals(Buffer.from('\0asm'));
+}
+
+/** As the API server stores it: validated, and with defaults. */
+function kubewardenPolicy(
+  object: KubeObject & { readonly apiVersion: string; readonly kind: string },
+  where: string,
+): Policy {
+  const written = structuredClone(object) as KubeObject & { spec?: unknown };
+  const schema = schemaOf(object.kind, object.apiVersion, where);
+  schema.applyDefaults(written);
+  const unknown = schema.prune(written);
+  const [cause] = schema.validate(written);
+  if (cause !== undefined)
+    throw new RampartError(errorCodes.INPUT, { what: where, why: `${cause.field}: ${cause.message}` });
+  if (unknown.length > 0) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: where,
+      why: `unknown field ${unknown.map((field) => `"${field}"`).join(', ')}`,
+    });
+  }
+  return readKubewardenPolicy(written as AnyKubewardenPolicy);
+}
+
+const schemas = new Map<string, CompiledSchema>();
+
+function schemaOf(kind: string, apiVersion: string, where: string): CompiledSchema {
+  const key = `${apiVersion} ${kind}`;
+  const known = schemas.get(key);
+  if (known !== undefined) return known;
+  const resource = resources.find((each) => each.kind === kind);
+  const version = apiVersion.slice(policyGroup.length + 1);
+  const found = resource && crdManifest(resource).spec.versions.find(({ name }) => name === version);
+  if (found === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: where,
+      why: `${kind} of ${apiVersion} is not supported`,
+    });
+  }
+  const schema = compileSchema(found.schema.openAPIV3Schema, { strict: false });
+  schemas.set(key, schema);
+  return schema;
+}
+
+/** With each of its bindings; without any, as if one denied everything that it matches. */
+function validatingPolicies(object: ValidatingAdmissionPolicy, all: readonly KubeObject[]): Policy[] {
+  const bindings = all.filter(
+    (each): each is ValidatingAdmissionPolicyBinding =>
+      each.kind === 'ValidatingAdmissionPolicyBinding' &&
+      (each as ValidatingAdmissionPolicyBinding).spec?.policyName === object.metadata.name,
+  );
+  const alone: ValidatingAdmissionPolicyBinding = {
+    metadata: { name: '' },
+    spec: { policyName: object.metadata.name ?? '', validationActions: ['Deny'] },
+  };
+  if (bindings.length === 0)
+    return [{ ...readAdmissionPolicy(object, alone), id: object.metadata.name ?? '' }];
+  return bindings.map((binding) => readAdmissionPolicy(object, binding));
+}

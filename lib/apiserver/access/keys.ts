@@ -1,0 +1,121 @@
+/**
+ * The authority and the server's certificate, as files that are made when they are missing and renewed in time.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+
+import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
+import { issueAuthority, issueServerCertificate, type KeyAndCertificate } from '../../x509/certificate.ts';
+import { readPrivateFile, writePrivateFile } from './private-files.ts';
+
+const authorityDays = 3650;
+const serverDays = 365;
+/** What is valid for less than this is made anew. */
+const renewDays = 30;
+const dayMs = 24 * 3600 * 1000;
+
+interface ServerKeys extends KeyAndCertificate {
+  /** PEM of the authority, by which clients know the server. */
+  readonly authority: string;
+}
+
+/**
+ * Reads `ca.key`, `ca.crt`, `server.key` and `server.crt` of a directory, or makes them. The server's certificate is
+ * made anew when it is not for all `hosts`, of another authority, or about to expire.
+ *
+ * @throws {RampartError} `INPUT` for files that others can read, `CORRUPT` for an authority that cannot be used.
+ */
+export function prepareKeys(directory: string, hosts: readonly string[], now: Date): ServerKeys {
+  const authority = prepareAuthority(directory, now);
+  const files = pair(directory, 'server');
+  const kept = readPair(files);
+  if (kept !== undefined && isGood(kept, authority, hosts, now)) {
+    return { ...kept, authority: authority.cert };
+  }
+  const made = issueServerCertificate(authority, hosts, { now, days: serverDays });
+  writePair(files, made);
+  return { ...made, authority: authority.cert };
+}
+
+interface Pair {
+  readonly key: string;
+  readonly cert: string;
+}
+
+function pair(directory: string, name: string): Pair {
+  return { key: join(directory, `${name}.key`), cert: join(directory, `${name}.crt`) };
+}
+
+function readPair({ key, cert }: Pair): KeyAndCertificate | undefined {
+  const [keyText, certText] = [readPrivateFile(key), readPrivateFile(cert)];
+  return keyText === undefined || certText === undefined ? undefined : { key: keyText, cert: certText };
+}
+
+/** The key first: a certificate without its key is seen and made anew, and so is one with another key. */
+function writePair(files: Pair, made: KeyAndCertificate): void {
+  writePrivateFile(files.key, made.key);
+  writePrivateFile(files.cert, made.cert);
+}
+
+function prepareAuthority(directory: string, now: Date): KeyAndCertificate {
+  const files = pair(directory, 'ca');
+  const kept = readPair(files);
+  if (kept === undefined && readPrivateFile(files.cert) !== undefined) {
+    throw unusable(files, 'the key is missing');
+  }
+  // A key alone is what an interrupted first start leaves. Nobody has seen that authority.
+  if (kept !== undefined) {
+    let certificate: X509Certificate;
+    try {
+      certificate = new X509Certificate(kept.cert);
+      if (!certificate.ca || !certificate.checkPrivateKey(createPrivateKey(kept.key))) {
+        throw new Error('the key does not match the certificate');
+      }
+    } catch (error) {
+      throw unusable(files, messageOf(error), error);
+    }
+    if (daysLeft(certificate, now) >= renewDays) return kept;
+  }
+  const made = issueAuthority(`rampart-ca-${now.toISOString().slice(0, 10)}`, { now, days: authorityDays });
+  writePair(files, made);
+  return made;
+}
+
+function unusable({ key, cert }: Pair, why: string, cause?: unknown): RampartError {
+  return new RampartError(errorCodes.CORRUPT, {
+    what: `cannot use the authority in ${cert} and ${key}`,
+    why,
+    next: 'Restore a copy of both, or remove both to create new ones; clients then need the new kubeconfig',
+    cause,
+  });
+}
+
+function isGood(
+  kept: KeyAndCertificate,
+  authority: KeyAndCertificate,
+  hosts: readonly string[],
+  now: Date,
+): boolean {
+  try {
+    const certificate = new X509Certificate(kept.cert);
+    return (
+      daysLeft(certificate, now) >= renewDays &&
+      certificate.verify(new X509Certificate(authority.cert).publicKey) &&
+      certificate.checkPrivateKey(createPrivateKey(kept.key)) &&
+      hosts.every((host) =>
+        isIP(host) === 0
+          ? certificate.checkHost(host) !== undefined
+          : certificate.checkIP(host) !== undefined,
+      )
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** Negative before it begins: a clock that was set back makes a new one, too. */
+function daysLeft(certificate: X509Certificate, now: Date): number {
+  if (now < certificate.validFromDate) return -1;
+  return (certificate.validToDate.getTime() - now.getTime()) / dayMs;
+}

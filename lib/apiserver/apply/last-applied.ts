@@ -1,0 +1,68 @@
+/**
+ * The way from `kubectl apply` to `kubectl apply --server-side`: what the annotation of the former says was
+ * applied by the user is no conflict for the latter.
+ */
+import { canonicalJson, fieldOf, isObject, setField, type JsonObject } from '../../json/json.ts';
+import { assertNesting } from '../../json/bounds.ts';
+import { compare } from './compare.ts';
+import type { Conflict } from './conflicts.ts';
+import { difference } from './field-set.ts';
+import { fieldsOf } from './fields-of.ts';
+import type { ApplyType } from './type.ts';
+
+const annotation = 'kubectl.kubernetes.io/last-applied-configuration';
+
+/** The name under which kubectl applies; only its annotation is looked at. */
+export const kubectl = 'kubectl';
+
+/** The conflicts that remain when those are left out whose value is still what `kubectl apply` made it. */
+export function withoutLastApplied(
+  conflicts: readonly Conflict[],
+  live: JsonObject,
+  apiVersion: string,
+  type: ApplyType,
+): readonly Conflict[] {
+  const last = lastAppliedOf(live);
+  if (last === undefined || fieldOf(last, 'apiVersion') !== apiVersion) return conflicts;
+  const { added, modified, removed } = compare(last, live, type);
+  const unchanged = difference(difference(difference(fieldsOf(last, type), modified), added), removed);
+  return conflicts.filter(({ path }) => !unchanged.has(path));
+}
+
+function lastAppliedOf(object: JsonObject): JsonObject | undefined {
+  const text = annotationsOf(object)?.[annotation];
+  if (typeof text !== 'string' || text === '') return undefined;
+  try {
+    const last = JSON.parse(text) as unknown;
+    assertNesting(last, annotation);
+    return isObject(last) ? last : undefined;
+  } catch {
+    // Anybody may write anything into an annotation; what is no configuration excuses no conflict.
+    return undefined;
+  }
+}
+
+/** Keeps the annotation, where there is one, in step with what kubectl applied, for a way back. */
+export function withLastApplied(object: JsonObject, applied: JsonObject): JsonObject {
+  const annotations = annotationsOf(object);
+  if (annotations === undefined || !annotations[annotation]) return object;
+  const configuration = withAnnotations(applied, (old) => {
+    const { [annotation]: _, ...others } = old;
+    return others;
+  });
+  return withAnnotations(object, (old) => ({ ...old, [annotation]: `${canonicalJson(configuration)}\n` }));
+}
+
+function annotationsOf(object: JsonObject): JsonObject | undefined {
+  const metadata = fieldOf(object, 'metadata');
+  const annotations = isObject(metadata) ? fieldOf(metadata, 'annotations') : undefined;
+  return isObject(annotations) ? annotations : undefined;
+}
+
+function withAnnotations(object: JsonObject, change: (annotations: JsonObject) => JsonObject): JsonObject {
+  const annotations = annotationsOf(object);
+  if (annotations === undefined) return object;
+  const metadata = { ...(object['metadata'] as JsonObject) };
+  setField(metadata, 'annotations', change(annotations));
+  return { ...object, metadata };
+}

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import type { JsonObject } from '../../json/json.ts';
+import { created, updated } from './builtin.fixture.ts';
+
+const rbac = (kind: string, rest: string): string =>
+  `{ apiVersion: rbac.authorization.k8s.io/v1, kind: ${kind}, metadata: { name: "x:y" }, ${rest} }`;
+
+suite('RBAC', () => {
+  test('roles', () => {
+    assert.deepEqual(
+      created(rbac('Role', 'rules: [{ apiGroups: [""], resources: [pods], verbs: [get] }]')).causes,
+      [],
+    );
+    assert.deepEqual(created(rbac('Role', 'rules: null')).causes, []);
+    assert.deepEqual(
+      created(rbac('Role', 'rules: [{ apiGroups: [""], resources: [pods] }, { verbs: [get] }]')).causes,
+      [
+        'rules[0].verbs: Required value: verbs must contain at least one value',
+        'rules[1].apiGroups: Required value: resource rules must supply at least one api group',
+        'rules[1].resources: Required value: resource rules must supply at least one resource',
+      ],
+    );
+    assert.deepEqual(created(rbac('Role', 'rules: [{ nonResourceURLs: [/a], verbs: [get] }]')).causes, [
+      'rules[0].nonResourceURLs: Invalid value: ["/a"]: namespaced rules cannot apply to non-resource URLs',
+    ]);
+    assert.deepEqual(
+      created(rbac('ClusterRole', 'rules: [{ nonResourceURLs: [/a], verbs: [get] }]')).causes,
+      [],
+    );
+  });
+
+  test('bindings', () => {
+    const first = created(
+      rbac(
+        'RoleBinding',
+        'roleRef: { kind: Role, name: r }, subjects: [{ kind: User, name: u }, { kind: ServiceAccount, name: s, namespace: n }]',
+      ),
+    );
+    assert.deepEqual(first.causes, []);
+    assert.deepEqual(first.object['subjects'], [
+      { apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'u' },
+      { kind: 'ServiceAccount', name: 's', namespace: 'n' },
+    ]);
+    assert.deepEqual((first.object['roleRef'] as JsonObject)['apiGroup'], 'rbac.authorization.k8s.io');
+    const { causes } = updated(first, (binding) => ((binding['roleRef'] as JsonObject)['name'] = 'other'));
+    assert.deepEqual(causes, [
+      'roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"other"}: cannot change roleRef',
+    ]);
+    assert.deepEqual(
+      created(
+        rbac(
+          'ClusterRoleBinding',
+          'roleRef: { kind: Role, name: r }, subjects: [{ kind: Robot, name: u }, { kind: ServiceAccount, name: s }]',
+        ),
+      ).causes,
+      [
+        'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+        'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
+        'subjects[1].namespace: Required value',
+      ],
+    );
+    assert.deepEqual(created(rbac('RoleBinding', 'subjects: []')).causes, ['roleRef: Required value']);
+  });
+});
+
+const admission = (kind: string, rest: string): string =>
+  `{ apiVersion: admissionregistration.k8s.io/v1, kind: ${kind}, metadata: { name: x }, ${rest} }`;
+
+suite('Admission', () => {
+  const constraints =
+    'matchConstraints: { resourceRules: [{ apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments] }] }';
+
+  test('a policy', () => {
+    const { object, causes, unknown } = created(
+      admission(
+        'ValidatingAdmissionPolicy',
+        `spec: { ${constraints}, variables: [{ name: n, expression: "has(object.spec.replicas) ? object.spec.replicas : 1" }], validations: [{ expression: "variables.n <= 5 && object.metadata.?labels[?'a'].orValue('') != request.name" }] }`,
+      ),
+    );
+    assert.deepEqual({ causes, unknown }, { causes: [], unknown: [] });
+    const spec = object['spec'] as JsonObject;
+    assert.equal(spec['failurePolicy'], 'Fail');
+    assert.deepEqual(spec['matchConstraints'], {
+      matchPolicy: 'Equivalent',
+      namespaceSelector: {},
+      objectSelector: {},
+      resourceRules: [
+        {
+          apiGroups: ['apps'],
+          apiVersions: ['v1'],
+          operations: ['CREATE'],
+          resources: ['deployments'],
+          scope: '*',
+        },
+      ],
+    });
+  });
+
+  test('a policy that says nothing, and one that is no CEL', () => {
+    assert.deepEqual(created(admission('ValidatingAdmissionPolicy', 'spec: {}')).causes, [
+      'spec.matchConstraints: Required value',
+      'spec.validations: Required value: validations or auditAnnotations must contain at least one item',
+      'spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item',
+    ]);
+    const { causes } = created(
+      admission(
+        'ValidatingAdmissionPolicy',
+        `spec: { ${constraints}, validations: [{ expression: "object.spec. <" }] }`,
+      ),
+    );
+    assert.equal(causes.length, 1);
+    assert.match(
+      causes[0] ?? '',
+      /^spec\.validations\[0\]\.expression: Invalid value: "object\.spec\. <": compilation failed: /,
+    );
+  });
+
+  test('a binding', () => {
+    const binding = (spec: string): string => admission('ValidatingAdmissionPolicyBinding', `spec: ${spec}`);
+    assert.deepEqual(created(binding('{ policyName: p, validationActions: [Deny] }')).causes, []);
+    assert.deepEqual(created(binding('{ policyName: p, validationActions: [Deny, Deny, Refuse] }')).causes, [
+      'spec.validationActions[2]: Unsupported value: "Refuse": supported values: "Audit", "Deny", "Warn"',
+      'spec.validationActions[1]: Duplicate value: "Deny"',
+    ]);
+    assert.deepEqual(created(binding('{ validationActions: [] }')).causes, [
+      'spec.policyName: Required value',
+      'spec.validationActions: Required value: at least one validation action is required',
+    ]);
+  });
+
+  test('a webhook', () => {
+    const webhook = (parts: string): string =>
+      admission(
+        'ValidatingWebhookConfiguration',
+        `webhooks: [{ name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], ${parts} }]`,
+      );
+    const { object, causes } = created(webhook('clientConfig: { service: { name: s, namespace: n } }'));
+    assert.deepEqual(causes, []);
+    const [one] = object['webhooks'] as readonly JsonObject[];
+    assert.equal(one?.['timeoutSeconds'], 10);
+    assert.deepEqual(one?.['clientConfig'], { service: { name: 's', namespace: 'n', port: 443 } });
+    assert.deepEqual(created(webhook('timeoutSeconds: 31, clientConfig: { url: "http://x" }')).causes, [
+      'webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds',
+      'webhooks[0].clientConfig.url: Invalid value: "http://x": \'https\' is the only allowed URL scheme; desired format: https://host[/path]',
+    ]);
+  });
+});

@@ -1,0 +1,125 @@
+/**
+ * Defaults of pods and their templates that depend on other fields (kubernetes `pkg/apis/core/v1/defaults.go` and
+ * `conversion.go`), and what admission adds to each new pod there (`plugin/pkg/admission/serviceaccount`,
+ * `defaulttolerationseconds`, `priority`).
+ */
+import type { JsonObject } from '../../../json/json.ts';
+import { cloneJson, fieldOf, isObject } from '../../../json/json.ts';
+import { listAt, madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
+import { qosClass } from './qos.ts';
+
+const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;
+
+/** Of a pod, and of every template of one. */
+function defaultPodSpec(spec: JsonObject): void {
+  for (const list of containerLists) {
+    for (const container of objectsAt(spec, list)) {
+      setDefault(container, 'imagePullPolicy', pullPolicy(textAt(container, 'image')));
+    }
+  }
+  for (const volume of objectsAt(spec, 'volumes')) {
+    if (Object.keys(volume).every((field) => field === 'name' || volume[field] === null))
+      volume['emptyDir'] = {};
+    const image = fieldOf(volume, 'image');
+    if (isObject(image)) setDefault(image, 'pullPolicy', pullPolicy(textAt(image, 'reference')));
+  }
+  // The field had another name once, and both are always the same.
+  const account = textAt(spec, 'serviceAccountName') || textAt(spec, 'serviceAccount');
+  if (account !== '') Object.assign(spec, { serviceAccount: account, serviceAccountName: account });
+}
+
+/** What has no tag and no digest is `latest`, which may be another image tomorrow. */
+export function pullPolicy(image: string): 'Always' | 'IfNotPresent' {
+  const name = image.slice(image.lastIndexOf('/') + 1);
+  if (name.includes('@'))
+    return name.split('@', 1)[0]?.endsWith(':latest') === true ? 'Always' : 'IfNotPresent';
+  const colon = name.indexOf(':');
+  return colon < 0 || name.slice(colon + 1) === 'latest' ? 'Always' : 'IfNotPresent';
+}
+
+/** The template of a workload. */
+export function defaultTemplate(object: JsonObject, ...path: readonly string[]): void {
+  const spec = valueAt(object, ...path, 'spec');
+  if (isObject(spec)) defaultPodSpec(spec);
+}
+
+/** The defaults of a pod itself; also on updates. */
+function defaultPod(pod: JsonObject): void {
+  const spec = fieldOf(pod, 'spec');
+  if (!isObject(spec)) return;
+  defaultPodSpec(spec);
+  setDefault(spec, 'enableServiceLinks', true);
+  for (const list of ['initContainers', 'containers'] as const) {
+    for (const container of objectsAt(spec, list)) {
+      requestLimits(container);
+      if (valueAt(spec, 'hostNetwork') !== true) continue;
+      for (const port of objectsAt(container, 'ports')) {
+        if (!valueAt(port, 'hostPort')) port['hostPort'] = valueAt(port, 'containerPort');
+      }
+    }
+  }
+}
+
+/** What is limited and not requested is requested up to the limit. */
+function requestLimits(container: JsonObject): void {
+  const limits = objectAt(container, 'resources', 'limits');
+  if (Object.keys(limits).length === 0) return;
+  const requests = madeObject(madeObject(container, 'resources'), 'requests');
+  for (const [name, limit] of Object.entries(limits)) requests[name] ??= limit;
+}
+
+const evictionTaints = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
+const systemPriorities: Readonly<Record<string, number>> = {
+  'system-cluster-critical': 2_000_000_000,
+  'system-node-critical': 2_000_001_000,
+};
+
+/** A new pod, with what admission plug-ins add to it on every cluster. */
+export function preparePod(pod: JsonObject): void {
+  defaultPod(pod);
+  const spec = madeObject(pod, 'spec');
+  setDefault(spec, 'serviceAccountName', 'default');
+  setDefault(spec, 'serviceAccount', spec['serviceAccountName']);
+  const priority = systemPriorities[textAt(spec, 'priorityClassName')];
+  // The value of another class is not known here.
+  if (priority !== undefined || textAt(spec, 'priorityClassName') === '')
+    setDefault(spec, 'priority', priority ?? 0);
+  setDefault(spec, 'preemptionPolicy', 'PreemptLowerPriority');
+  tolerateForAWhile(spec);
+  pod['status'] = { phase: 'Pending', qosClass: qosClass(pod) };
+}
+
+function tolerateForAWhile(spec: JsonObject): void {
+  const tolerations = listAt(spec, 'tolerations');
+  const covers = (key: string): boolean =>
+    objectsAt(spec, 'tolerations').some((toleration) => {
+      const [own, effect] = [textAt(toleration, 'key'), textAt(toleration, 'effect')];
+      return (own === key || own === '') && (effect === 'NoExecute' || effect === '');
+    });
+  const added = evictionTaints
+    .filter((key) => !covers(key))
+    .map((key) => ({ effect: 'NoExecute', key, operator: 'Exists', tolerationSeconds: 300 }));
+  if (added.length > 0) spec['tolerations'] = [...tolerations, ...added];
+}
+
+/** On an update: what the pod's node and its admission have set stays when a client leaves it out. */
+export function preparePodUpdate(pod: JsonObject, old: JsonObject): void {
+  defaultPod(pod);
+  const [spec, before] = [fieldOf(pod, 'spec'), objectAt(old, 'spec')];
+  if (!isObject(spec)) return;
+  for (const field of ['serviceAccountName', 'serviceAccount', 'priority', 'preemptionPolicy', 'nodeName']) {
+    if (before[field] !== undefined) setDefault(spec, field, cloneJson(before[field]));
+  }
+}
+
+/**
+ * With `podIP` as the first of `podIPs` (kubernetes `pkg/apis/core/v1`, Convert_v1_PodStatus_To_core_PodStatus): who writes only
+ * the one means it, and where both are there and differ it counts. Another object.
+ */
+export function withAgreeingAddresses(pod: JsonObject): JsonObject {
+  const status = objectAt(pod, 'status');
+  const [address, first] = [textAt(status, 'podIP'), textAt(objectsAt(status, 'podIPs')[0], 'ip')];
+  if (address === first) return pod;
+  const agreeing = address === '' ? { podIP: first } : { podIPs: [{ ip: address }] };
+  return { ...pod, status: { ...status, ...agreeing } };
+}

@@ -1,0 +1,92 @@
+/**
+ * Definitions as `compileSchema` takes them: without `$ref`, without descriptions, and with the extensions by which it
+ * knows what JSON Schema cannot say.
+ */
+import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
+import {
+  intOrStringName,
+  microTimeName,
+  nameOfRef,
+  quantityName,
+  rawExtensionName,
+  timeName,
+} from './facts/names.ts';
+
+/** Any value. What it holds is nobody's business here, or checked by other means. */
+const anything: JsonObject = { 'x-kubernetes-preserve-unknown-fields': true };
+
+const wellKnown: ReadonlyMap<string, JsonObject> = new Map([
+  [intOrStringName, { 'x-kubernetes-int-or-string': true }],
+  // A text or a number; read in `quantities.ts`, with the API server's words.
+  [quantityName, anything],
+  [rawExtensionName, anything],
+]);
+
+/** Keywords that mean the same to both. List types are left out: what stands twice is told in other words here. */
+const kept = ['type', 'required', 'enum', 'default'] as const;
+
+/** The whole schema of a kind. A definition inside of itself (JSONSchemaProps) is not looked into a second time. */
+export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, name: string): JsonObject {
+  return new Inliner(definitions).root(name);
+}
+
+class Inliner {
+  readonly #definitions: ReadonlyMap<string, JsonObject>;
+  readonly #open = new Set<string>();
+
+  constructor(definitions: ReadonlyMap<string, JsonObject>) {
+    this.#definitions = definitions;
+  }
+
+  root(name: string): JsonObject {
+    const schema = this.#definition(name);
+    const properties = schema['properties'];
+    // What a resource's metadata may be is checked for all kinds alike, elsewhere.
+    if (isObject(properties) && 'metadata' in properties) properties['metadata'] = { type: 'object' };
+    return schema;
+  }
+
+  #definition(name: string): JsonObject {
+    const known = wellKnown.get(name);
+    if (known !== undefined) return known;
+    const definition = this.#definitions.get(name);
+    if (definition === undefined || this.#open.has(name)) return anything;
+    this.#open.add(name);
+    const schema = this.#schema(definition);
+    this.#open.delete(name);
+    // A time that is no pointer is null where nobody has set it; `go-form.ts` takes away all other nulls.
+    return name === timeName || name === microTimeName ? { ...schema, nullable: true } : schema;
+  }
+
+  #schema(source: JsonObject): JsonObject {
+    const name = refIn(source);
+    if (name !== undefined) {
+      const schema = this.#definition(name);
+      return 'default' in source ? { ...schema, default: source['default'] } : schema;
+    }
+    const schema: JsonObject = {};
+    for (const keyword of kept) if (keyword in source) schema[keyword] = source[keyword];
+    // Base64 is checked where it stands: an empty text is fine for Kubernetes, and not for the format.
+    if (typeof source['format'] === 'string' && source['format'] !== 'byte')
+      schema['format'] = source['format'];
+    const { properties, items, additionalProperties } = source;
+    if (isObject(properties)) {
+      schema['properties'] = Object.fromEntries(
+        Object.entries(properties).map(([field, property]) => [field, this.#schema(property as JsonObject)]),
+      );
+    }
+    if (isObject(items)) schema['items'] = this.#schema(items);
+    if (isObject(additionalProperties)) schema['additionalProperties'] = this.#schema(additionalProperties);
+    const open = properties === undefined && additionalProperties === undefined && items === undefined;
+    const typed = typeof source['type'] === 'string' && source['type'] !== 'object';
+    return open && !typed ? { ...schema, ...anything } : schema;
+  }
+}
+
+/** The definition that stands alone in an `allOf`, as references do here. */
+export function refIn(schema: JsonObject): string | undefined {
+  const allOf = fieldOf(schema, 'allOf');
+  const only: unknown = Array.isArray(allOf) ? allOf[0] : undefined;
+  const ref = isObject(only) ? fieldOf(only, '$ref') : undefined;
+  return typeof ref === 'string' ? nameOfRef(ref) : undefined;
+}

@@ -1,0 +1,71 @@
+/** Events, which two groups show: one store, core/v1's form in it. */
+import type { Resource } from '../../resources/resource.ts';
+import type { JsonObject } from '../../../json/json.ts';
+import { textAt } from '../access.ts';
+import { eventColumns } from '../columns/cluster.ts';
+import { eventCodec } from '../event-codec.ts';
+import { kindOf } from '../kind.ts';
+import { coreEventCauses, newEventCauses } from '../validation/events.ts';
+
+/** Go writes these as null where they are not set: they are no pointers. */
+function withTimes(...fields: readonly string[]) {
+  return (event: JsonObject): void => {
+    for (const field of fields) event[field] ??= null;
+  };
+}
+
+const objectFields = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'];
+
+const text =
+  (...path: readonly string[]) =>
+  (event: JsonObject): string =>
+    textAt(event, ...path);
+
+/** Of the object that an event is about; `name` is what the group calls it. */
+function fieldsOf(name: string): Readonly<Record<string, (event: JsonObject) => string>> {
+  return Object.fromEntries(objectFields.map((field) => [`${name}.${field}`, text(name, field)]));
+}
+
+/** Who has reported it: what `source` selects by, in both groups (kubernetes `pkg/registry/core/event/strategy.go`). */
+function source(component: (event: JsonObject) => string, controller: (event: JsonObject) => string) {
+  return (event: JsonObject): string => component(event) || controller(event);
+}
+
+const coreEvent = kindOf({
+  group: '',
+  kind: 'Event',
+  shortNames: ['ev'],
+  columns: eventColumns,
+  selectableFields: {
+    ...fieldsOf('involvedObject'),
+    reason: text('reason'),
+    reportingComponent: text('reportingComponent'),
+    source: source(text('source', 'component'), text('reportingComponent')),
+    type: text('type'),
+  },
+  defaults: withTimes('eventTime', 'firstTimestamp', 'lastTimestamp'),
+  strategy: { allowCreateOnUpdate: true, validate: coreEventCauses },
+});
+
+const newEvent = kindOf({
+  group: 'events.k8s.io',
+  kind: 'Event',
+  shortNames: ['ev'],
+  columns: eventColumns.map((column) => ({
+    ...column,
+    cell: (event: JsonObject, now: Date) => column.cell(eventCodec.encode(event), now),
+  })),
+  selectableFields: {
+    ...fieldsOf('regarding'),
+    reason: text('reason'),
+    reportingController: text('reportingController'),
+    source: source(text('deprecatedSource', 'component'), text('reportingController')),
+    type: text('type'),
+  },
+  defaults: withTimes('eventTime', 'deprecatedFirstTimestamp', 'deprecatedLastTimestamp'),
+  strategy: { allowCreateOnUpdate: true, validate: newEventCauses },
+  stored: { name: 'events', apiVersion: 'v1', codec: eventCodec },
+});
+
+/** One set: both are of the same objects. */
+export const coreEvents: readonly Resource[] = [coreEvent, newEvent];

@@ -1,0 +1,216 @@
+/**
+ * Checks of admission policies and webhooks (kubernetes `pkg/apis/admissionregistration/validation/validation.go`). Of
+ * CEL expressions the syntax is checked, not the types: nothing here runs them.
+ */
+import { messageOf } from '../../../errors/errors.ts';
+import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
+import { parse } from '../../../cel/parser.ts';
+import { fieldError, type Cause } from '../../schema/field-error.ts';
+import type { JsonObject } from '../../../json/json.ts';
+import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { addProblems, checkBase64Text, checkName, checkSelector, checkUnique } from './checks.ts';
+
+function checkExpression(expression: string, path: string, causes: Cause[]): void {
+  if (expression.trim() === '') {
+    causes.push(fieldError.required(path, `${path.slice(path.lastIndexOf('.') + 1)} is not specified`));
+    return;
+  }
+  try {
+    parse(expression);
+  } catch (error) {
+    const words = `compilation failed: ${messageOf(error)}`;
+    causes.push(fieldError.invalid(path, expression, words));
+  }
+}
+
+function checkRule(rule: JsonObject, path: string, causes: Cause[]): void {
+  for (const field of ['operations', 'apiVersions', 'apiGroups', 'resources'] as const) {
+    const values = textsAt(rule, field);
+    if (values.length === 0) causes.push(fieldError.required(`${path}.${field}`));
+    if (values.length > 1 && values.includes('*')) {
+      const words = "if '*' is present, must not specify other " + listNames[field];
+      causes.push(fieldError.invalid(`${path}.${field}`, values, words));
+    }
+  }
+  for (const field of ['apiVersions', 'resources']) {
+    for (const [index, value] of textsAt(rule, field).entries()) {
+      if (value === '') causes.push(fieldError.required(`${path}.${field}[${index}]`));
+    }
+  }
+}
+
+const listNames = {
+  operations: 'operations',
+  apiVersions: 'API versions',
+  apiGroups: 'API groups',
+  resources: 'resources',
+} as const;
+
+function checkMatchConditions(parent: JsonObject, path: string, causes: Cause[]): void {
+  const conditions = objectsAt(parent, 'matchConditions');
+  const names = conditions.map((condition) => textAt(condition, 'name'));
+  for (const [index, condition] of conditions.entries()) {
+    const at = `${path}.matchConditions[${index}]`;
+    if (valueAt(condition, 'expression') !== undefined) {
+      checkExpression(textAt(condition, 'expression'), `${at}.expression`, causes);
+    }
+    const name = textAt(condition, 'name');
+    addProblems(labelKeyProblems(name), name, `${at}.name`, causes);
+  }
+  checkUnique(names, (index) => `${path}.matchConditions[${index}].name`, causes);
+}
+
+export function webhookCauses(configuration: JsonObject): Cause[] {
+  const causes: Cause[] = [];
+  const webhooks = objectsAt(configuration, 'webhooks');
+  for (const [index, webhook] of webhooks.entries()) {
+    const path = `webhooks[${index}]`;
+    const name = textAt(webhook, 'name');
+    if (valueAt(webhook, 'name') !== undefined) checkName('dns-subdomain', name, `${path}.name`, causes);
+    if (name !== '' && name.split('.').length < 3) {
+      const words = 'should be a domain with at least three segments separated by dots';
+      causes.push(fieldError.invalid(`${path}.name`, name, words));
+    }
+    for (const [position, rule] of objectsAt(webhook, 'rules').entries()) {
+      checkRule(rule, `${path}.rules[${position}]`, causes);
+    }
+    for (const field of ['namespaceSelector', 'objectSelector']) {
+      checkSelector(objectAt(webhook, field), `${path}.${field}`, causes);
+    }
+    checkTimeout(numberAt(webhook, 'timeoutSeconds'), path, causes);
+    checkReviewVersions(webhook, path, causes);
+    checkClient(webhook, path, causes);
+    checkMatchConditions(webhook, path, causes);
+  }
+  const names = webhooks.map((webhook) => textAt(webhook, 'name'));
+  checkUnique(names, (index) => `webhooks[${index}].name`, causes);
+  return causes;
+}
+
+function checkTimeout(seconds: number | undefined, path: string, causes: Cause[]): void {
+  if (seconds === undefined || (seconds >= 1 && seconds <= 30)) return;
+  const words = 'the timeout value must be between 1 and 30 seconds';
+  causes.push(fieldError.invalid(`${path}.timeoutSeconds`, seconds, words));
+}
+
+function checkReviewVersions(webhook: JsonObject, path: string, causes: Cause[]): void {
+  const versions = textsAt(webhook, 'admissionReviewVersions');
+  const at = `${path}.admissionReviewVersions`;
+  if (valueAt(webhook, 'admissionReviewVersions') === undefined) return;
+  if (versions.length === 0) {
+    causes.push(fieldError.required(at, 'must specify one of v1, v1beta1'));
+  } else if (!versions.includes('v1') && !versions.includes('v1beta1')) {
+    causes.push(fieldError.invalid(at, versions, 'must include at least one of v1, v1beta1'));
+  }
+}
+
+function checkClient(webhook: JsonObject, path: string, causes: Cause[]): void {
+  const client = valueAt(webhook, 'clientConfig');
+  if (client === undefined) return;
+  const at = `${path}.clientConfig`;
+  const [url, service] = [textAt(client, 'url'), valueAt(client, 'service')];
+  if ((url === '') === (service === undefined)) {
+    causes.push(fieldError.required(at, 'exactly one of url or service is required'));
+  }
+  if (url !== '' && !url.startsWith('https://')) {
+    const words = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+    causes.push(fieldError.invalid(`${at}.url`, url, words));
+  }
+  checkBase64Text(textAt(client, 'caBundle'), `${at}.caBundle`, causes);
+}
+
+export function admissionPolicyCauses(policy: JsonObject): Cause[] {
+  const causes: Cause[] = [];
+  const spec = objectAt(policy, 'spec');
+  if (valueAt(policy, 'spec') === undefined) {
+    causes.push(fieldError.required('spec'));
+    return causes;
+  }
+  if (valueAt(spec, 'matchConstraints') === undefined)
+    causes.push(fieldError.required('spec.matchConstraints'));
+  else checkConstraints(spec, causes);
+  const parameters = valueAt(spec, 'paramKind');
+  if (parameters !== undefined) {
+    for (const field of ['apiVersion', 'kind']) {
+      if (textAt(parameters, field) === '') causes.push(fieldError.required(`spec.paramKind.${field}`));
+    }
+  }
+  if (listAt(spec, 'validations').length === 0 && listAt(spec, 'auditAnnotations').length === 0) {
+    const words = 'validations or auditAnnotations must contain at least one item';
+    causes.push(fieldError.required('spec.validations', words));
+    causes.push(fieldError.required('spec.auditAnnotations', words));
+  }
+  for (const [field, expressions] of Object.entries(expressionFields)) {
+    for (const [index, item] of objectsAt(spec, field).entries()) {
+      for (const name of expressions) {
+        const expression = valueAt(item, name);
+        if (typeof expression === 'string')
+          checkExpression(expression, `spec.${field}[${index}].${name}`, causes);
+      }
+    }
+  }
+  for (const [index, variable] of objectsAt(spec, 'variables').entries()) {
+    const name = textAt(variable, 'name');
+    if (!/^[_a-zA-Z][_a-zA-Z0-9]*$/.test(name)) {
+      causes.push(
+        fieldError.invalid(`spec.variables[${index}].name`, name, 'name is not a valid CEL identifier'),
+      );
+    }
+  }
+  checkMatchConditions(spec, 'spec', causes);
+  return causes;
+}
+
+/** Lists of the spec, and which fields of their items are expressions. */
+const expressionFields: Readonly<Record<string, readonly string[]>> = {
+  auditAnnotations: ['valueExpression'],
+  validations: ['expression', 'messageExpression'],
+  variables: ['expression'],
+};
+
+function checkConstraints(spec: JsonObject, causes: Cause[]): void {
+  const path = 'spec.matchConstraints';
+  const constraints = objectAt(spec, 'matchConstraints');
+  const rules = objectsAt(constraints, 'resourceRules');
+  if (rules.length === 0) causes.push(fieldError.required(`${path}.resourceRules`));
+  for (const list of ['resourceRules', 'excludeResourceRules']) {
+    for (const [index, rule] of objectsAt(constraints, list).entries()) {
+      checkRule(rule, `${path}.${list}[${index}]`, causes);
+    }
+  }
+  for (const field of ['namespaceSelector', 'objectSelector']) {
+    checkSelector(objectAt(constraints, field), `${path}.${field}`, causes);
+  }
+}
+
+export function admissionBindingCauses(binding: JsonObject): Cause[] {
+  const causes: Cause[] = [];
+  const spec = objectAt(binding, 'spec');
+  if (valueAt(spec, 'policyName') !== undefined) {
+    checkName('dns-subdomain', textAt(spec, 'policyName'), 'spec.policyName', causes);
+  }
+  const actions = textsAt(spec, 'validationActions');
+  if (actions.length === 0) {
+    causes.push(fieldError.required('spec.validationActions', 'at least one validation action is required'));
+  }
+  checkUnique(actions, (index) => `spec.validationActions[${index}]`, causes);
+  if (actions.includes('Deny') && actions.includes('Warn')) {
+    const words =
+      'must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)';
+    causes.push(fieldError.invalid('spec.validationActions', actions, words));
+  }
+  const ref = valueAt(spec, 'paramRef');
+  if (ref !== undefined) {
+    const given = [textAt(ref, 'name') !== '', valueAt(ref, 'selector') !== undefined];
+    if (given.every((one) => one)) {
+      const words = 'name and selector are mutually exclusive';
+      causes.push(fieldError.forbidden('spec.paramRef.name', words));
+    } else if (!given.includes(true)) {
+      causes.push(fieldError.required('spec.paramRef', 'one of name or selector must be specified'));
+    }
+    if (textAt(ref, 'parameterNotFoundAction') === '') {
+      causes.push(fieldError.required('spec.paramRef.parameterNotFoundAction'));
+    }
+  }
+  return causes;
+}

@@ -1,0 +1,24 @@
+/** Conditions of a CustomResourceDefinition. */
+import { objectAt, objectsAt } from '../builtin/access.ts';
+import { type Condition, setCondition as setIn } from '../../kube/object/conditions.ts';
+import type { JsonObject } from '../../json/json.ts';
+
+export type NewCondition = Pick<Condition, 'message' | 'reason' | 'status' | 'type'>;
+
+/** Conditions with one set; the same array where nothing changes. The time changes with the status only. */
+export function withCondition(
+  conditions: readonly JsonObject[],
+  condition: NewCondition,
+  now: Date,
+): readonly JsonObject[] {
+  // Stored conditions have what the schema of the kind demands.
+  const list = conditions as readonly JsonObject[] & readonly Condition[];
+  const change = { ...condition, observedGeneration: undefined };
+  return setIn(list, change, { wallMs: () => now.getTime() }) as readonly JsonObject[] & readonly Condition[];
+}
+
+/** Sets a condition of an object in place. */
+export function setCondition(object: JsonObject, condition: NewCondition, now = new Date()): void {
+  const conditions = withCondition(objectsAt(object, 'status', 'conditions'), condition, now);
+  object['status'] = { ...objectAt(object, 'status'), conditions };
+}

@@ -1,0 +1,89 @@
+/**
+ * The OpenAPI schemas of custom resources (apiextensions-apiserver `pkg/controller/openapi/builder`): those of the
+ * CustomResourceDefinition with what every object has.
+ */
+import { listAt, objectAt } from '../builtin/access.ts';
+import { refTo } from '../builtin/facts/names.ts';
+import type { OpenApiModel } from '../resources/resource.ts';
+import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
+import { metaSchemas } from './open-api-meta.ts';
+
+interface OpenApiSubject {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly listKind: string;
+}
+
+/** `stable.example.com`, `v1`, `CronTab` -> `com.example.stable.v1.CronTab` */
+export function definitionName(group: string, version: string, kind: string): string {
+  return `${group.split('.').reverse().join('.')}.${version}.${kind}`;
+}
+
+/** @param schema without one, nothing is said but that it is an object: a client would take all else for unknown. */
+export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | undefined): OpenApiModel {
+  const { group, version, kind, listKind } = subject;
+  const name = definitionName(group, version, kind);
+  const { typeMeta, listMeta, definitions } = metaSchemas();
+  const withKind = (definition: JsonObject, ofKind: string): JsonObject => ({
+    ...definition,
+    'x-kubernetes-group-version-kind': [{ group, version, kind: ofKind }],
+  });
+  const list: JsonObject = {
+    type: 'object',
+    description: `${listKind} is a list of ${kind}.`,
+    required: ['items'],
+    properties: {
+      ...typeMeta,
+      metadata: listMeta,
+      items: {
+        type: 'array',
+        description: 'The objects in the list.',
+        items: { $ref: refTo(name) },
+      },
+    },
+  };
+  const object = schema === undefined ? { type: 'object' } : withMeta(withEmbedded(schema));
+  return {
+    name,
+    definitions: new Map([
+      ...definitions,
+      [name, withKind(object, kind)],
+      [definitionName(group, version, listKind), withKind(list, listKind)],
+    ]),
+  };
+}
+
+/** The schema of an object, with what every object has. */
+function withMeta(schema: JsonObject): JsonObject {
+  const { typeMeta, objectMeta } = metaSchemas();
+  const properties = { ...objectAt(schema, 'properties'), ...typeMeta, metadata: objectMeta };
+  return { ...schema, properties };
+}
+
+/** The schema, with what every object has in the resources inside of it; parts that have none are shared. */
+function withEmbedded(schema: JsonObject): JsonObject {
+  const changed: JsonObject = {};
+  const properties = fieldOf(schema, 'properties');
+  if (isObject(properties)) {
+    const made = Object.entries(properties).map(
+      ([name, property]) => [name, isObject(property) ? withEmbedded(property) : property] as const,
+    );
+    if (made.some(([name, property]) => property !== properties[name])) {
+      changed['properties'] = Object.fromEntries(made);
+    }
+  }
+  for (const keyword of ['items', 'additionalProperties']) {
+    const inner = fieldOf(schema, keyword);
+    if (!isObject(inner)) continue;
+    const made = withEmbedded(inner);
+    if (made !== inner) changed[keyword] = made;
+  }
+  const result = Object.keys(changed).length === 0 ? schema : { ...schema, ...changed };
+  return fieldOf(schema, 'x-kubernetes-embedded-resource') === true ? embedded(result) : result;
+}
+
+function embedded(schema: JsonObject): JsonObject {
+  const required = [...new Set([...listAt(schema, 'required'), 'kind', 'apiVersion'])];
+  return { ...withMeta(schema), required };
+}

@@ -1,0 +1,82 @@
+/**
+ * `/livez`, `/readyz` and the older `/healthz`, as `k8s.io/apiserver/pkg/server/healthz` answers them: open to all,
+ * and saying to nobody why a check fails.
+ */
+import { messageOf } from '../../errors/errors.ts';
+import type { PlainAnswer } from './plain.ts';
+
+export interface HealthCheck {
+  /** For `?verbose`, and for a path of its own: `/readyz/NAME`. */
+  readonly name: string;
+  /** Of what: whether the process should be started again, or only be left alone for now. Default: both. */
+  readonly of?: 'livez' | 'readyz';
+  /** Why not, or `undefined` when all is well. The reason is for the log. */
+  readonly check: () => string | undefined;
+}
+
+const ping: HealthCheck = { name: 'ping', check: () => undefined };
+
+export interface Health {
+  /** `undefined` for paths that are not of health. */
+  answer(path: string, query: URLSearchParams): PlainAnswer | undefined;
+}
+
+/** @param onFailure is told what the client is not. */
+export function createHealth(
+  checks: readonly HealthCheck[],
+  onFailure: (check: string, reason: string) => void,
+): Health {
+  const all = [ping, ...checks];
+  return {
+    answer(path, query) {
+      const [, root = '', name] = path.split('/', 3);
+      if (root !== 'livez' && root !== 'readyz' && root !== 'healthz') return undefined;
+      const asked = all.filter((check) => root === 'healthz' || check.of === undefined || check.of === root);
+      if (name === undefined || name === '') return answerAll(root, asked, query);
+      const one = asked.find((check) => check.name === name);
+      if (one === undefined || path !== `/${root}/${name}`) return undefined;
+      const reason = reasonOf(one, onFailure);
+      return reason === undefined ? text(200, 'ok') : text(500, 'internal server error: reason withheld\n');
+    },
+  };
+
+  function answerAll(root: string, asked: readonly HealthCheck[], query: URLSearchParams): PlainAnswer {
+    const excluded = new Set(query.getAll('exclude'));
+    const lines: string[] = [];
+    let failed = false;
+    for (const check of asked) {
+      if (excluded.delete(check.name)) lines.push(`[+]${check.name} excluded: ok`);
+      else if (reasonOf(check, onFailure) === undefined) lines.push(`[+]${check.name} ok`);
+      else {
+        failed = true;
+        lines.push(`[-]${check.name} failed: reason withheld`);
+      }
+    }
+    if (excluded.size > 0)
+      lines.push('warn: some health checks cannot be excluded: there are no such checks');
+    if (failed) return text(500, `${lines.join('\n')}\n${root} check failed\n`);
+    return text(200, query.has('verbose') ? `${lines.join('\n')}\n${root} check passed\n` : 'ok');
+  }
+}
+
+function reasonOf(
+  { name, check }: HealthCheck,
+  onFailure: (check: string, reason: string) => void,
+): string | undefined {
+  let reason: string | undefined;
+  try {
+    reason = check();
+  } catch (error) {
+    reason = messageOf(error);
+  }
+  if (reason !== undefined) onFailure(name, reason);
+  return reason;
+}
+
+function text(code: number, body: string): PlainAnswer {
+  return {
+    code,
+    headers: { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' },
+    body,
+  };
+}

@@ -1,0 +1,126 @@
+/** Metrics of the requests, for Prometheus. */
+import type { Metrics, Reading } from '../../telemetry/metrics.ts';
+
+/** Seconds; those of apiserver_request_duration_seconds that tell something on one machine. */
+const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
+
+interface Latency {
+  /** One for each of `buckets`; slower ones are in `count` only. */
+  readonly counts: number[];
+  count: number;
+  sumSeconds: number;
+}
+
+interface RequestCount {
+  readonly labels: Readonly<Record<string, string>>;
+  value: number;
+}
+
+/** Plain numbers; cheap enough to be kept whether anybody reads them or not. */
+export class Traffic {
+  readonly #requests = new Map<string, RequestCount>();
+  readonly #latencies = new Map<string, Latency>();
+  /** Bodies of requests, as they came in. */
+  receivedBytes = 0;
+  /** Bodies of answers, before compression. */
+  sentBytes = 0;
+  readonly inFlight = { readonly: 0, mutating: 0 };
+  watchers = 0;
+  watchEvents = 0;
+  /** Times a watch had to wait for its client. */
+  watchStalls = 0;
+  /** Connections ended because what came was no HTTP, or came too slowly. */
+  badConnections = 0;
+  rejected = 0;
+
+  /** @param resource as in the registry, or '' for other paths: never what the client has sent. */
+  done(verb: string, resource: string, code: number, seconds: number): void {
+    const key = `${verb} ${code} ${resource}`;
+    const known = this.#requests.get(key);
+    if (known === undefined) {
+      this.#requests.set(key, { labels: { verb, code: String(code), resource }, value: 1 });
+    } else known.value++;
+    // How long a watch runs, and a log is followed, is what its client wanted.
+    if (verb === 'watch' || verb === 'log') return;
+    let latency = this.#latencies.get(verb);
+    if (latency === undefined) {
+      latency = { counts: buckets.map(() => 0), count: 0, sumSeconds: 0 };
+      this.#latencies.set(verb, latency);
+    }
+    latency.count++;
+    latency.sumSeconds += seconds;
+    for (let at = buckets.length - 1; at >= 0 && seconds <= (buckets[at] as number); at--) {
+      (latency.counts[at] as number)++;
+    }
+  }
+
+  requests(): readonly RequestCount[] {
+    return [...this.#requests.values()];
+  }
+
+  /** The buckets of a histogram, cumulative, as Prometheus wants them. */
+  *latencyBuckets(): Generator<{
+    readonly labels: Readonly<Record<string, string>>;
+    readonly value: number;
+  }> {
+    for (const [verb, { counts, count }] of this.#latencies) {
+      for (const [at, value] of counts.entries()) yield { labels: { verb, le: String(buckets[at]) }, value };
+      yield { labels: { verb, le: '+Inf' }, value: count };
+    }
+  }
+
+  latencies(value: (latency: Readonly<Latency>) => number): Reading {
+    return [...this.#latencies].map(([verb, latency]) => ({ labels: { verb }, value: value(latency) }));
+  }
+}
+
+/**
+ * Registers `rampart_apiserver_*`. The latencies are the three series of a histogram, each registered by itself.
+ *
+ * @throws when the registry has them already.
+ */
+export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, traffic: Traffic): void {
+  const counter = (name: string, help: string, read: () => Reading): void =>
+    metrics.counter({ name: `rampart_apiserver_${name}`, help }, read);
+  metrics.counter(
+    {
+      name: 'rampart_apiserver_requests_total',
+      help: 'Completed requests.',
+      labelNames: ['verb', 'code', 'resource'],
+    },
+    () => traffic.requests(),
+  );
+  const latency = {
+    help: 'Time to the end of the response, except for watches and logs.',
+    labelNames: ['verb'],
+  };
+  metrics.gauge(
+    { ...latency, name: 'rampart_apiserver_request_duration_seconds_bucket', labelNames: ['verb', 'le'] },
+    () => traffic.latencyBuckets(),
+  );
+  metrics.gauge({ ...latency, name: 'rampart_apiserver_request_duration_seconds_sum' }, () =>
+    traffic.latencies(({ sumSeconds }) => sumSeconds),
+  );
+  metrics.gauge({ ...latency, name: 'rampart_apiserver_request_duration_seconds_count' }, () =>
+    traffic.latencies(({ count }) => count),
+  );
+  metrics.gauge(
+    {
+      name: 'rampart_apiserver_requests_in_flight',
+      help: 'Requests in progress, except watches and logs.',
+      labelNames: ['kind'],
+    },
+    () => Object.entries(traffic.inFlight).map(([kind, value]) => ({ labels: { kind }, value })),
+  );
+  metrics.gauge({ name: 'rampart_apiserver_watchers', help: 'Open watches.' }, () => traffic.watchers);
+  counter('watch_events_total', 'Events sent to watches.', () => traffic.watchEvents);
+  counter('watch_stalls_total', 'Times a watch had to wait for its client.', () => traffic.watchStalls);
+  counter('rejected_requests_total', 'Requests rejected with status 429.', () => traffic.rejected);
+  counter(
+    'bad_connections_total',
+    'Connections closed because of invalid or missing data.',
+    () => traffic.badConnections,
+  );
+  counter('received_bytes_total', 'Size of request bodies.', () => traffic.receivedBytes);
+  counter('sent_bytes_total', 'Size of response bodies before compression.', () => traffic.sentBytes);
+}

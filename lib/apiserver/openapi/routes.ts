@@ -1,0 +1,199 @@
+/** The paths of OpenAPI. */
+import { gunzipSync, gzipSync } from 'node:zlib';
+
+import { hashOf, headerOf, taggedAnswer } from '../discovery/documents.ts';
+import { groupsOf } from '../discovery/groups.ts';
+import type { PlainAnswer, PlainRequest, PlainRoute } from '../http/plain.ts';
+import { matches, type MediaRange, parseAccept } from '../render/accept.ts';
+import { apiErrors } from '../resources/api-error.ts';
+import type { Registry } from '../resources/registry.ts';
+import type { Resource } from '../resources/resource.ts';
+import type { JsonObject } from '../../json/json.ts';
+import { gnosticDocument } from './gnostic.ts';
+import { documentPath } from './operations.ts';
+import type { Definitions } from './schemas.ts';
+import { openApiV2 } from './v2.ts';
+import { openApiV3 } from './v3.ts';
+
+/** A document, compressed: a tenth of its size, and most clients take it as it is. */
+interface Document {
+  readonly hash: string;
+  readonly gzip: Buffer;
+}
+
+/** What is kept of one version of a group. It stays as long as its kinds do, whatever happens to others. */
+interface Entry {
+  readonly resources: readonly Resource[];
+  document: Document | undefined;
+}
+
+interface Index {
+  readonly generation: number;
+  readonly entries: ReadonlyMap<string, Entry>;
+  /** Of `/openapi/v3`. */
+  text: string | undefined;
+  readonly v2: Map<V2Form, Document>;
+}
+
+type V2Form = 'json' | 'protobuf';
+
+/** The older one is what client-go asks for; both get the newer one for an answer (kube-openapi `pkg/handler/handler.go`). */
+const protobufTypes = [
+  'com.github.proto-openapi.spec.v2.v1.0+protobuf',
+  'com.github.proto-openapi.spec.v2@v1.0+protobuf',
+] as const;
+const yearMs = 365 * 24 * 3600 * 1000;
+
+/** The version that documents say they are of. */
+const release = 'v1.35.0';
+
+/**
+ * `/openapi/v3`, below it a document for each version of a group, and `/openapi/v2`.
+ *
+ * Documents are made when they are first asked for, and kept compressed. A change of the kinds of one version of a group
+ * makes its document anew, and the list of all; no other.
+ *
+ * Methods are the caller's care.
+ *
+ * @throws {ApiError} 406 for a form there is not.
+ */
+export function openApiRoutes(registry: Registry): PlainRoute {
+  let latest: Index | undefined;
+  const index = (): Index => {
+    if (latest?.generation !== registry.generation) latest = indexOf(registry, latest);
+    return latest;
+  };
+  return (request) => {
+    if (!request.path.startsWith('/openapi/')) return undefined;
+    const path = request.path.replace(/\/$/, '');
+    return answerOf(request, path, index(), registry);
+  };
+}
+
+function answerOf(
+  request: PlainRequest,
+  path: string,
+  index: Index,
+  registry: Registry,
+): PlainAnswer | undefined {
+  if (path === '/openapi/v2') return v2Answer(request, index, registry);
+  if (path === '/openapi/v3') return indexAnswer(request, index, registry);
+  const key = path.slice('/openapi/v3/'.length);
+  const entry = path.startsWith('/openapi/v3/') ? index.entries.get(key) : undefined;
+  return entry === undefined ? undefined : groupAnswer(request, key, documentOf(entry, registry));
+}
+
+function indexOf(registry: Registry, before: Index | undefined): Index {
+  const entries = new Map<string, Entry>();
+  for (const { resources, ...of } of groupsOf(registry).flatMap(({ versions }) => versions)) {
+    const path = documentPath(of);
+    const known = before?.entries.get(path);
+    const same = known !== undefined && isSame(known.resources, resources);
+    entries.set(path, same ? known : { resources, document: undefined });
+  }
+  return { generation: registry.generation, entries, text: undefined, v2: new Map() };
+}
+
+function isSame(a: readonly Resource[], b: readonly Resource[]): boolean {
+  return a.length === b.length && a.every((resource, index) => resource === b[index]);
+}
+
+function indexAnswer(request: PlainRequest, index: Index, registry: Registry): PlainAnswer {
+  if (index.text === undefined) {
+    const paths: Record<string, object> = {};
+    for (const path of [...index.entries.keys()].sort()) {
+      const entry = index.entries.get(path);
+      if (entry === undefined) continue;
+      paths[path] = { serverRelativeURL: hashedPath(path, documentOf(entry, registry).hash) };
+    }
+    index.text = JSON.stringify({ paths });
+  }
+  const { text } = index;
+  return taggedAnswer(request, hashOf(text), { 'content-type': 'application/json' }, () => text);
+}
+
+/** Clients keep what they get by a path with a hash for good (KEP-2896); an old hash leads them to the new one. */
+function groupAnswer(request: PlainRequest, key: string, document: Document): PlainAnswer {
+  if (
+    !parseAccept(headerOf(request, 'accept') ?? '*/*').some((range) => matches(range, 'application', 'json'))
+  ) {
+    throw apiErrors.notAcceptable(['application/json']);
+  }
+  const asked = request.query.get('hash') ?? '';
+  if (asked === '') return documentAnswer(request, document, 'application/json', {});
+  if (asked !== document.hash) {
+    return { code: 301, headers: { location: hashedPath(key, document.hash), vary: 'Accept' }, body: '' };
+  }
+  return documentAnswer(request, document, 'application/json', {
+    'cache-control': 'public, immutable',
+    expires: new Date(Date.now() + yearMs).toUTCString(),
+  });
+}
+
+function hashedPath(key: string, hash: string): string {
+  return `/openapi/v3/${key}?hash=${hash}`;
+}
+
+function v2Answer(request: PlainRequest, index: Index, registry: Registry): PlainAnswer {
+  const form = v2FormOf(headerOf(request, 'accept'));
+  if (form === undefined) {
+    throw apiErrors.notAcceptable(['application/json', `application/${protobufTypes[0]}`]);
+  }
+  let document = index.v2.get(form);
+  if (document === undefined) {
+    const json = openApiV2(registry.all, definitionsOf(registry), release);
+    const content = form === 'json' ? JSON.stringify(json) : gnosticDocument(json);
+    index.v2.set(form, (document = compressed(content)));
+  }
+  const contentType = `application/${form === 'json' ? 'json' : protobufTypes[0]}`;
+  return documentAnswer(request, document, contentType, {});
+}
+
+function v2FormOf(accept: string | undefined): V2Form | undefined {
+  const isProtobuf = ({ type, subtype }: MediaRange): boolean =>
+    type === 'application' && protobufTypes.some((one) => one === subtype);
+  for (const range of parseAccept(accept ?? '*/*')) {
+    if (matches(range, 'application', 'json')) return 'json';
+    if (isProtobuf(range)) return 'protobuf';
+  }
+  return undefined;
+}
+
+function documentOf(entry: Entry, registry: Registry): Document {
+  entry.document ??= compressed(
+    JSON.stringify(openApiV3(entry.resources, definitionsOf(registry), release) satisfies JsonObject),
+  );
+  return entry.document;
+}
+
+function compressed(content: string | Uint8Array): Document {
+  return { hash: hashOf(content), gzip: gzipSync(content, { level: 5 }) };
+}
+
+/** Schemas that kinds may refer to without having them: those of the built-in kinds. */
+function definitionsOf(registry: Registry): Definitions {
+  return registry.all.find(({ isCustom }) => !isCustom)?.openApi.definitions ?? new Map();
+}
+
+function documentAnswer(
+  request: PlainRequest,
+  { hash, gzip }: Document,
+  contentType: string,
+  headers: Readonly<Record<string, string>>,
+): PlainAnswer {
+  const plain = !acceptsGzip(headerOf(request, 'accept-encoding'));
+  const more = plain ? {} : { 'content-encoding': 'gzip' };
+  const answer = taggedAnswer(request, hash, { 'content-type': contentType, ...headers, ...more }, () =>
+    plain ? gunzipSync(gzip) : gzip,
+  );
+  return { ...answer, headers: { ...answer.headers, vary: 'Accept, Accept-Encoding' } };
+}
+
+function acceptsGzip(header: string | undefined): boolean {
+  return (header ?? '').split(',').some((coding) => {
+    const [name = '', ...parameters] = coding.split(';').map((part) => part.trim().toLowerCase());
+    return (
+      (name === 'gzip' || name === '*') && !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))
+    );
+  });
+}

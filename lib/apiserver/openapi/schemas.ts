@@ -1,0 +1,129 @@
+/** The schemas of a document: those of the served kinds and all that they refer to. */
+import { collectRefs, refTo } from '../builtin/facts/names.ts';
+import { patchTypeOf } from '../patch/merge-keys.ts';
+import { apiVersionOf, type Resource } from '../resources/resource.ts';
+import { isObject, type JsonObject } from '../../json/json.ts';
+import {
+  deleteOptionsName,
+  listMetaName,
+  listName,
+  objectMetaName,
+  patchName,
+  statusName,
+} from './operations.ts';
+import { annotateLists } from './patch-annotations.ts';
+
+const patchSchema = {
+  type: 'object',
+  description: 'A patch; what it consists of depends on its media type.',
+};
+
+export type Definitions = ReadonlyMap<string, JsonObject>;
+
+/**
+ * The schemas for a document about some kinds. Nothing that is given is changed.
+ *
+ * @param shared for what the kinds refer to and do not have: custom resources have no ObjectMeta of their own.
+ */
+export function schemasOf(resources: readonly Resource[], shared: Definitions): Map<string, JsonObject> {
+  const schemas = new Map<string, JsonObject>();
+  for (const resource of resources) addKind(schemas, resource, shared);
+  schemas.set(patchName, patchSchema);
+  for (const name of [deleteOptionsName, statusName]) addClosure(schemas, name, shared, shared);
+  for (const resource of resources) {
+    if (resource.isCustom) continue;
+    annotateLists(schemas, resource.openApi.name, patchTypeOf(apiVersionOf(resource), resource.kind));
+  }
+  return new Map([...schemas].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function addKind(schemas: Map<string, JsonObject>, resource: Resource, shared: Definitions): void {
+  const { openApi, group, version, kind, listKind } = resource;
+  addClosure(schemas, openApi.name, openApi.definitions, shared);
+  const own = schemas.get(openApi.name) ?? {};
+  schemas.set(openApi.name, withKind(resource.isCustom ? withTypeMeta(own) : own, { group, version, kind }));
+  addClosure(schemas, objectMetaName, openApi.definitions, shared);
+  addList(schemas, resource, { group, version, kind: listKind });
+  addClosure(schemas, listMetaName, openApi.definitions, shared);
+  for (const { openApi: other, ...subresource } of resource.subresources.values()) {
+    if (other === undefined) continue;
+    addClosure(schemas, other.name, other.definitions, shared);
+    const { group: itsGroup, version: itsVersion, kind: itsKind } = subresource;
+    const schema = schemas.get(other.name) ?? {};
+    schemas.set(other.name, withKind(schema, { group: itsGroup, version: itsVersion, kind: itsKind }));
+  }
+}
+
+function addList(schemas: Map<string, JsonObject>, resource: Resource, kind: object): void {
+  const name = listName(resource);
+  const known = resource.openApi.definitions.get(name);
+  if (known !== undefined) {
+    addClosure(schemas, name, resource.openApi.definitions, resource.openApi.definitions);
+    schemas.set(name, withKind(schemas.get(name) ?? {}, kind));
+    return;
+  }
+  schemas.set(
+    name,
+    withKind(
+      {
+        type: 'object',
+        description: `A list of ${resource.kind} objects.`,
+        required: ['items'],
+        properties: {
+          ...typeMeta,
+          metadata: { allOf: [{ $ref: refTo(listMetaName) }], description: 'Metadata of the list.' },
+          items: {
+            type: 'array',
+            description: `The ${resource.kind} objects.`,
+            items: { $ref: refTo(resource.openApi.name) },
+          },
+        },
+      },
+      kind,
+    ),
+  );
+}
+
+/** Adds a schema and all that can be reached from it. What is nowhere is shown as anything, so that no reference is open. */
+function addClosure(
+  schemas: Map<string, JsonObject>,
+  first: string,
+  definitions: Definitions,
+  shared: Definitions,
+): void {
+  const open = [first];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (schemas.has(name)) continue;
+    const schema = definitions.get(name) ??
+      shared.get(name) ?? { 'x-kubernetes-preserve-unknown-fields': true };
+    schemas.set(name, schema);
+    collectRefs(schema, open);
+  }
+}
+
+const kindExtension = 'x-kubernetes-group-version-kind';
+
+/** kubectl finds the schema of a kind by this. */
+function withKind(schema: JsonObject, kind: object): JsonObject {
+  return Array.isArray(schema[kindExtension]) ? schema : { ...schema, [kindExtension]: [kind] };
+}
+
+const typeMeta = {
+  apiVersion: { type: 'string', description: 'The group and version of the kind.' },
+  kind: { type: 'string', description: 'The kind of the object.' },
+} as const;
+
+/** The fields that all objects have and a CustomResourceDefinition does not tell (apiextensions `builder.go`, buildKubeNative). */
+function withTypeMeta(schema: JsonObject): JsonObject {
+  const { properties } = schema;
+  // Without properties all fields are allowed; with only these, kubectl takes all others for errors.
+  if (!isObject(properties)) return schema;
+  const { apiVersion = typeMeta.apiVersion, kind = typeMeta.kind, metadata: sent, ...others } = properties;
+  const description =
+    isObject(sent) && 'description' in sent ? sent['description'] : 'Metadata of the object.';
+  const metadata =
+    isObject(sent) && (isObject(sent['allOf']) || Array.isArray(sent['allOf']) || '$ref' in sent)
+      ? sent
+      : { allOf: [{ $ref: refTo(objectMetaName) }], description };
+  return { ...schema, properties: { apiVersion, kind, metadata, ...others } };
+}

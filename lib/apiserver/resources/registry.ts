@@ -1,0 +1,99 @@
+/** Which kinds are served. */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { apiVersionOf, type Resource } from './resource.ts';
+
+/** All versions of one kind, which may be of several groups: events are shown by two. */
+interface ResourceSet {
+  /** In the order of preference. */
+  readonly versions: readonly Resource[];
+  readonly storeName: string;
+}
+
+/**
+ * The served kinds. It changes while the server runs, with the CustomResourceDefinitions; `generation` tells
+ * that, for what is derived from it and kept.
+ */
+export class Registry {
+  readonly #sets = new Map<string, ResourceSet>();
+  readonly #byPath = new Map<string, Resource>();
+  readonly #listeners = new Set<() => void>();
+  #all: readonly Resource[] | undefined;
+  #generation = 0;
+
+  /** Grows with each change. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** Every version of every kind, in the order in which they came. */
+  get all(): readonly Resource[] {
+    this.#all ??= [...this.#sets.values()].flatMap(({ versions }) => versions);
+    return this.#all;
+  }
+
+  get sets(): Iterable<ResourceSet> {
+    return this.#sets.values();
+  }
+
+  /** By what stands in a path: `/apis/GROUP/VERSION/PLURAL`. */
+  find(group: string, version: string, plural: string): Resource | undefined {
+    return this.#byPath.get(`${group}/${version}/${plural}`);
+  }
+
+  /** By what stands in an object. Slow: for owner references and their like. */
+  findKind(apiVersion: string, kind: string): Resource | undefined {
+    return this.all.find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion);
+  }
+
+  /** The preferred version of what is stored under a name. */
+  findStored(storeName: string): Resource | undefined {
+    return this.#sets.get(storeName)?.versions[0];
+  }
+
+  /**
+   * Adds a kind, in place of what is served of the same stored objects.
+   *
+   * @throws {RampartError} `INPUT` for versions that do not belong together.
+   */
+  add(versions: readonly Resource[]): void {
+    const [first] = versions;
+    if (
+      first === undefined ||
+      versions.some((one) => one.storeName !== first.storeName || one.plural !== first.plural)
+    ) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: 'cannot serve versions of different resources as one',
+      });
+    }
+    const set = { versions, storeName: first.storeName };
+    for (const old of this.#sets.get(first.storeName)?.versions ?? []) this.#byPath.delete(pathOf(old));
+    this.#sets.set(first.storeName, set);
+    for (const resource of versions) this.#byPath.set(pathOf(resource), resource);
+    this.#changed();
+  }
+
+  /** Ends the serving of a kind. */
+  remove(storeName: string): void {
+    const set = this.#sets.get(storeName);
+    if (set === undefined) return;
+    this.#sets.delete(storeName);
+    for (const resource of set.versions) this.#byPath.delete(pathOf(resource));
+    this.#changed();
+  }
+
+  /** Calls back after each change, until what is returned is disposed. */
+  onChange(listener: () => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  #changed(): void {
+    this.#all = undefined;
+    this.#generation++;
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function pathOf({ group, version, plural }: Resource): string {
+  return `${group}/${version}/${plural}`;
+}

@@ -1,0 +1,197 @@
+/**
+ * What the server knows of a kind of object that it serves: one `Resource` for each version of it. Built-in kinds
+ * and those of CustomResourceDefinitions are the same to all code but that which makes them.
+ */
+import type { ApplyType } from '../apply/type.ts';
+import type { PatchType } from '../patch/merge-keys.ts';
+import type { CompiledSchema } from '../schema/compiled-schema.ts';
+import type { Cause } from '../schema/field-error.ts';
+import type { JsonObject } from '../../json/json.ts';
+import type { StoredObject } from '../store/object.ts';
+
+export { apiVersionOf } from '../../kube/object/object.ts';
+
+export type Verb = 'create' | 'delete' | 'deletecollection' | 'get' | 'list' | 'patch' | 'update' | 'watch';
+
+export const allVerbs: ReadonlySet<Verb> = new Set<Verb>([
+  'create',
+  'delete',
+  'deletecollection',
+  'get',
+  'list',
+  'patch',
+  'update',
+  'watch',
+]);
+
+/** The names of a kind; `plural` is what stands in paths. */
+export interface ResourceNames {
+  readonly plural: string;
+  readonly singular: string;
+  readonly kind: string;
+  readonly listKind: string;
+  readonly shortNames: readonly string[];
+  readonly categories: readonly string[];
+}
+
+export interface Resource extends ResourceNames {
+  /** '' is the core group. */
+  readonly group: string;
+  readonly version: string;
+  readonly namespaced: boolean;
+  /** Under which the store has the objects, the same for all versions: `pods`, `deployments.apps`. */
+  readonly storeName: string;
+  /** The apiVersion that stored texts have; see {@link codec}. */
+  readonly storedApiVersion: string;
+  readonly verbs: ReadonlySet<Verb>;
+  readonly subresources: ReadonlyMap<string, Subresource>;
+  /** Columns of a Table besides those that are for every kind; what they show is asked of each object. */
+  readonly columns: readonly Column[];
+  /** Fields for field selectors besides `metadata.name` and `metadata.namespace`. Absent fields read as ''. */
+  readonly selectableFields: ReadonlyMap<string, (object: JsonObject) => string>;
+  readonly strategy: Strategy;
+  /**
+   * Between what is stored and what this version shows; `undefined` where the stored object is what is shown, and
+   * its text can be sent as it is.
+   */
+  readonly codec: Codec | undefined;
+  /** Of a version that is to be given up: the warning that goes with every answer. */
+  readonly deprecation: string | undefined;
+  /** Compiled when it is first asked for, then kept. */
+  readonly model: ResourceModel;
+  readonly openApi: OpenApiModel;
+  /** Whether a CustomResourceDefinition made it. */
+  readonly isCustom: boolean;
+}
+
+export interface ResourceModel {
+  readonly schema: CompiledSchema;
+  /**
+   * Brings what was sent into the form in which it is kept, in place, before defaults: built-in kinds are of Go's types. Throws a
+   * `GoTypeError` for a value of another type.
+   */
+  decode?(object: JsonObject): void;
+  readonly applyType: ApplyType;
+  /** `undefined`: strategic merge patches are refused with 415, as for all custom resources. */
+  readonly patchType: PatchType | undefined;
+}
+
+/** Both directions return another object, and leave the one that they are given as it is. */
+export interface Codec {
+  readonly decode: (stored: JsonObject) => JsonObject;
+  readonly encode: (shown: JsonObject) => JsonObject;
+  /**
+   * Whether this object's text is what the version shows, so that it is sent as it is and not decoded. When absent:
+   * never.
+   */
+  readonly showsAsStored?: (stored: StoredObject) => boolean;
+}
+
+/** An OpenAPI v3 schema, with the schemas that it refers to by `#/components/schemas/NAME`. */
+export interface OpenApiModel {
+  /** As `io.k8s.api.core.v1.Pod`. */
+  readonly name: string;
+  /** At least what is reachable from `name`; may be one map for many kinds. */
+  readonly definitions: ReadonlyMap<string, JsonObject>;
+}
+
+/** A column of a Table (meta.k8s.io/v1 TableColumnDefinition). */
+export interface Column {
+  readonly name: string;
+  readonly type: 'boolean' | 'date' | 'integer' | 'number' | 'string';
+  /** `name` marks the identifier; '' where there is none. */
+  readonly format: string;
+  readonly description: string;
+  /** 0 is always shown, above is shown by `kubectl get -o wide`. */
+  readonly priority: number;
+  /** The cell; `null` for nothing. `now` is for ages. */
+  readonly cell: (object: JsonObject, now: Date) => boolean | number | string | null;
+}
+
+/** Which names an object may have. */
+export type NameRule = 'dns1035-label' | 'dns-label' | 'dns-subdomain' | 'path-segment';
+
+/**
+ * What is special about the objects of a kind. Metadata, the schema, `status` and the generation are cared for
+ * elsewhere. All functions get objects of this version; those that prepare change the object in place.
+ */
+export interface Strategy {
+  readonly nameRule: NameRule;
+  /** What `metadata.generation` counts the changes of: all but metadata and `resetFields`; with `none` there is none. */
+  readonly generation: 'all' | 'none';
+  /** Top fields that only a subresource writes; usually `status`, where the kind has that subresource. */
+  readonly resetFields: readonly string[];
+  /** A create may set `resetFields`, too: a kubelet creates its node with a status. Default: false. */
+  readonly createKeepsResetFields?: boolean;
+  /** PUT of an object that is not there creates it. */
+  readonly allowCreateOnUpdate?: boolean;
+  /** PUT without a resourceVersion is refused where this is false. Default: true. */
+  readonly allowUnconditionalUpdate?: boolean;
+  /** Fills in what a client may leave out and the schema cannot tell; before the object is validated. */
+  readonly prepareForCreate?: ((object: JsonObject) => void) | undefined;
+  readonly prepareForUpdate?: ((object: JsonObject, old: JsonObject) => void) | undefined;
+  /** What the schema cannot tell. `old` is absent for a create. */
+  readonly validate?: ((object: JsonObject, old: JsonObject | undefined) => readonly Cause[]) | undefined;
+  /** For Warning headers. */
+  readonly warnings?: (object: JsonObject, old: JsonObject | undefined) => readonly string[];
+  /**
+   * How long an object that is being deleted stays, in seconds, when nothing else was asked for; 0 to remove it at
+   * once. Pods that run on a node have such a time.
+   */
+  readonly gracePeriodSeconds?: (object: JsonObject, asked: number | undefined) => number;
+  /** Finalizers of the kind itself, outside of `metadata.finalizers`: a namespace's `spec.finalizers`. */
+  readonly hasOwnFinalizers?: (object: JsonObject) => boolean;
+  /** Marks an object whose deletion was asked for and that has finalizers: a namespace's phase. In place. */
+  readonly markDeleted?: (object: JsonObject) => void;
+}
+
+/** A part of an object with a path of its own. */
+export interface Subresource {
+  /** `status`, `scale`, `finalize`. */
+  readonly name: string;
+  readonly verbs: ReadonlySet<'get' | 'patch' | 'update'>;
+  /** The kind of what is read and written, which for `scale` is another one. */
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  /** What is read; the object itself, or made from it. */
+  readonly read: (object: JsonObject) => JsonObject;
+  /**
+   * The object with what the subresource may change taken from `sent`. Another object; both arguments stay. Metadata
+   * is the object's; {@link keptMetadata} says what the caller does with it.
+   */
+  readonly write: (object: JsonObject, sent: JsonObject) => JsonObject;
+  /**
+   * What of the metadata stays, besides what the server alone sets; all of it where this is absent, as for custom resources
+   * (apimachinery ResetObjectMetaForStatus).
+   */
+  readonly keptMetadata?: readonly ('labels' | 'ownerReferences')[];
+  /** Fills in what a decode does of the metadata that was sent; it may change the object that it gets. */
+  readonly fillMetadata?: (object: JsonObject) => void;
+  /** Of what is sent, where its kind is another one than the object's. */
+  readonly model: ResourceModel | undefined;
+  readonly openApi: OpenApiModel | undefined;
+  /** Top fields of the object that this does not write. */
+  readonly resetFields: (object: JsonObject) => readonly string[];
+  readonly validate?: ((object: JsonObject, old: JsonObject) => readonly Cause[]) | undefined;
+  /** Where GET gives a text that may go on for as long as it likes, and no object: what may be asked of it. */
+  readonly text?: readonly TextParameter[];
+}
+
+/** A query parameter of a text. */
+interface TextParameter {
+  readonly name: string;
+  readonly type: 'boolean' | 'integer' | 'string';
+  readonly about: string;
+}
+
+/** `pods`, `deployments.apps`. */
+export function groupResource({
+  group,
+  plural,
+}: {
+  readonly group: string;
+  readonly plural: string;
+}): string {
+  return group === '' ? plural : `${plural}.${group}`;
+}

@@ -1,0 +1,209 @@
+/**
+ * Structural schemas as the API server uses them: checked once, then applied to objects.
+ *
+ * ```ts
+ * const schema = compileSchema({ type: 'object', properties: { spec: { type: 'object' } } });
+ * schema.applyDefaults(object);
+ * const warnings = unknownFieldMessages(schema.prune(object));
+ * const causes = schema.validate(object);
+ * ```
+ *
+ * The schema need not come from a CustomResourceDefinition: nothing here knows of one.
+ */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { RuleWalk } from './rules/rule-walk.ts';
+import { compileRuleTree, type CompiledRules } from './rules/rule-tree.ts';
+import { OldValue } from './correlate.ts';
+import { defaultCauses } from './default-rules.ts';
+import { defaultObject } from './defaults.ts';
+import { checkEmbedded } from './embedded.ts';
+import { fieldError, noField, Problems, type Cause, type CauseReason } from './field-error.ts';
+import { checkShape, withoutNulls, type JsonSchema } from './json-schema.ts';
+import { checkListTypes } from './list-types.ts';
+import { SchemaNode } from './node.ts';
+import { openApiCauses } from './openapi-rules.ts';
+import { pruneObject } from './prune.ts';
+import { structuralCauses } from './structural-rules.ts';
+import { Validation } from './validate.ts';
+
+export interface CompileOptions {
+  /** Where the schema stands, for the field of causes; `spec.validation.openAPIV3Schema` when not given. */
+  readonly path?: string;
+  /** The objects are resources: apiVersion, kind and metadata need not be in the schema. Default: true. */
+  readonly resource?: boolean;
+  /**
+   * Hold the schema to the rules for CustomResourceDefinitions. Default: true. Without, only its shape is
+   * checked: for schemas of built-in kinds, which are not structural, and for what is stored already.
+   */
+  readonly strict?: boolean;
+  /** Enforce `int32`, `int64` and their like, which Kubernetes does for built-in kinds only. Default: false. */
+  readonly numericFormats?: boolean;
+}
+
+/** A schema that was refused; `causes` say why, one each. Its code is `RAMPART_INPUT`. */
+export class InvalidSchemaError extends RampartError {
+  readonly causes: readonly Cause[];
+
+  constructor(path: string, causes: readonly Cause[]) {
+    const [first] = causes;
+    super(errorCodes.INPUT, {
+      what: `the schema at ${path} is not valid`,
+      why: first === undefined ? 'no reason given' : `${first.field}: ${first.message}`,
+      ...(causes.length > 1 ? { next: `${causes.length - 1} more causes` } : {}),
+    });
+    this.name = 'InvalidSchemaError';
+    this.causes = causes;
+  }
+}
+
+const defaultPath = 'spec.validation.openAPIV3Schema';
+
+/**
+ * Checks and compiles a schema.
+ *
+ * @param schema JSON that should be a `JSONSchemaProps`; it is copied, and may change afterwards.
+ * @throws {InvalidSchemaError} with all causes.
+ */
+export function compileSchema(schema: unknown, options: CompileOptions = {}): CompiledSchema {
+  const path = options.path ?? defaultPath;
+  try {
+    return compile(schema, path, options);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new InvalidSchemaError(path, [fieldError.forbidden(path, 'is nested too deeply')]);
+  }
+}
+
+function compile(schema: unknown, path: string, options: CompileOptions): CompiledSchema {
+  const shape = checkShape(schema, path);
+  if (shape.length > 0) throw new InvalidSchemaError(path, shape);
+  const clean = withoutNulls(schema as JsonSchema);
+  const node = new SchemaNode(clean, { numericFormats: options.numericFormats === true });
+  const resource = options.resource !== false;
+  const causes: Cause[] = [];
+  if (options.strict !== false) {
+    causes.push(...structuralCauses(clean, path));
+    if (causes.length === 0) causes.push(...defaultCauses(node, path));
+    causes.push(...openApiCauses(clean, path));
+  }
+  // A rule cannot be compiled against types that are wrong themselves.
+  const rules: CompiledRules =
+    causes.length === 0 ? compileRuleTree(node, resource, path) : { root: undefined, causes: [] };
+  if (options.strict !== false) causes.push(...rules.causes);
+  if (causes.length > 0) throw new InvalidSchemaError(path, causes);
+  return new CompiledSchema(clean, node, resource, rules);
+}
+
+/** Errors after which rules are not run: the values may not be of the types that the rules rely on. */
+const blocking: ReadonlySet<CauseReason> = new Set([
+  'FieldValueNotSupported',
+  'FieldValueRequired',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+  'FieldValueTypeInvalid',
+]);
+
+const rulesSkipped =
+  'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation';
+
+/** A compiled schema. Holds only memory; nothing has to be disposed. */
+export class CompiledSchema {
+  /** The schema, without keywords that were null. */
+  readonly schema: JsonSchema;
+  readonly #node: SchemaNode;
+  readonly #resource: boolean;
+  readonly #rules: CompiledRules;
+
+  /** Use {@link compileSchema}. */
+  constructor(schema: JsonSchema, node: SchemaNode, resource: boolean, rules: CompiledRules) {
+    this.schema = schema;
+    this.#node = node;
+    this.#resource = resource;
+    this.#rules = rules;
+  }
+
+  /**
+   * Removes the fields that the schema does not know from an object, in place.
+   *
+   * @returns their paths, sorted: `spec.foo`, `spec.items[0].bar`.
+   * @throws {RampartError} `RAMPART_LIMIT` for an object nested too deeply to walk.
+   */
+  prune(object: unknown): string[] {
+    return guarded('prune', () => pruneObject(object, this.#node, this.#resource));
+  }
+
+  /**
+   * Drops nulls that are not allowed and fills in defaults, in place. The API server does so before it prunes.
+   *
+   * @throws {RampartError} `RAMPART_LIMIT` for an object nested too deeply to walk.
+   */
+  applyDefaults(object: unknown): void {
+    guarded('default', () => defaultObject(object, this.#node));
+  }
+
+  /**
+   * Checks an object: types and bounds, then embedded resources and unique list items, then the rules, which
+   * are left out where what they rely on is wrong.
+   *
+   * @param old the stored object that this one replaces. Errors in fields that it leaves as they were are
+   *   forgiven ("ratcheting", on by default since Kubernetes 1.30), and rules with `oldSelf` run.
+   * @param warnings takes the messages of rules that unchanged fields violate.
+   * @returns what is wrong, at most a thousand causes; nothing is thrown for any JSON.
+   */
+  validate(object: unknown, old?: unknown, warnings: string[] = []): Cause[] {
+    try {
+      return this.#validate(object, old === undefined ? undefined : new OldValue(old), warnings);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return [fieldError.invalid(noField, '', 'the object is nested too deeply')];
+    }
+  }
+
+  #validate(object: unknown, old: OldValue | undefined, warnings: string[]): Cause[] {
+    let problems = new Problems();
+    new Validation(problems, false).check(object, this.#node, undefined);
+    if (old !== undefined && problems.causes.length > 0) {
+      problems = new Problems();
+      new Validation(problems, true).check(object, this.#node, old);
+    }
+    for (const check of [checkEmbedded, checkListTypes]) {
+      const found = new Problems();
+      check(object, this.#node, '', found);
+      // What was stored with such a fault can be updated with it.
+      if (found.causes.length > 0 && (old === undefined || !this.#hasFault(old.value, check))) {
+        problems.addAll(found.causes);
+      }
+    }
+    if (this.#rules.root !== undefined) {
+      if (problems.causes.some((cause) => blocking.has(cause.reason))) {
+        problems.add(fieldError.invalid(noField, null, rulesSkipped));
+      } else new RuleWalk(problems, warnings).run(object, this.#rules.root, '', old, undefined);
+    }
+    return problems.causes;
+  }
+
+  #hasFault(object: unknown, check: typeof checkListTypes): boolean {
+    const problems = new Problems(1);
+    check(object, this.#node, '', problems);
+    return problems.full;
+  }
+}
+
+/** What strict field validation says about pruned paths: `unknown field "spec.foo"`. */
+export function unknownFieldMessages(paths: readonly string[]): string[] {
+  return paths.map((path) => `unknown field "${path}"`);
+}
+
+function guarded<Result>(what: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new RampartError(errorCodes.LIMIT, {
+      what: `cannot ${what} the object`,
+      why: 'it is nested too deeply',
+      next: 'Reduce the nesting of the object',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Errors of fields in the words of the API server. A cause is what stands in `details.causes` of a Status.
+ * The wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35:
+ * values that are objects or lists are printed as JSON, a missing one as `null`.
+ */
+import { goNumber, goQuote } from '../../cel/go-text.ts';
+import { canonicalJson } from '../../json/json.ts';
+
+export type CauseReason =
+  | 'FieldValueDuplicate'
+  | 'FieldValueForbidden'
+  | 'FieldValueInvalid'
+  | 'FieldValueNotFound'
+  | 'FieldValueNotSupported'
+  | 'FieldValueRequired'
+  | 'FieldValueTooLong'
+  | 'FieldValueTooMany'
+  | 'FieldValueTypeInvalid'
+  | 'InternalError';
+
+/** One thing that is wrong, with the fields of `metav1.StatusCause`. */
+export interface Cause {
+  readonly reason: CauseReason;
+  /** `spec.traps[0].path`; `<nil>` where the API server names no field. */
+  readonly field: string;
+  readonly message: string;
+}
+
+const words: Readonly<Record<CauseReason, string>> = {
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueInvalid: 'Invalid value',
+  FieldValueNotFound: 'Not found',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueRequired: 'Required value',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+  FieldValueTypeInvalid: 'Invalid value',
+  InternalError: 'Internal error',
+};
+
+/** Stands for a value that is not shown. */
+export const omitted = Symbol('omitted');
+
+/** How Go prints the nil `*field.Path`. */
+export const noField = '<nil>';
+
+function cause(reason: CauseReason, field: string, value: string | undefined, detail: string): Cause {
+  const parts = [words[reason]];
+  if (value !== undefined) parts.push(value);
+  if (detail !== '') parts.push(detail);
+  return { reason, field: field === '' ? noField : field, message: parts.join(': ') };
+}
+
+export const fieldError = {
+  invalid: (field: string, value: unknown, detail: string): Cause =>
+    cause('FieldValueInvalid', field, valueText(value), detail),
+  typeInvalid: (field: string, value: unknown, detail: string): Cause =>
+    cause('FieldValueTypeInvalid', field, valueText(value), detail),
+  required: (field: string, detail = ''): Cause => cause('FieldValueRequired', field, undefined, detail),
+  forbidden: (field: string, detail: string): Cause => cause('FieldValueForbidden', field, undefined, detail),
+  duplicate: (field: string, value: unknown): Cause =>
+    cause('FieldValueDuplicate', field, valueText(value), ''),
+  notSupported: (field: string, value: unknown, supported: readonly string[]): Cause => {
+    const list = supported.map(goQuote).join(', ');
+    return cause(
+      'FieldValueNotSupported',
+      field,
+      valueText(value),
+      list === '' ? '' : `supported values: ${list}`,
+    );
+  },
+  tooLong: (field: string, max: number): Cause =>
+    cause(
+      'FieldValueTooLong',
+      field,
+      undefined,
+      `may not be more than ${max} ${max === 1 ? 'byte' : 'bytes'}`,
+    ),
+  tooMany: (field: string, actual: number, max: number): Cause =>
+    cause('FieldValueTooMany', field, String(actual), `must have at most ${max} items`),
+  internal: (field: string, detail: string): Cause => cause('InternalError', field, undefined, detail),
+};
+
+function valueText(value: unknown): string | undefined {
+  if (value === omitted) return undefined;
+  if (typeof value === 'string') return goQuote(value);
+  return typeof value === 'number' ? goNumber(value) : canonicalJson(value);
+}
+
+/**
+ * A list of causes that stays bounded: an object with a million faults is told its first thousand.
+ */
+export class Problems {
+  readonly causes: Cause[] = [];
+  readonly limit: number;
+
+  constructor(limit = 1_000) {
+    this.limit = limit;
+  }
+
+  get full(): boolean {
+    return this.causes.length >= this.limit;
+  }
+
+  add(problem: Cause): void {
+    if (!this.full) this.causes.push(problem);
+  }
+
+  addAll(problems: readonly Cause[]): void {
+    for (const problem of problems) this.add(problem);
+  }
+}
+
+/** A field that is missing is told once, with what the kind has to say of it: the schema may find it missing as well. */
+export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
+  const last = new Map(
+    causes.flatMap((one) => (one.reason === 'FieldValueRequired' ? [[one.field, one]] : [])),
+  );
+  return causes.filter((one) => (last.get(one.field) ?? one) === one || one.reason !== 'FieldValueRequired');
+}

@@ -1,0 +1,140 @@
+/** The embedded Kubernetes API server, whole: store, kinds, verbs, upkeep, HTTP. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { type ControllerMetrics, createControllerMetrics } from '../kube/controller/controller-metrics.ts';
+import type { Logger } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { prepareAccess } from './access/access.ts';
+import { ensurePrivateDirectory } from './access/private-files.ts';
+import { builtinResources, customResourceDefinitions } from './builtin/builtin.ts';
+import { crdStatus, crdStrategy } from './custom/crd-strategy.ts';
+import { CustomResources } from './custom/custom-resources.ts';
+import { discoveryRoutes } from './discovery/routes.ts';
+import { serveHttp } from './http/server.ts';
+import type { ListenAddress } from './http/server-options.ts';
+import { versionRoute } from './http/version.ts';
+import { registerServer } from './metrics.ts';
+import { openApiRoutes } from './openapi/routes.ts';
+import { renderer } from './render/renderer.ts';
+import { Registry } from './resources/registry.ts';
+import { openStore } from './store/store.ts';
+import { Upkeep } from './upkeep/upkeep.ts';
+import type { Admission } from './verbs/admission.ts';
+import type { PodLogs } from './verbs/pod-log.ts';
+import { Verbs } from './verbs/verbs.ts';
+
+interface ApiServerOptions {
+  /**
+   * Where the objects are, the keys, the token and the kubeconfig; made where it is missing, for this user alone.
+   * `undefined`: objects in memory, the rest in a temporary directory, all gone at the end.
+   */
+  readonly dataDirectory: string | undefined;
+  /** Objects in memory also where there is a directory. Default: false. */
+  readonly memory?: boolean;
+  readonly listen: ListenAddress;
+  /** More names that the certificate is to be valid for. */
+  readonly hosts?: readonly string[];
+  /** The version of the product, for `/version`. */
+  readonly version: string;
+  /** Who may object to writes. */
+  readonly admission?: readonly Admission[];
+  /** Where the logs of pods come from (`kubectl logs`). Without it they are refused: see `PodLogs`. */
+  readonly podLogs?: PodLogs;
+  readonly logger: Logger;
+  readonly metrics?: Metrics | undefined;
+  /** Where the process has made them for other controllers too: they can be registered once. */
+  readonly controllerMetrics?: ControllerMetrics;
+}
+
+/** A server that is ready. Disposing it finishes what was begun, and lets go of all files. */
+export interface ApiServer extends AsyncDisposable {
+  readonly address: ListenAddress;
+  /** `undefined` on a unix socket. */
+  readonly url: string | undefined;
+  /** The path of the kubeconfig; `undefined` on a unix socket, which kubectl cannot use. */
+  readonly kubeconfig: string | undefined;
+  readonly registry: Registry;
+  /** For parts of this process: the verbs, without HTTP. */
+  readonly verbs: Verbs;
+}
+
+/**
+ * Starts the server; it is ready when this resolves.
+ *
+ * @throws {RampartError} `INPUT` (an address, an option, files that others can read), `IN_USE` (address or data),
+ *   `UNSUPPORTED` (data of a newer release), `CORRUPT`, `FULL`, `SYSTEM`.
+ */
+export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+  const { logger, metrics, listen } = options;
+  await using stack = new AsyncDisposableStack();
+  const directory = options.dataDirectory ?? temporaryDirectory(stack);
+  ensurePrivateDirectory(directory);
+  const isInMemory = options.memory === true || options.dataDirectory === undefined;
+  const store = stack.use(openStore({ path: isInMemory ? ':memory:' : join(directory, 'api.db') }));
+  const access = prepareAccess({ dir: directory, listen, hosts: options.hosts });
+
+  const registry = new Registry();
+  for (const versions of builtinResources()) registry.add(versions);
+  registry.add([customResourceDefinitions(crdStrategy, crdStatus)]);
+  const verbs = stack.use(
+    new Verbs({
+      store,
+      registry,
+      podLogs: options.podLogs,
+      admission: options.admission,
+    }),
+  );
+  const controllerMetrics =
+    options.controllerMetrics ?? (metrics === undefined ? undefined : createControllerMetrics(metrics));
+  const common = { store, registry, verbs, logger, metrics: controllerMetrics };
+
+  const stop = new AbortController();
+  const custom = new CustomResources(common);
+  const upkeep = new Upkeep(common);
+  if (metrics !== undefined) registerServer(metrics, { store, custom, upkeep });
+  await upkeep.prepare(stop.signal);
+  await custom.start(stop.signal);
+  const maintained = upkeep.run(stop.signal);
+  // It ends with its signal only; what it would throw is a fault, and told as one at the end.
+  maintained.catch((err: unknown) =>
+    logger.error({ err }, 'the background tasks of the API server have ended'),
+  );
+  stack.defer(async () => {
+    stop.abort();
+    await Promise.all([maintained, custom.ended]);
+  });
+
+  const http = stack.use(
+    await serveHttp({
+      verbs,
+      registry,
+      renderer,
+      routes: [discoveryRoutes(registry), versionRoute(options.version), openApiRoutes(registry)],
+      authenticate: access.authenticate,
+      tls: access.tls,
+      listen,
+      // Reading fails where the disk or the database does; the reason goes to the log.
+      health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
+      log: logger,
+      metrics,
+    }),
+  );
+  const kubeconfig = access.writeKubeconfig(http.url);
+  const running = stack.move();
+  return {
+    address: http.address,
+    url: http.url,
+    kubeconfig,
+    registry,
+    verbs,
+    [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
+  };
+}
+
+function temporaryDirectory(stack: AsyncDisposableStack): string {
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-apiserver-'));
+  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

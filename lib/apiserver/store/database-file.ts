@@ -1,0 +1,74 @@
+/**
+ * The files of a database as the file system has them. SQLite takes them as it finds them: it deletes a log beside an
+ * empty database, and goes on writing to files that were deleted, where what is acknowledged ends with the process.
+ * Either would be a loss that nobody is told of.
+ */
+import { closeSync, constants, openSync, statSync } from 'node:fs';
+
+import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
+import { type SqliteFailure, sqliteCodes } from '../../sqlite/failure.ts';
+
+/**
+ * Makes the file when it is not there, for its owner only: objects may be secrets. SQLite gives its other files
+ * the same mode, and syncs the directory with the first page of each (os_unix.c, unixSync), so that a new store is
+ * in its directory before its first write is acknowledged.
+ *
+ * @throws {RampartError} `CORRUPT`: there is a log, but not the database it belongs to. `SYSTEM`.
+ */
+export function prepareDatabaseFile(path: string, what: string): void {
+  // The first page is on the disk before the log is made, so no kill or power loss leaves one without the other. SQLite
+  // would delete the log (pager.c, pagerOpenWalIfPresent).
+  const log = sizeOf(`${path}-wal`);
+  if (log > 0 && sizeOf(path) === 0) {
+    throw new RampartError(errorCodes.CORRUPT, {
+      what,
+      why: `the database is missing or empty, but its log ${path}-wal has ${log} bytes`,
+      next: 'Restore the database, or remove the log as well to start with an empty one',
+    });
+  }
+  try {
+    closeSync(openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600));
+  } catch (error) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what,
+      why: messageOf(error),
+      next: 'The directory must exist and be writable',
+      cause: error,
+    });
+  }
+}
+
+/** Notices when the files of an open database are no longer those under their names. */
+export class DatabaseFiles {
+  readonly #known: readonly { readonly path: string; readonly inode: string | undefined }[];
+  #lost: SqliteFailure | undefined;
+
+  /** Of a database that is open and has a log. */
+  constructor(path: string) {
+    this.#known = [path, `${path}-wal`].map((file) => ({ path: file, inode: inodeOf(file) }));
+  }
+
+  /**
+   * Why what is written now is of no use; `undefined` as long as it is. Two calls of stat(2), some microseconds.
+   * Files that were lost stay so, as others may have taken their names.
+   */
+  lost(): SqliteFailure | undefined {
+    const gone = this.#lost ?? this.#known.find(({ path, inode }) => inodeOf(path) !== inode);
+    if (gone !== undefined && 'path' in gone) {
+      this.#lost = {
+        resultCode: sqliteCodes.READONLY_DBMOVED,
+        message: `${gone.path} was removed or replaced`,
+      };
+    }
+    return this.#lost;
+  }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function inodeOf(path: string): string | undefined {
+  const stat = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return stat === undefined ? undefined : `${stat.dev}:${stat.ino}`;
+}

@@ -1,0 +1,68 @@
+/** The options of a store. */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+
+export interface StoreOptions {
+  /** The database file, made when it is not there, in a directory that is; `:memory:` for a store that ends with it. */
+  readonly path: string;
+  /** Changes kept for watches and lists in pages (default 50,000). */
+  readonly historyLimit?: number;
+  /** How long changes are kept, when there are fewer than that (default 10 minutes). */
+  readonly historyAgeMs?: number;
+  /** Changes kept in memory as well, for watches (default 8,192). */
+  readonly recentLimit?: number;
+  /** Their texts, in UTF-16 units (default 16 Mi). */
+  readonly recentSize?: number;
+  /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
+  readonly maxWaitingSize?: number;
+  /**
+   * `thread` (default, but for `:memory:`): a thread waits for the disk. `inline`: this one does, which saves
+   * 16 MiB and costs pauses of the event loop; docs/decisions/0003-a-thread-that-writes.md has the figures.
+   */
+  readonly writer?: 'thread' | 'inline';
+}
+
+export interface WatchOptions {
+  /** `undefined` for all. */
+  readonly namespace?: string | undefined;
+  /** Changes after this version. */
+  readonly fromVersion: bigint;
+  /** Whether changes are to have the object before as `previous`, which may cost a read for each. */
+  readonly withPrevious?: boolean;
+  /** Ends the watch. */
+  readonly signal: AbortSignal;
+}
+
+/** For metrics. */
+export interface StoreCounters {
+  /** Writes committed to disk. */
+  writes: number;
+  /** Transactions of these writes. */
+  commits: number;
+  /** Failed compactions of the history; they are retried. */
+  readonly compactionFailures: number;
+}
+
+/** @throws {RampartError} `INPUT` */
+export function checkOptions(options: StoreOptions): void {
+  for (const name of [
+    'historyLimit',
+    'historyAgeMs',
+    'recentLimit',
+    'recentSize',
+    'maxWaitingSize',
+  ] as const) {
+    const given = options[name];
+    if (given === undefined || (Number.isSafeInteger(given) && given > 0)) continue;
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot open the store ${options.path}`,
+      why: `${name} is ${given}`,
+      next: 'It must be an integer above 0',
+    });
+  }
+  if (options.path === ':memory:' && options.writer === 'thread') {
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'cannot open a store in memory',
+      why: 'a separate thread cannot write to it',
+    });
+  }
+}

@@ -1,0 +1,293 @@
+/**
+ * Garbage collection by owner references (https://kubernetes.io/docs/concepts/architecture/garbage-collection/; what
+ * it decides is what kubernetes `pkg/controller/garbagecollector` decides).
+ *
+ * Where Kubernetes keeps all objects in memory, this looks owners up in the store, where they are at hand; so it only
+ * has to know who has owners.
+ */
+import type { Logger } from '../../telemetry/log.ts';
+import { done, type Reconcile } from '../../kube/controller/controller.ts';
+import type { WorkQueue } from '../../kube/controller/workqueue.ts';
+import { listAt, objectAt } from '../builtin/access.ts';
+import { Item } from '../resources/item.ts';
+import type { Registry } from '../resources/registry.ts';
+import { isObject, type JsonObject } from '../../json/json.ts';
+import type { ChangeType, StoredObject } from '../store/object.ts';
+import type { Store } from '../store/store.ts';
+import {
+  foregroundFinalizer,
+  type Node,
+  orphanFinalizer,
+  type Owner,
+  OwnerGraph,
+  ownershipIn,
+  ownershipOf,
+} from './owner-graph.ts';
+import { hasCode, type VerbCalls } from './verb-calls.ts';
+import type { ObjectListener } from './object-follower.ts';
+
+interface GarbageCollectorOptions {
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly calls: VerbCalls;
+  /** Uids of objects to look at. */
+  readonly queue: WorkQueue;
+  /** Resolves when the collector has had all changes up to now. */
+  readonly caughtUp: (signal: AbortSignal) => Promise<void>;
+  readonly logger?: Logger | undefined;
+}
+
+type OwnerState = 'absent' | 'present' | 'unknown' | 'waits for dependents';
+
+/** Enough to fill the commits of the store. */
+const orphanedAtOnce = 64;
+/** Uids of objects that were deleted, for references to kinds that are no longer served. */
+const maxAbsent = 500;
+
+export class GarbageCollector implements ObjectListener {
+  readonly #options: GarbageCollectorOptions;
+  readonly #graph = new OwnerGraph();
+  readonly #absent = new Set<string>();
+  /** Kinds that were listed. */
+  readonly #listed = new Set<string>();
+  /** Dependents with owners of kinds that are not served. */
+  readonly #unresolved = new Set<string>();
+  #deleted = 0;
+  #orphaned = 0;
+
+  constructor(options: GarbageCollectorOptions) {
+    this.#options = options;
+  }
+
+  /** Objects with owners. */
+  get size(): number {
+    return this.#graph.size;
+  }
+
+  /** Objects deleted because their owners are gone. */
+  get deleted(): number {
+    return this.#deleted;
+  }
+
+  /** Objects that lost a reference to an owner that is gone or leaves them behind. */
+  get orphaned(): number {
+    return this.#orphaned;
+  }
+
+  object(type: ChangeType, object: StoredObject): void {
+    if (type === 'DELETED') this.#gone(object);
+    else this.#put(object);
+  }
+
+  listBegins(storeName: string): void {
+    this.#graph.listBegins(storeName);
+  }
+
+  listEnds(storeName: string): void {
+    for (const { uid } of this.#graph.listEnds(storeName)) this.#gone({ resource: storeName, uid });
+    // A list after the first means that changes were missed, among them owners that are not in the graph.
+    if (this.#listed.has(storeName)) for (const { uid } of this.#graph.nodes) this.#options.queue.add(uid);
+    this.#listed.add(storeName);
+  }
+
+  /** Kinds are served that were not, or the other way round. */
+  kindsChanged(): void {
+    for (const uid of this.#unresolved) this.#options.queue.add(uid);
+    this.#unresolved.clear();
+  }
+
+  /** Brings in order what has to do with one object. */
+  readonly reconcile: Reconcile<string> = async (uid, signal) => {
+    const node = this.#graph.get(uid);
+    if (node === undefined) return done;
+    const { store, registry } = this.#options;
+    const resource = registry.findStored(node.storeName);
+    const latest = store.get(node.storeName, node.namespace, node.name);
+    if (latest?.uid !== uid) {
+      this.#gone({ resource: node.storeName, uid });
+      return done;
+    }
+    if (resource === undefined) return done;
+    const item = Item.ofStored(resource, latest);
+    const ownership = ownershipOf(latest);
+    if (ownership.deleting) {
+      if (ownership.finalizers.includes(orphanFinalizer)) await this.#orphanDependents(node, item, signal);
+      else if (ownership.finalizers.includes(foregroundFinalizer))
+        await this.#deleteDependents(node, item, signal);
+      return done;
+    }
+    await this.#judge(node, item, ownership.owners, ownership.finalizers, signal);
+    return done;
+  };
+
+  #put(object: StoredObject): void {
+    const { queue } = this.#options;
+    const { node, released, ownersChanged, foregroundBegins, orphaningBegins } = this.#graph.put(
+      object,
+      ownershipOf(object),
+    );
+    for (const owner of released) if (this.#graph.get(owner)?.foreground === true) queue.add(owner);
+    if (node === undefined) return;
+    if (ownersChanged || foregroundBegins || orphaningBegins) queue.add(node.uid);
+    if (foregroundBegins) for (const { uid } of this.#graph.dependentsOf(node.uid)) queue.add(uid);
+  }
+
+  #gone(object: Pick<StoredObject, 'resource' | 'uid'>): void {
+    const { queue } = this.#options;
+    const dependents = this.#graph.dependentsOf(object.uid);
+    if (dependents.size > 0) this.#remember(object.uid);
+    for (const { uid } of dependents) queue.add(uid);
+    for (const owner of this.#graph.remove(object)) {
+      if (this.#graph.get(owner)?.foreground === true) queue.add(owner);
+    }
+    this.#unresolved.delete(object.uid);
+  }
+
+  #remember(uid: string): void {
+    this.#absent.add(uid);
+    if (this.#absent.size > maxAbsent) {
+      const [oldest] = this.#absent;
+      if (oldest !== undefined) this.#absent.delete(oldest);
+    }
+  }
+
+  /** Decides about an object that is not being deleted, by what became of its owners. */
+  async #judge(
+    node: Node,
+    item: Item,
+    owners: readonly Owner[],
+    finalizers: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const states = owners.map((owner) => this.#stateOf(owner, node));
+    // Nothing is decided about an object while it is not known what one of its owners is.
+    if (owners.length === 0 || states.includes('unknown')) return;
+    const { calls } = this.#options;
+    const waiting = states.includes('waits for dependents');
+    if (states.includes('present')) {
+      const left = owners.filter((_, index) => states[index] === 'present');
+      if (left.length < owners.length) await this.#removeReferences(item, owners, left, signal);
+      return;
+    }
+    let propagationPolicy: 'Background' | 'Foreground' | 'Orphan' = 'Background';
+    if (waiting && this.#graph.dependentsOf(node.uid).size > 0) {
+      propagationPolicy = 'Foreground';
+      // What was patched comes again, with another version.
+      if (await this.#cutCycle(node, item, owners, signal)) return;
+    } else if (finalizers.includes(orphanFinalizer)) propagationPolicy = 'Orphan';
+    else if (finalizers.includes(foregroundFinalizer)) propagationPolicy = 'Foreground';
+    const resourceVersion = item.stored?.resourceVersion;
+    // Not if it has got another owner by now.
+    const options = { uid: node.uid, resourceVersion, propagationPolicy };
+    await forgiving(calls.delete(item.resource, node, options, signal));
+    this.#deleted++;
+  }
+
+  /** Dependents that wait for this object while it waits for them would wait forever. */
+  async #cutCycle(node: Node, item: Item, owners: readonly Owner[], signal: AbortSignal): Promise<boolean> {
+    const cycle = [...this.#graph.dependentsOf(node.uid)].some(({ foreground }) => foreground);
+    if (!cycle || owners.every(({ blocks }) => !blocks)) return false;
+    const references = referencesOf(item.object).map((one) => ({ ...one, blockOwnerDeletion: false }));
+    await this.#patchReferences(item, references, signal);
+    return true;
+  }
+
+  #stateOf(owner: Owner, dependent: Node): OwnerState {
+    const { registry, store, logger } = this.#options;
+    const resource = registry.findKind(owner.apiVersion, owner.kind);
+    if (resource === undefined) {
+      if (this.#absent.has(owner.uid)) return 'absent';
+      this.#unresolved.add(dependent.uid);
+      return 'unknown';
+    }
+    if (resource.namespaced && dependent.namespace === '') {
+      logger?.warn(
+        { owner: describe(owner), dependent: `${dependent.storeName} ${dependent.name}` },
+        'a cluster-scoped object cannot have a namespaced owner',
+      );
+      return 'unknown';
+    }
+    const found = store.get(resource.storeName, resource.namespaced ? dependent.namespace : '', owner.name);
+    if (found?.uid !== owner.uid) return 'absent';
+    const { deleting, finalizers } = ownershipOf(found);
+    return deleting && finalizers.includes(foregroundFinalizer) ? 'waits for dependents' : 'present';
+  }
+
+  /** Foreground: when no dependent blocks any more, the object may go. */
+  async #deleteDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
+    await this.#options.caughtUp(signal);
+    // They were asked about when this deletion began, or when they came.
+    for (const { owners } of this.#graph.dependentsOf(node.uid)) {
+      if (owners.some((owner) => owner.uid === node.uid && owner.blocks)) return;
+    }
+    await this.#removeFinalizer(item, foregroundFinalizer, signal);
+  }
+
+  async #orphanDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
+    await this.#options.caughtUp(signal);
+    const dependents = [...this.#graph.dependentsOf(node.uid)].values();
+    const work = async (): Promise<void> => {
+      for (const dependent of dependents) await this.#orphan(dependent, node.uid, signal);
+    };
+    await Promise.all(Array.from({ length: orphanedAtOnce }, work));
+    await this.#removeFinalizer(item, orphanFinalizer, signal);
+  }
+
+  async #orphan(dependent: Node, owner: string, signal: AbortSignal): Promise<void> {
+    const { store, registry } = this.#options;
+    const resource = registry.findStored(dependent.storeName);
+    const latest = store.get(dependent.storeName, dependent.namespace, dependent.name);
+    if (resource === undefined || latest?.uid !== dependent.uid) return;
+    const item = Item.ofStored(resource, latest);
+    const { owners } = ownershipIn(objectAt(item.object, 'metadata'));
+    const left = owners.filter(({ uid }) => uid !== owner);
+    if (left.length < owners.length) await this.#removeReferences(item, owners, left, signal);
+  }
+
+  async #removeReferences(
+    item: Item,
+    owners: readonly Owner[],
+    left: readonly Owner[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const keep = new Set(left.map(({ uid }) => uid));
+    const references = referencesOf(item.object).filter((_, index) => keep.has(owners[index]?.uid ?? ''));
+    await this.#patchReferences(item, references.length === 0 ? null : references, signal);
+    this.#orphaned++;
+  }
+
+  #patchReferences(item: Item, ownerReferences: unknown, signal: AbortSignal): Promise<void> {
+    return this.#patch(item, { ownerReferences }, signal);
+  }
+
+  #removeFinalizer(item: Item, finalizer: string, signal: AbortSignal): Promise<void> {
+    const { finalizers } = ownershipIn(objectAt(item.object, 'metadata'));
+    return this.#patch(item, { finalizers: finalizers.filter((one) => one !== finalizer) }, signal);
+  }
+
+  /** With the uid and the version that were read: what has changed is looked at again. */
+  async #patch(item: Item, metadata: JsonObject, signal: AbortSignal): Promise<void> {
+    const { stored, resource } = item;
+    if (stored === undefined) return;
+    const { uid, resourceVersion } = stored;
+    const patch = { metadata: { ...metadata, uid, resourceVersion: String(resourceVersion) } };
+    await forgiving(this.#options.calls.patch(resource, stored, patch, signal));
+  }
+}
+
+/** An object that is gone is as it should be. */
+async function forgiving(call: Promise<unknown>): Promise<void> {
+  try {
+    await call;
+  } catch (error) {
+    if (!hasCode(error, 404)) throw error;
+  }
+}
+
+function referencesOf(object: JsonObject): JsonObject[] {
+  return listAt(object, 'metadata', 'ownerReferences').filter(isObject);
+}
+
+function describe({ apiVersion, kind, name }: Owner): string {
+  return `${apiVersion} ${kind} ${name}`;
+}

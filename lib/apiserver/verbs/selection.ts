@@ -1,0 +1,95 @@
+/** Which objects a list or a watch is about: by labels, by fields, by name. */
+import {
+  type FieldSelector,
+  fieldsMatch,
+  parseFieldSelector,
+  requiredFieldValue,
+} from '../../kube/selectors/field-selectors.ts';
+import { type LabelSelector, labelsMatch, parseLabelSelector } from '../../kube/selectors/selectors.ts';
+import { apiErrors } from '../resources/api-error.ts';
+import type { Item } from '../resources/item.ts';
+import type { Resource } from '../resources/resource.ts';
+import type { StoredObject } from '../store/object.ts';
+import type { ResourceRequest } from './request.ts';
+import { storedLabels } from './stored-labels.ts';
+
+export interface Selection {
+  /** `undefined` for all. */
+  readonly namespace: string | undefined;
+  /** The one name that can match. */
+  readonly name: string | undefined;
+  /** The one object that can match: its name, and its namespace where it has one. */
+  readonly isOne: boolean;
+  /** Whether there is anything to ask of an object besides its key. */
+  readonly looksInside: boolean;
+  /** Whether there is nothing to ask at all but the namespace. */
+  readonly isAll: boolean;
+  matches(item: Item): boolean;
+}
+
+/** @throws {ApiError} 400 */
+export function selectionOf(request: ResourceRequest): Selection {
+  const { resource, namespace, name, query } = request;
+  const labels = query.get('labelSelector') ?? '';
+  const fields = query.get('fieldSelector') ?? '';
+  const within = namespace === '' ? undefined : namespace;
+  if (labels === '' && fields === '' && name === '') return everything(within);
+  const labelSelector = parseLabelSelector(labels);
+  const fieldSelector = parseFieldSelector(fields, (field) => isSelectable(resource, field));
+  if (
+    name !== '' &&
+    fieldSelector.length > 0 &&
+    requiredFieldValue(fieldSelector, 'metadata.name') !== name
+  ) {
+    throw apiErrors.badRequest("fieldSelector metadata.name doesn't match requested name");
+  }
+  return selecting(resource, within, name, labelSelector, fieldSelector);
+}
+
+const always = (): boolean => true;
+
+function everything(namespace: string | undefined): Selection {
+  return { namespace, name: undefined, isOne: false, looksInside: false, isAll: true, matches: always };
+}
+
+function isSelectable({ namespaced, selectableFields }: Resource, field: string): boolean {
+  if (field === 'metadata.name') return true;
+  return field === 'metadata.namespace' ? namespaced : selectableFields.has(field);
+}
+
+function selecting(
+  resource: Resource,
+  within: string | undefined,
+  pathName: string,
+  labels: LabelSelector,
+  fields: FieldSelector,
+): Selection {
+  const name = pathName === '' ? requiredFieldValue(fields, 'metadata.name') : pathName;
+  // A namespace that is asked for by a field narrows what is read.
+  const namespace =
+    within ?? (resource.namespaced ? requiredFieldValue(fields, 'metadata.namespace') : undefined);
+  const ofKey = fields.filter(({ field }) => field === 'metadata.name' || field === 'metadata.namespace');
+  const inside = fields.filter((term) => !ofKey.includes(term));
+  const hasLabels = labels.requirements.length > 0;
+  const isOne = name !== undefined && name !== '' && (!resource.namespaced || namespace !== undefined);
+  return {
+    namespace: namespace === '' ? within : namespace,
+    name,
+    isOne: isOne && namespace !== '',
+    looksInside: hasLabels || inside.length > 0,
+    isAll: false,
+    matches: (item) => {
+      const { stored } = item;
+      if (stored === undefined) return false;
+      if (pathName !== '' && stored.name !== pathName) return false;
+      if (ofKey.length > 0 && !fieldsMatch(ofKey, (field) => keyField(stored, field))) return false;
+      if (hasLabels && !labelsMatch(labels, storedLabels(stored))) return false;
+      if (inside.length === 0) return true;
+      return fieldsMatch(inside, (field) => resource.selectableFields.get(field)?.(item.object));
+    },
+  };
+}
+
+function keyField(stored: StoredObject, field: string): string {
+  return field === 'metadata.name' ? stored.name : stored.namespace;
+}

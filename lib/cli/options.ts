@@ -1,0 +1,59 @@
+/** Options that several commands share: one text and one meaning for each. */
+import { InvalidArgumentError, Option } from 'commander';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+
+/** Of options that may be given several times. */
+export function append(text: string, before: readonly string[]): string[] {
+  return [...before, text];
+}
+
+/** The words of a list with commas. */
+export function words(text: string): string[] {
+  return text
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
+}
+
+/** An empty value, as from `--namespace "$UNSET"`, would mean something else. @throws {RampartError} `INPUT` */
+export function refuseEmpty(
+  values: Readonly<Record<string, string | undefined>>,
+  next = 'Give a value',
+): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value === '') throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next });
+  }
+}
+
+/** Of options that are numbers. */
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be an integer.');
+  return Number(text);
+}
+
+/** `--cri-socket`. */
+export function criSocketOption(): Option {
+  return new Option(
+    '--cri-socket <path>',
+    'the socket of the container runtime; default: the first of the usual ones',
+  );
+}
+
+/** `--metrics`; `served` says what is at that address. */
+export function metricsOption(served = 'Prometheus metrics'): Option {
+  return new Option('--metrics <address>', `serve ${served} on this port or host:port`);
+}
+
+/** What the processes serve that guard: see `observe` in process.ts. */
+export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';
+
+/** `-o`, with the format that it has by default first. */
+export function outputOption(...formats: readonly string[]): Option {
+  return new Option('-o, --output <format>', 'output format').choices(formats).default(formats[0]);
+}
+
+/** `--host-root`. */
+export function hostRootOption(): Option {
+  return new Option('--host-root <dir>', "where the node's root file system is mounted").default('/');
+}

@@ -1,0 +1,169 @@
+/** Calls to a container runtime: gRPC over its unix socket, errors in our words, and counts. */
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { GrpcClient, GrpcError, grpcStatus } from './grpc.ts';
+import { type Input, type MethodName, methods, type Output } from './schema.ts';
+import { decode, encode } from './wire.ts';
+
+/** For a call that names no time. The runtime is on this machine, and its lists come from its memory. */
+const DEFAULT_TIMEOUT_MS = 5_000;
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Default {@link DEFAULT_TIMEOUT_MS}. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** What a connection has counted since it was opened. */
+export interface CallStats {
+  /** Calls begun, by method. */
+  readonly calls: Readonly<Record<string, number>>;
+  /** Calls that failed, by method; those that were aborted by their caller are not among them. */
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+/** One HTTP/2 session to the runtime, opened at the first call and again after it broke. */
+export class CriConnection implements Disposable {
+  readonly socketPath: string;
+  readonly #client: GrpcClient;
+  readonly #calls: Record<string, number> = {};
+  readonly #failures: Record<string, number> = {};
+  #disposed = false;
+
+  constructor(socketPath: string) {
+    this.socketPath = socketPath;
+    this.#client = new GrpcClient(socketPath);
+  }
+
+  /**
+   * One call and its answer.
+   *
+   * @throws {RampartError} `RUNTIME_UNREACHABLE` without an answer in time or at all, `UNSUPPORTED` when the runtime has no
+   * such method, `NOT_FOUND`, `PRIVILEGE` when the socket may not be opened, `RUNTIME` for any other refusal,
+   * `DISPOSED`. Rejects with the signal's reason when aborted.
+   */
+  async call<Name extends MethodName>(
+    name: Name,
+    input: Input<Name>,
+    options: CallOptions = {},
+  ): Promise<Output<Name>> {
+    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    this.#begin(name, signal);
+    try {
+      let answer: Output<Name> | undefined;
+      // To its end: there the runtime tells whether it went well.
+      for await (const message of this.#send(name, input, signal, timeoutMs)) answer = message;
+      if (answer === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'a response without a message');
+      return answer;
+    } catch (error) {
+      throw this.#explain(name, error, signal);
+    }
+  }
+
+  /**
+   * A call that answers with a stream, until the runtime ends it or `signal` aborts it. Throws as {@link call} does, but
+   * knows no timeout: nothing may happen for days.
+   */
+  async *stream<Name extends MethodName>(
+    name: Name,
+    input: Input<Name>,
+    signal: AbortSignal,
+  ): AsyncGenerator<Output<Name>, void, void> {
+    this.#begin(name, signal);
+    try {
+      yield* this.#send(name, input, signal, undefined);
+    } catch (error) {
+      throw this.#explain(name, error, signal);
+    }
+  }
+
+  stats(): CallStats {
+    return { calls: { ...this.#calls }, failures: { ...this.#failures } };
+  }
+
+  /** Ends the session; calls under way fail with `DISPOSED`. */
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    this.#client[Symbol.dispose]();
+  }
+
+  async *#send<Name extends MethodName>(
+    name: Name,
+    input: Input<Name>,
+    signal: AbortSignal | undefined,
+    timeoutMs: number | undefined,
+  ): AsyncGenerator<Output<Name>, void, void> {
+    const { service, input: inputName, output } = methods[name];
+    const answers = this.#client.call(`/${service}/${name}`, encode(inputName, input), { signal, timeoutMs });
+    for await (const answer of answers) yield decode(output, answer) as Output<Name>;
+  }
+
+  #begin(name: MethodName, signal: AbortSignal | undefined): void {
+    signal?.throwIfAborted();
+    if (this.#disposed) throw this.#disposedError(name);
+    this.#calls[name] = (this.#calls[name] ?? 0) + 1;
+  }
+
+  #explain(name: MethodName, error: unknown, signal: AbortSignal | undefined): unknown {
+    if (signal?.aborted === true) return signal.reason;
+    this.#failures[name] = (this.#failures[name] ?? 0) + 1;
+    return this.#disposed ? this.#disposedError(name) : runtimeError(error, name, this.socketPath);
+  }
+
+  #disposedError(name: MethodName): RampartError {
+    return new RampartError(errorCodes.DISPOSED, {
+      what: `${name} at ${this.socketPath} after it was closed`,
+    });
+  }
+}
+
+function runtimeError(error: unknown, name: MethodName, socketPath: string): unknown {
+  // A message that cannot be read has an error of ours already.
+  if (!(error instanceof GrpcError)) return error;
+  const what = `container runtime at ${socketPath}: ${name} failed`;
+  const parts = { what, why: error.message, cause: error };
+  if (error.status === grpcStatus.UNIMPLEMENTED) {
+    return new RampartError(errorCodes.UNSUPPORTED, {
+      ...parts,
+      next: `${methods[name].service} with this method is required: containerd 1.6 or later, or CRI-O 1.23 or later`,
+    });
+  }
+  if (error.status === grpcStatus.NOT_FOUND) return new RampartError(errorCodes.NOT_FOUND, parts);
+  if (error.status === grpcStatus.UNAVAILABLE || error.status === grpcStatus.CANCELLED) {
+    return unreachableError(error, what, socketPath);
+  }
+  return error.status === grpcStatus.DEADLINE_EXCEEDED
+    ? new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
+        ...parts,
+        next: 'Check the log of the runtime and the load of the machine',
+      })
+    : new RampartError(errorCodes.RUNTIME, { ...parts, next: 'Check the log of the runtime' });
+}
+
+function unreachableError(error: GrpcError, what: string, socketPath: string): RampartError {
+  const system = systemCode(error);
+  if (system === 'EACCES' || system === 'EPERM') {
+    const why = `access to ${socketPath} is denied (${system})`;
+    return new RampartError(errorCodes.PRIVILEGE, { what, why, next: 'Run as root', cause: error });
+  }
+  const why =
+    system === 'ENOENT'
+      ? 'the socket does not exist'
+      : system === 'ECONNREFUSED'
+        ? 'nothing listens there'
+        : error.message;
+  return new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
+    what,
+    why,
+    next: 'Check that the runtime is running and that this is its socket',
+    cause: error,
+  });
+}
+
+function systemCode(error: GrpcError): string | undefined {
+  for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
+    // Not ERR_HTTP2_STREAM_CANCEL and its like: the reason is below it.
+    if ('code' in cause && typeof cause.code === 'string' && /^E[A-Z0-9]+$/.test(cause.code))
+      return cause.code;
+  }
+  return undefined;
+}

@@ -1,0 +1,199 @@
+/**
+ * gRPC over a unix socket: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+ *
+ * Only what a client of a container runtime needs: one message out, one or many back, no compression.
+ */
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+} from 'node:http2';
+import { connect as connectSocket } from 'node:net';
+
+import { messageOf } from '../errors/errors.ts';
+
+/** Status codes of gRPC that are told apart. */
+export const grpcStatus = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  PERMISSION_DENIED: 7,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+} as const;
+
+/** A call that failed: by the server's word, or below it (`UNAVAILABLE` with the socket's error as cause). */
+export class GrpcError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'GrpcError';
+    this.status = status;
+  }
+}
+
+interface GrpcCallOptions {
+  readonly signal: AbortSignal | undefined;
+  /** For the whole call. Undefined: it may take for ever. */
+  readonly timeoutMs: number | undefined;
+}
+
+/** A flag and the length come before each message. */
+const PREFIX_BYTES = 5;
+/** containerd limits its answers to 16 MiB. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+
+/** One HTTP/2 session, opened by the first call, and by the next one after it ended. */
+export class GrpcClient implements Disposable {
+  readonly #socketPath: string;
+  #session: ClientHttp2Session | undefined;
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
+  }
+
+  /**
+   * Sends `message` to the method (`/package.Service/Method`) and yields what is answered, to the end.
+   *
+   * @throws {GrpcError} when it fails or is aborted.
+   */
+  async *call(
+    method: string,
+    message: Buffer,
+    { signal, timeoutMs }: GrpcCallOptions,
+  ): AsyncGenerator<Buffer, void, void> {
+    const stream = this.#request(method, message, timeoutMs);
+    const answer = { headers: {} as IncomingHttpHeaders, trailers: {} as IncomingHttpHeaders };
+    stream.on('response', (headers) => (answer.headers = headers));
+    stream.on('trailers', (trailers) => (answer.trailers = trailers));
+    // The iterator below gets it; this one is for the time when nobody iterates.
+    stream.on('error', () => undefined);
+    const abort = (): void => {
+      stream.destroy(new GrpcError(grpcStatus.CANCELLED, 'aborted'));
+    };
+    signal?.addEventListener('abort', abort);
+    if (signal?.aborted === true) abort();
+    const expire = (): void => {
+      stream.destroy(new GrpcError(grpcStatus.DEADLINE_EXCEEDED, `no response within ${timeoutMs} ms`));
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
+    try {
+      yield* messagesOf(stream);
+      checkStatus(answer.headers, answer.trailers);
+    } catch (error) {
+      throw error instanceof GrpcError
+        ? error
+        : new GrpcError(grpcStatus.UNAVAILABLE, messageOf(error), error);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+      if (!stream.closed) stream.close(constants.NGHTTP2_CANCEL);
+    }
+  }
+
+  /** Ends the session; calls under way fail with `UNAVAILABLE`. */
+  [Symbol.dispose](): void {
+    this.#session?.destroy();
+  }
+
+  #request(method: string, message: Buffer, timeoutMs: number | undefined): ClientHttp2Stream {
+    const stream = this.#connected().request({
+      ':method': 'POST',
+      ':path': method,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      ...(timeoutMs === undefined ? {} : { 'grpc-timeout': `${Math.max(1, Math.ceil(timeoutMs))}m` }),
+    });
+    const prefix = Buffer.alloc(PREFIX_BYTES);
+    prefix.writeUInt32BE(message.length, 1);
+    stream.end(Buffer.concat([prefix, message]));
+    return stream;
+  }
+
+  #connected(): ClientHttp2Session {
+    const open = this.#session;
+    if (open !== undefined && !open.closed && !open.destroyed) return open;
+    // The authority is never looked up: a socket has no name. No pings: grpc-go ends a session that sends them more often
+    // than every five minutes.
+    const session = connect('http://localhost', { createConnection: () => connectSocket(this.#socketPath) });
+    const forget = (): void => {
+      if (this.#session === session) this.#session = undefined;
+    };
+    session.on('error', forget);
+    session.on('close', forget);
+    session.on('goaway', () => {
+      // The calls under way are still answered, the next one is to have a session of its own.
+      forget();
+      session.close();
+    });
+    this.#session = session;
+    return session;
+  }
+}
+
+async function* messagesOf(stream: ClientHttp2Stream): AsyncGenerator<Buffer, void, void> {
+  let chunks: Buffer[] = [];
+  let haveBytes = 0;
+  let needBytes = PREFIX_BYTES;
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    haveBytes += chunk.length;
+    // Joined only when there is something whole in it: a long answer comes in many chunks.
+    while (haveBytes >= needBytes) {
+      const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+      chunks = [bytes];
+      const lengthBytes = bytes.readUInt32BE(1);
+      if (bytes[0] !== 0 || lengthBytes > MAX_MESSAGE_BYTES) {
+        const why = bytes[0] === 0 ? `of ${lengthBytes} bytes` : 'that is compressed';
+        throw new GrpcError(grpcStatus.INTERNAL, `the response has a message ${why}`);
+      }
+      needBytes = PREFIX_BYTES + lengthBytes;
+      if (haveBytes < needBytes) break;
+      yield bytes.subarray(PREFIX_BYTES, needBytes);
+      chunks = [bytes.subarray(needBytes)];
+      haveBytes -= needBytes;
+      needBytes = PREFIX_BYTES;
+    }
+  }
+  if (haveBytes > 0)
+    throw new GrpcError(grpcStatus.UNAVAILABLE, 'the response ends in the middle of a message');
+}
+
+/** Of HTTP, where what answers speaks no gRPC: doc/http-grpc-status-mapping.md. */
+const statusOfHttp: Readonly<Record<number, number>> = {
+  403: grpcStatus.PERMISSION_DENIED,
+  404: grpcStatus.UNIMPLEMENTED,
+  429: grpcStatus.UNAVAILABLE,
+  502: grpcStatus.UNAVAILABLE,
+  503: grpcStatus.UNAVAILABLE,
+  504: grpcStatus.UNAVAILABLE,
+};
+
+function checkStatus(headers: IncomingHttpHeaders, trailers: IncomingHttpHeaders): void {
+  // An answer without messages may have all in its one block of headers.
+  const last = trailers['grpc-status'] === undefined ? headers : trailers;
+  const status = last['grpc-status'];
+  if (status !== undefined) {
+    if (Number(status) === grpcStatus.OK) return;
+    throw new GrpcError(Number(status), percentDecoded(String(last['grpc-message'] ?? '')));
+  }
+  const http = headers[':status'] as number | undefined;
+  if (http === undefined)
+    throw new GrpcError(grpcStatus.UNAVAILABLE, 'the connection was lost before the response');
+  if (http === 200) throw new GrpcError(grpcStatus.UNAVAILABLE, 'the response was interrupted');
+  throw new GrpcError(statusOfHttp[http] ?? grpcStatus.UNKNOWN, `HTTP status ${http} instead of a response`);
+}
+
+function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The file that a container's output goes to: opened with care, read from its end, and followed where it is rotated.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+
+import { errorCodes, messageOf, RampartError } from '../errors/errors.ts';
+import { headerLength, MAX_HEADER_BYTES, parseHeader } from './log-decoder.ts';
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+const BLOCK_BYTES = 64 * 1024;
+/** A kubelet keeps five. */
+const MAX_ROTATED = 100;
+const TRIES = 5;
+
+/**
+ * Opens a log file. A container into which the directory of the logs is mounted can put other things there, to have
+ * them read by us: so it has to be a regular file with one name, in the pod's and the container's own directory.
+ *
+ * @throws {RampartError} `NOT_FOUND`, `SYSTEM`.
+ */
+export async function openLogFile(path: string): Promise<FileHandle> {
+  for (let tries = 1; ; tries++) {
+    const file = await opened(path);
+    const objection = await whyNot(file, path).catch((error: unknown) => String(error));
+    if (objection === undefined) return file;
+    await file.close();
+    // Renamed between the two looks at it: what has its name now is the log.
+    if (tries < TRIES && objection === ELSEWHERE) continue;
+    throw new RampartError(errorCodes.SYSTEM, { what: `log file ${path} is not read`, why: objection });
+  }
+}
+
+const ELSEWHERE = 'its path leads elsewhere';
+
+async function opened(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    throw new RampartError(code === 'ENOENT' ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+      what: `failed to open log file ${JSON.stringify(path)}`,
+      why: code === 'ELOOP' ? 'it is a symbolic link' : messageOf(error),
+      cause: error,
+    });
+  }
+}
+
+async function whyNot(file: FileHandle, path: string): Promise<string | undefined> {
+  const stats = await file.stat();
+  if (!stats.isFile()) return 'it is not a regular file';
+  const real = await readlink(`/proc/self/fd/${file.fd}`);
+  // The directory of all logs may be a link to another disk; those below it have been made by the runtime.
+  const own = (of: string): string => of.split('/').slice(-3).join('/');
+  if (own(real) !== own(path)) return ELSEWHERE;
+  return stats.nlink > 1 ? 'it has more than one hard link' : undefined;
+}
+
+/**
+ * Where the last lines of a file begin. Records that are parts of one line count once.
+ *
+ * @param sizeBytes what is after that is not looked at.
+ */
+export async function tailStart(
+  file: FileHandle,
+  sizeBytes: number,
+  lines: number,
+  signal: AbortSignal,
+): Promise<number> {
+  const block = Buffer.allocUnsafe(BLOCK_BYTES);
+  let counted = 0;
+  /** After the newline of the record that is being looked at. */
+  let recordEnd: number | undefined;
+  /** @returns where the tail begins, when that is now known. */
+  const look = async (start: number, known: Buffer): Promise<number | undefined> => {
+    if (recordEnd === undefined) return undefined;
+    const isWhole = endsLine(known.length < MAX_HEADER_BYTES ? await headerAt(file, start) : known);
+    if (isWhole && counted === lines) return recordEnd;
+    // A line that is not at its end yet is one as well.
+    if (isWhole || counted === 0) counted++;
+    return undefined;
+  };
+  for (let end = sizeBytes; end > 0;) {
+    signal.throwIfAborted();
+    const start = Math.max(0, end - BLOCK_BYTES);
+    const { bytesRead } = await file.read(block, 0, end - start, start);
+    const bytes = block.subarray(0, bytesRead);
+    for (let at = bytes.lastIndexOf(0x0a); at !== -1; at = at === 0 ? -1 : bytes.lastIndexOf(0x0a, at - 1)) {
+      const found = await look(start + at + 1, bytes.subarray(at + 1, at + 1 + MAX_HEADER_BYTES));
+      if (found !== undefined) return found;
+      recordEnd = start + at + 1;
+      if (lines === 0) return recordEnd;
+    }
+    end = start;
+  }
+  return (await look(0, await headerAt(file, 0))) ?? 0;
+}
+
+async function headerAt(file: FileHandle, start: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(MAX_HEADER_BYTES);
+  const { bytesRead } = await file.read(bytes, 0, MAX_HEADER_BYTES, start);
+  return bytes.subarray(0, bytesRead);
+}
+
+/** Whether the record that begins so ends a line; so does what is no record. */
+function endsLine(bytes: Buffer): boolean {
+  const length = headerLength(bytes) ?? 0;
+  return parseHeader(bytes.toString('latin1', 0, length))?.isPartial !== true;
+}
+
+/** What comes after a file that was read to its end. */
+type Successor =
+  /** Nothing yet. */
+  | undefined
+  /** The file itself, from its beginning: it was emptied. */
+  | 'emptied'
+  /** Another one; `isGap` when there may have been others between them, which are gone. */
+  | { readonly path: string; readonly isGap: boolean };
+
+/**
+ * Rotation is: the file gets another name, which begins with its own and a dot, and a new one is made (kubelet,
+ * pkg/kubelet/logs/container_log_manager.go). Who reads slowly may be several files behind.
+ *
+ * @param readBytes how much of it was read.
+ */
+export async function successorOf(file: FileHandle, path: string, readBytes: number): Promise<Successor> {
+  const own = await file.stat();
+  const current = await stat(path).catch(() => undefined);
+  // Between the renaming and the making.
+  if (current === undefined) return undefined;
+  if (current.ino === own.ino && current.dev === own.dev) {
+    return own.size < readBytes ? 'emptied' : undefined;
+  }
+  const directory = dirname(path);
+  const names = (await readdir(directory).catch(() => []))
+    .filter((name) => name.startsWith(`${basename(path)}.`) && !name.endsWith('.tmp'))
+    .sort()
+    .slice(-MAX_ROTATED);
+  let later: readonly string[] | undefined;
+  for (const [at, name] of names.entries()) {
+    const stats = await lstat(join(directory, name)).catch(() => undefined);
+    if (stats?.ino === own.ino && stats.dev === own.dev) later = names.slice(at + 1);
+  }
+  // The oldest are compressed and removed first: what is left as it was is later than one that is not there any more.
+  const plain = (later ?? names).filter((name) => !name.endsWith('.gz'));
+  const isGap = later === undefined ? names.length > 0 : plain.length < later.length;
+  return { path: plain[0] === undefined ? path : join(directory, plain[0]), isGap };
+}

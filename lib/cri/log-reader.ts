@@ -1,0 +1,187 @@
+/** The log of a container as a text: read, cut as it was asked for, and followed. */
+import type { FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { FileChanges } from './file-changes.ts';
+import { LogDecoder, type LogTextOptions } from './log-decoder.ts';
+import { openLogFile, successorOf, tailStart } from './log-file.ts';
+
+export interface LogReadOptions extends LogTextOptions {
+  /** Follow the log until the container ends. */
+  readonly follow?: boolean | undefined;
+  /** Number of lines from the end of the log to return. */
+  readonly tailLines?: number | undefined;
+  /** Ends after so many bytes, also in the midst of a line. */
+  readonly limitBytes?: number | undefined;
+}
+
+interface LogSource {
+  readonly path: string;
+  /** Whether no more will be written. Asked once a second at most, when all that there is was read. */
+  hasEnded(signal: AbortSignal): Promise<boolean>;
+  /** What a reader of the text cannot see: that something is missing in it. */
+  onLoss(what: string): void;
+}
+
+const READ_BYTES = 64 * 1024;
+/** A runtime that is in the midst of a rotation. */
+const ROTATION_MS = 100;
+const ASK_MS = 1_000;
+/** How long a line that does not end may hold up the other stream. */
+const SETTLE_MS = 1_000;
+const nothing = Buffer.alloc(0);
+
+/**
+ * Opens the log of a container. Nothing is read before it is asked for, and one portion at a time. Ending the iteration
+ * closes the file; so does the signal, which is no error.
+ *
+ * @throws {RampartError} as `openLogFile`; reading may throw it too, where a file that comes next cannot be opened.
+ */
+export async function openLog(
+  source: LogSource,
+  options: LogReadOptions,
+  signal: AbortSignal,
+): Promise<AsyncGenerator<Uint8Array, void, void>> {
+  const log = read(source, options, signal);
+  // As far as to its first `yield`: the file is open then, and the generator is what closes it.
+  await log.next();
+  return log;
+}
+
+async function* read(
+  source: LogSource,
+  options: LogReadOptions,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, void> {
+  const file = new FollowedFile(source, await openLogFile(source.path));
+  try {
+    yield nothing;
+    let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
+    for await (const text of texts(file, source, options, signal)) {
+      yield text.length > left ? text.subarray(0, left) : text;
+      left -= text.length;
+      if (left <= 0) return;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+async function* texts(
+  file: FollowedFile,
+  source: LogSource,
+  { follow = false, tailLines, ...textOptions }: LogReadOptions,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, void> {
+  const decoder = new LogDecoder(textOptions);
+  const sizeBytes = await file.sizeBytes();
+  if (tailLines !== undefined) await file.startAtTail(sizeBytes, tailLines, signal);
+  // What is written from now on is no part of it: a container that writes without a pause would have no end.
+  const endBytes = follow ? Number.POSITIVE_INFINITY : sizeBytes;
+  const buffer = Buffer.allocUnsafe(READ_BYTES);
+  using changes = follow ? new FileChanges(dirname(source.path)) : undefined;
+  let [hasEnded, askedMs, quietSinceMs] = [false, Number.NEGATIVE_INFINITY, performance.now()];
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const bytes = await file.read(buffer, endBytes);
+      if (bytes.length > 0) {
+        decoder.push(bytes);
+        const text = decoder.take();
+        if (text.length > 0) yield text;
+        quietSinceMs = performance.now();
+        continue;
+      }
+      if (follow && (await file.toNext(decoder))) continue;
+      if (changes === undefined || hasEnded) break;
+      if (decoder.isWaiting && performance.now() - quietSinceMs >= SETTLE_MS) {
+        decoder.settle();
+        yield decoder.take();
+      }
+      if (performance.now() - askedMs >= ASK_MS) {
+        askedMs = performance.now();
+        hasEnded = await source.hasEnded(signal);
+        // What it wrote at last is read before the end.
+        if (hasEnded) continue;
+      }
+      await changes.next(ASK_MS, signal);
+    }
+    decoder.endFile();
+    const rest = decoder.take();
+    if (rest.length > 0) yield rest;
+  } finally {
+    if (decoder.badRecords > 0) {
+      source.onLoss(`${decoder.badRecords} lines of ${source.path} are not log records and were skipped`);
+    }
+  }
+}
+
+/** The file that is being read, and those that come after it. */
+class FollowedFile {
+  readonly #source: LogSource;
+  #file: FileHandle;
+  #positionBytes = 0;
+  /** Of the file that comes next, when it was seen for the first time. */
+  #next: { readonly path: string; readonly isGap: boolean } | undefined;
+
+  constructor(source: LogSource, file: FileHandle) {
+    this.#source = source;
+    this.#file = file;
+  }
+
+  async sizeBytes(): Promise<number> {
+    return (await this.#file.stat()).size;
+  }
+
+  async startAtTail(sizeBytes: number, lines: number, signal: AbortSignal): Promise<void> {
+    this.#positionBytes = await tailStart(this.#file, sizeBytes, lines, signal);
+  }
+
+  /** The next bytes, none where there are no more; they are in `buffer`. */
+  async read(buffer: Buffer, endBytes: number): Promise<Buffer> {
+    const length = Math.max(0, Math.min(buffer.length, endBytes - this.#positionBytes));
+    const { bytesRead } = await this.#file.read(buffer, 0, length, this.#positionBytes);
+    this.#positionBytes += bytesRead;
+    return buffer.subarray(0, bytesRead);
+  }
+
+  /** Goes on with what comes after the file, at whose end it is. @returns whether there is something to read. */
+  async toNext(decoder: LogDecoder): Promise<boolean> {
+    const next = await successorOf(this.#file, this.#source.path, this.#positionBytes);
+    if (next === undefined) return false;
+    if (next === 'emptied') {
+      decoder.endFile();
+      this.#positionBytes = 0;
+      return true;
+    }
+    if (this.#next?.path !== next.path) {
+      // The runtime makes the new file before it leaves the old one: what it has written there meanwhile comes first.
+      this.#next = next;
+      await delay(ROTATION_MS);
+      return true;
+    }
+    const file = await openLogFile(next.path).catch((error: unknown) => {
+      if (error instanceof RampartError && error.code === errorCodes.NOT_FOUND) return undefined;
+      throw error;
+    });
+    // Rotated again in this moment.
+    if (file === undefined) {
+      this.#next = undefined;
+      return false;
+    }
+    await this.#file.close();
+    if (next.isGap)
+      this.#source.onLoss(`some rotated files of ${this.#source.path} were removed before they were read`);
+    [this.#file, this.#positionBytes, this.#next] = [file, 0, undefined];
+    decoder.endFile();
+    return true;
+  }
+
+  async close(): Promise<void> {
+    await this.#file.close();
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * The container runtime of this machine for the guards and, in standalone mode, for the mirror. It need not be there:
+ * it is looked for until it is, and one that goes away is waited for.
+ */
+import { type Cri, openCri } from './cri.ts';
+import type { NodeContainer } from './node-container.ts';
+import { type ContainerWatch, watchContainers } from './watch.ts';
+import { Backoff } from '../time/backoff.ts';
+import { sleep, systemClock } from '../time/clock.ts';
+import type { Logger } from '../telemetry/log.ts';
+import type { ContainerSource, SourceContainer } from './container-source.ts';
+import { criSource } from './cri-source.ts';
+import { messageOf } from '../errors/errors.ts';
+
+interface NodeRuntimeOptions {
+  /** Default: the usual places. */
+  readonly socketPath: string | undefined;
+  readonly logger: Logger;
+}
+
+/** How a runtime that answers is told apart from one that has gone: it is asked every 30 s at the latest. */
+const STALE_MS = 45_000;
+const CHECK_MS = 5_000;
+
+/** What is known of the runtime. */
+type RuntimeState =
+  | {
+      readonly containers: Iterable<NodeContainer>;
+      readonly cri: Cri;
+      /** `containerd`, before `://` in ids. */
+      readonly name: string;
+      readonly version: string;
+    }
+  | { readonly unavailable: string };
+
+/** Runs from `run` on; ends with its signal. */
+export class NodeRuntime implements ContainerSource {
+  readonly #options: NodeRuntimeOptions;
+  readonly #listeners = new Set<(id: string) => void>();
+  readonly #stateListeners = new Set<() => void>();
+  readonly #synced = Promise.withResolvers<void>();
+  #cri: Cri | undefined;
+  #watch: ContainerWatch | undefined;
+  #source: ContainerSource | undefined;
+  #runtime = { name: '', version: '' };
+  #unavailable: string | undefined = 'the container runtime has not been queried yet';
+
+  constructor(options: NodeRuntimeOptions) {
+    this.#options = options;
+  }
+
+  get synced(): Promise<void> {
+    return this.#synced.promise;
+  }
+
+  list(): Iterable<SourceContainer> {
+    return this.#source?.list() ?? [];
+  }
+
+  get(id: string): SourceContainer | undefined {
+    return this.#source?.get(id);
+  }
+
+  subscribe(listener: (id: string) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** All containers in any state, or why they are not known. */
+  get state(): RuntimeState {
+    const [cri, watch] = [this.#cri, this.#watch];
+    if (this.#unavailable !== undefined || cri === undefined || watch === undefined) {
+      return { unavailable: this.#unavailable ?? 'the container runtime has not been queried yet' };
+    }
+    return { containers: watch.containers.values(), cri, ...this.#runtime };
+  }
+
+  /** Why nothing is known of containers, if so. */
+  get problem(): string | undefined {
+    const { state } = this;
+    return 'unavailable' in state ? state.unavailable : undefined;
+  }
+
+  /** Calls `listener` after each change of `state`. */
+  onState(listener: () => void): Disposable {
+    this.#stateListeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#stateListeners.delete(listener) };
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      using cri = await this.#find(signal);
+      await using watch = watchContainers(cri, { signal, onError: (error) => this.#failed(error) });
+      await this.#follow(cri, watch, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      [this.#cri, this.#watch, this.#source] = [undefined, undefined, undefined];
+    }
+  }
+
+  /** Tries until a runtime answers. */
+  async #find(signal: AbortSignal): Promise<Cri> {
+    const { socketPath, logger } = this.#options;
+    const backoff = new Backoff({ baseMs: 500, maxMs: 10_000 });
+    for (;;) {
+      signal.throwIfAborted();
+      let cri: Cri | undefined;
+      try {
+        cri = openCri({ socketPath, signal });
+        this.#runtime = await cri.version({ signal });
+        logger.info({ ...this.#runtime, socket: cri.socketPath }, 'the container runtime responds');
+        return cri;
+      } catch (error) {
+        cri?.[Symbol.dispose]();
+        signal.throwIfAborted();
+        const why = messageOf(error);
+        if (this.#unavailable !== why) {
+          logger.warn(`no pods of this machine are known yet, retrying: ${why}`);
+          this.#setUnavailable(why);
+        }
+        await sleep(systemClock, backoff.nextMs(), signal);
+      }
+    }
+  }
+
+  async #follow(cri: Cri, watch: ContainerWatch, signal: AbortSignal): Promise<void> {
+    await watch.synced(signal);
+    [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
+    this.#source = criSource(watch, this.#runtime.name, signal);
+    this.#source.subscribe((id) => {
+      for (const listener of this.#listeners) listener(id);
+    });
+    // Also of those that do not run, which are no source of anything.
+    watch.onChange(() => this.#tellState());
+    this.#synced.resolve();
+    this.#tellState();
+    for (;;) {
+      await sleep(systemClock, CHECK_MS, signal);
+      if (watch.stats().ageMs < STALE_MS) {
+        if (this.#unavailable === undefined) continue;
+        this.#options.logger.info('the container runtime responds again');
+        this.#setUnavailable(undefined);
+      } else if (this.#unavailable === undefined) {
+        this.#options.logger.warn({ err: this.#lastError }, 'the container runtime does not respond');
+        this.#setUnavailable('the container runtime does not respond');
+      }
+    }
+  }
+
+  #lastError: unknown;
+
+  #failed(error: unknown): void {
+    this.#lastError = error;
+    this.#options.logger.debug({ err: error }, 'a call to the container runtime failed');
+  }
+
+  #setUnavailable(why: string | undefined): void {
+    this.#unavailable = why;
+    this.#tellState();
+  }
+
+  #tellState(): void {
+    for (const listener of this.#stateListeners) listener();
+  }
+}

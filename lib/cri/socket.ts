@@ -1,0 +1,44 @@
+/** Where the container runtime listens. */
+import { statSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+
+/** The usual places, in the order in which they are looked at. A machine has one of them. */
+export const usualSockets: readonly string[] = [
+  '/run/containerd/containerd.sock',
+  '/run/crio/crio.sock',
+  '/run/k3s/containerd/containerd.sock',
+  '/var/snap/microk8s/common/run/containerd.sock',
+  '/run/k0s/containerd.sock',
+];
+
+/**
+ * The first of `candidates` that is a socket, or a link to one. Whether anybody listens there is not looked at: a runtime may start later.
+ *
+ * @throws {RampartError} `RUNTIME_UNREACHABLE` with the places that were looked at.
+ */
+export function findSocket(candidates: readonly string[] = usualSockets): string {
+  for (const path of candidates) {
+    if (statSync(path, { throwIfNoEntry: false })?.isSocket() === true) return path;
+  }
+  throw new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
+    what: 'no container runtime found',
+    why: `none of these is a socket: ${candidates.join(', ')}`,
+    next: 'Start containerd or CRI-O, or name the socket',
+  });
+}
+
+/**
+ * A path as kubelet's `--container-runtime-endpoint` has it, with or without `unix://`.
+ *
+ * @throws {RampartError} `INPUT` for what is not an absolute path.
+ */
+export function socketPathOf(endpoint: string): string {
+  const path = endpoint.startsWith('unix://') ? endpoint.slice('unix://'.length) : endpoint;
+  if (path.startsWith('/')) return path;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `container runtime at ${JSON.stringify(endpoint)}`,
+    why: 'it is not the absolute path of a unix socket',
+    next: `For example ${usualSockets[0] ?? ''}`,
+  });
+}

@@ -1,0 +1,338 @@
+/** The containers of this node, kept up to date. */
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { findProcess } from './container-process.ts';
+import type { Cri } from './cri.ts';
+import { type EventSource, followEvents } from './events.ts';
+import { KnownPods } from './known-pods.ts';
+import { type ContainerChange, isUnchanged, type NodeContainer, nodeContainer } from './node-container.ts';
+import { Pacer } from './pacer.ts';
+import { isSameProcess, type ProcessIdentity } from './process.ts';
+import { type Container, containerFrom, noNetwork, podFrom } from './records.ts';
+import { Search } from './search.ts';
+import { WorkLimit } from './work-limit.ts';
+
+export interface WatchOptions {
+  /** Ends the watch, as disposing does. */
+  readonly signal?: AbortSignal;
+  /** Told of each failure to ask the runtime; the watch goes on by itself. Failures that repeat are told each time. */
+  readonly onError?: (error: unknown) => void;
+  /** How often to look where the runtime has no events. Default 1000. */
+  readonly pollMs?: number;
+  /** How often to look nevertheless where it has: events may be dropped. Default 30,000. */
+  readonly resyncMs?: number;
+  /** Where the host's /proc is. Default `/proc`. */
+  readonly procPath?: string;
+}
+
+interface WatchStats {
+  readonly containers: number;
+  readonly running: number;
+  /** Running, and their process is not known (yet). */
+  readonly withoutProcess: number;
+  /** Looks at the whole list. */
+  readonly lists: number;
+  readonly events: number;
+  /** Failures by error code. */
+  readonly errors: Readonly<Record<string, number>>;
+  readonly source: EventSource | undefined;
+  /** How long ago the runtime last gave its list. Infinity before the first. */
+  readonly ageMs: number;
+}
+
+/** One container with what was found out about it. */
+interface Entry {
+  container: Container;
+  process: ProcessIdentity | undefined;
+  readonly search: Search<ProcessIdentity>;
+}
+
+const PARALLEL_SEARCHES = 8;
+/** For what is asked about one pod or container. */
+const DETAIL_TIMEOUT_MS = 2_000;
+
+type Listener = (change: ContainerChange) => void;
+
+/**
+ * Holds the containers that the runtime has, whatever their state, and tells changes.
+ *
+ * Level-triggered: it compares the runtime's whole list with what it holds, so that nothing depends on which events came.
+ * Events say when to look. While the runtime does not answer, what was known stays; only processes that are gone are seen
+ * to be gone. Every container goes its own way: one whose process cannot be found out holds up no other.
+ */
+export class ContainerWatch implements AsyncDisposable {
+  readonly #cri: Cri;
+  readonly #options: WatchOptions;
+  readonly #procPath: string;
+  readonly #stop = new AbortController();
+  readonly #entries = new Map<string, Entry>();
+  readonly #pods: KnownPods;
+  /** As the listeners know them. */
+  readonly #told = new Map<string, NodeContainer>();
+  readonly #listeners = new Set<Listener>();
+  readonly #limit = new WorkLimit(PARALLEL_SEARCHES);
+  readonly #errors: Record<string, number> = {};
+  readonly #pacer: Pacer;
+  readonly #running: Promise<unknown>;
+  #source: EventSource | undefined;
+  #events = 0;
+  #lists = 0;
+  #listedAtMs = -Infinity;
+
+  constructor(cri: Cri, options: WatchOptions) {
+    this.#cri = cri;
+    this.#options = options;
+    this.#procPath = options.procPath ?? '/proc';
+    const { pollMs = 1_000, resyncMs = 30_000 } = options;
+    if (!(pollMs > 0 && resyncMs > 0)) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `watch of containers with pollMs ${pollMs}, resyncMs ${resyncMs}`,
+        why: 'both must be greater than 0',
+      });
+    }
+    const { signal } = this.#stop;
+    const abort = (): void => this.#stop.abort(options.signal?.reason);
+    if (options.signal?.aborted === true) abort();
+    options.signal?.addEventListener('abort', abort, { once: true, signal });
+    this.#pods = new KnownPods({
+      cri,
+      signal,
+      limit: this.#limit,
+      timeoutMs: DETAIL_TIMEOUT_MS,
+      onError: (error) => this.#fail(error),
+      onSearched: (podId) => this.#podSearched(podId),
+    });
+    this.#pacer = new Pacer({
+      signal,
+      look: () => this.#look(),
+      idleMs: () => {
+        const hasEvents = this.#source === 'cri' || this.#source === 'containerd';
+        return Math.min(hasEvents ? resyncMs : pollMs, this.#nextSearchAtMs() - performance.now());
+      },
+    });
+    const events = followEvents(cri.connection, {
+      signal,
+      onEvent: () => {
+        this.#events += 1;
+        this.#pacer.settle();
+      },
+      onSource: (source) => {
+        this.#source = source;
+        // What happened while there was no stream was not told.
+        this.#pacer.settle();
+      },
+      onError: (error) => this.#fail(error),
+    });
+    this.#running = Promise.all([this.#pacer.run(), events]);
+  }
+
+  /** What is there now, by id. It is the watch's own map: what happens later is seen in it. */
+  get containers(): ReadonlyMap<string, NodeContainer> {
+    return this.#told;
+  }
+
+  /** Resolves when the runtime's list was taken once and every running container's process was looked for. */
+  async synced(signal?: AbortSignal): Promise<void> {
+    if (this.#lists === 0) await this.#pacer.looked(signal);
+    await this.#searched(signal);
+  }
+
+  /**
+   * Looks at once. Resolves when a look that began after this call is done, also for the processes of new containers.
+   * While the runtime cannot be reached that is when it can be again.
+   */
+  async refresh(signal?: AbortSignal): Promise<void> {
+    await this.#pacer.lookNow(signal);
+    await this.#searched(signal);
+  }
+
+  /**
+   * Calls `listener` with each change, and at once with all that is there, as added. An error that it throws is a fault of
+   * the program and is thrown where nobody catches it.
+   */
+  onChange(listener: Listener): Disposable {
+    this.#listeners.add(listener);
+    for (const container of this.#told.values()) listener({ type: 'added', container });
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  stats(): WatchStats {
+    const running = [...this.#entries.values()].filter(({ container }) => container.state === 'running');
+    return {
+      containers: this.#entries.size,
+      running: running.length,
+      withoutProcess: running.filter(({ process }) => process === undefined).length,
+      lists: this.#lists,
+      events: this.#events,
+      errors: { ...this.#errors },
+      source: this.#source,
+      ageMs: performance.now() - this.#listedAtMs,
+    };
+  }
+
+  /** Ends the watch; nobody is told anything from then on. The client stays open. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listeners.clear();
+    this.#stop.abort();
+    await this.#running;
+    await Promise.all(this.#attempts());
+  }
+
+  async #look(): Promise<boolean> {
+    const { signal } = this.#stop;
+    try {
+      // Containers first: a container's sandbox is older than itself, so it is in the later list.
+      const { containers } = await this.#cri.call('ListContainers', {}, { signal });
+      const { items } = await this.#cri.call('ListPodSandbox', {}, { signal });
+      this.#lists += 1;
+      this.#listedAtMs = performance.now();
+      this.#pods.take(items.map((item) => podFrom(item, noNetwork)));
+      this.#take(containers.map(containerFrom));
+      return true;
+    } catch (error) {
+      this.#fail(error);
+      for (const entry of this.#entries.values()) this.#checkProcess(entry);
+      return false;
+    }
+  }
+
+  #take(listed: readonly Container[]): void {
+    const ids = new Set(listed.map(({ id }) => id));
+    for (const id of this.#entries.keys()) {
+      if (ids.has(id)) continue;
+      this.#entries.delete(id);
+      const told = this.#told.get(id);
+      if (told === undefined) continue;
+      this.#told.delete(id);
+      this.#tell({ type: 'removed', container: told });
+    }
+    for (const container of listed) {
+      const entry = this.#entries.get(container.id) ?? this.#add(container);
+      // All else is fixed when a container is made: the old object is kept, the new one is garbage.
+      if (entry.container.state !== container.state) {
+        entry.container = { ...entry.container, state: container.state };
+        entry.search.reset();
+      }
+      if (container.state === 'running') {
+        this.#checkProcess(entry);
+        if (entry.process === undefined) entry.search.begin();
+      } else entry.process = undefined;
+      this.#publish(entry);
+    }
+  }
+
+  #add(container: Container): Entry {
+    const { signal } = this.#stop;
+    const entry: Entry = {
+      container,
+      process: undefined,
+      search: new Search({
+        limit: this.#limit,
+        find: async () => {
+          try {
+            const options = { signal, timeoutMs: DETAIL_TIMEOUT_MS };
+            return await findProcess(this.#cri, container.id, this.#procPath, options);
+          } catch (error) {
+            this.#fail(error);
+            return undefined;
+          }
+        },
+        onEnd: (process) => {
+          if (this.#stop.signal.aborted || this.#entries.get(container.id) !== entry) return;
+          entry.process = entry.container.state === 'running' ? process : undefined;
+          this.#publish(entry);
+          this.#pacer.replan();
+        },
+      }),
+    };
+    this.#entries.set(container.id, entry);
+    return entry;
+  }
+
+  #podSearched(podId: string): void {
+    if (this.#stop.signal.aborted) return;
+    for (const entry of this.#entries.values()) if (entry.container.podId === podId) this.#publish(entry);
+    this.#pacer.replan();
+  }
+
+  /** Notices a process that is gone, which the runtime may not have or cannot tell. */
+  #checkProcess(entry: Entry): void {
+    if (entry.process === undefined || isSameProcess(entry.process, this.#procPath)) return;
+    entry.process = undefined;
+    this.#publish(entry);
+  }
+
+  #nextSearchAtMs(): number {
+    let atMs = this.#pods.nextAtMs();
+    for (const { container, process, search } of this.#entries.values()) {
+      if (container.state !== 'running' || process !== undefined || search.attempt !== undefined) continue;
+      atMs = Math.min(atMs, search.nextAtMs);
+    }
+    return atMs;
+  }
+
+  #attempts(): Promise<void>[] {
+    const own = [...this.#entries.values()].flatMap(({ search }) => search.attempt ?? []);
+    return [...own, ...this.#pods.attempts()];
+  }
+
+  async #searched(signal: AbortSignal | undefined): Promise<void> {
+    await Promise.all(this.#attempts());
+    signal?.throwIfAborted();
+    this.#stop.signal.throwIfAborted();
+  }
+
+  #publish(entry: Entry): void {
+    const { id, podId } = entry.container;
+    const pod = this.#pods.get(podId);
+    // A sandbox that was removed between the two lists takes its containers with it.
+    if (pod === undefined) return;
+    const previous = this.#told.get(id);
+    // Told when all that can be known is known: of a new one, and of one that begins to run.
+    if (
+      entry.container.state === 'running' &&
+      entry.process === undefined &&
+      entry.search.attempt !== undefined
+    )
+      return;
+    if (previous === undefined && this.#pods.isSearching(podId)) return;
+    const container = nodeContainer(entry.container, pod, entry.process, this.#procPath);
+    if (previous !== undefined && isUnchanged(previous, container)) return;
+    this.#told.set(id, container);
+    this.#tell(
+      previous === undefined ? { type: 'added', container } : { type: 'changed', container, previous },
+    );
+  }
+
+  #tell(change: ContainerChange): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(change);
+      } catch (error) {
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#stop.signal.aborted) return;
+    const code = error instanceof RampartError ? error.code : 'other';
+    this.#errors[code] = (this.#errors[code] ?? 0) + 1;
+    this.#options.onError?.(error);
+  }
+}
+
+/**
+ * Begins to watch the containers of this node. The caller disposes the watch, and the client after it.
+ *
+ * @throws {RampartError} `INPUT` for times that cannot work.
+ *
+ * @example
+ * using cri = openCri();
+ * await using watch = watchContainers(cri, { onError: (error) => log.warn(error) });
+ * watch.onChange(({ type, container }) => queue.add(container.pod.uid));
+ */
+export function watchContainers(cri: Cri, options: WatchOptions = {}): ContainerWatch {
+  return new ContainerWatch(cri, options);
+}

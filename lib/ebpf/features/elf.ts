@@ -1,0 +1,52 @@
+/** The little of an ELF file that a uprobe needs. */
+import { closeSync, openSync, readSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+
+const PT_LOAD = 1;
+const fileHeaderSizeBytes = 64;
+export const programHeaderSizeBytes = 56;
+
+/**
+ * Where in a 64-bit little-endian ELF file its entry point lies (elf(5): e_entry, found in a
+ * PT_LOAD segment).
+ *
+ * @throws {RampartError} `DECODE` when `file` is no such file.
+ */
+export function entryPointOffset(file: string): bigint {
+  const fd = openSync(file, 'r');
+  try {
+    const header = readAt(fd, 0, fileHeaderSizeBytes);
+    if (header.length === fileHeaderSizeBytes && header.readUInt32BE(0) === 0x7f454c46 && header[4] === 2) {
+      const entry = header.readBigUInt64LE(24);
+      const tableOffset = Number(header.readBigUInt64LE(32));
+      const count = header.readUInt16LE(56);
+      const table = readAt(fd, tableOffset, count * programHeaderSizeBytes);
+      const offset = findSegment(table, entry);
+      if (offset !== undefined) return offset;
+    }
+  } finally {
+    closeSync(fd);
+  }
+  throw new RampartError(errorCodes.DECODE, { what: `${file} is not a 64-bit ELF file with an entry point` });
+}
+
+/** Where in the file an address of the loaded program lies. */
+export function findSegment(table: Buffer, address: bigint): bigint | undefined {
+  for (let at = 0; at + programHeaderSizeBytes <= table.length; at += programHeaderSizeBytes) {
+    if (table.readUInt32LE(at) !== PT_LOAD) continue;
+    const fileOffset = table.readBigUInt64LE(at + 8);
+    const virtualAddress = table.readBigUInt64LE(at + 16);
+    const fileSizeBytes = table.readBigUInt64LE(at + 32);
+    const distance = address - virtualAddress;
+    if (distance >= 0n && distance < fileSizeBytes) return fileOffset + distance;
+  }
+  return undefined;
+}
+
+/** At most so many bytes: a file may end before. */
+export function readAt(fd: number, offset: number, sizeBytes: number): Buffer {
+  const buffer = Buffer.alloc(sizeBytes);
+  if (!Number.isSafeInteger(offset)) return buffer.subarray(0, 0);
+  return buffer.subarray(0, readSync(fd, buffer, 0, sizeBytes, offset));
+}

@@ -1,0 +1,443 @@
+/**
+ * The only file that knows the FFI library. It declares the C functions of libc, libbpf and libnftables that
+ * Rampart calls, with their TypeScript types; all that speaks to the kernel builds on these. It is
+ * long because it is the only one.
+ *
+ * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
+ * buffer goes in as a `Uint8Array` and must stay referenced for as long as C may use it; after a
+ * call that reports failure through errno, read {@link errno} before any other call.
+ */
+import koffi, { type LibraryHandle } from 'koffi';
+
+import { errorCodes, messageOf, RampartError } from '../errors/errors.ts';
+
+/** The address of something C owns. */
+export type Pointer = bigint;
+
+function loadLibrary(name: string, aptPackage: string): LibraryHandle {
+  try {
+    return koffi.load(name);
+  } catch (error) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `cannot load ${name}`,
+      why: messageOf(error),
+      next: `Install it: apt-get install ${aptPackage}`,
+    });
+  }
+}
+
+const clib = loadLibrary('libc.so.6', 'libc6');
+
+/** A function of libc by its prototype in C; koffi checks the arguments against it at every call. */
+function c<F>(prototype: string): F {
+  return clib.func(prototype) as F;
+}
+
+/** libc, as declared in its headers. Failing calls return -1 and leave the reason in {@link errno}. */
+export const libc = {
+  close: c<(fd: number) => number>('int close(int)'),
+  read: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>(
+    'long read(int, _Out_ void *, size_t)',
+  ),
+  write: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>(
+    'long write(int, const void *, size_t)',
+  ),
+  mmap: c<
+    (address: null, sizeBytes: number, prot: number, flags: number, fd: number, offset: number) => Pointer
+  >('uintptr_t mmap(void *, size_t, int, int, int, int64_t)'),
+  munmap: c<(address: Pointer, sizeBytes: number) => number>('int munmap(uintptr_t, size_t)'),
+  /** pidfd_open(2): glibc 2.36 has it, older ones do not. */
+  pidfdOpen: c<(number: number, pid: number, flags: number) => number>(
+    'long syscall(long, int, unsigned int)',
+  ),
+  /** bpf(2): for the probes, which want the kernel's own errno. */
+  bpf: c<(number: number, command: number, attr: Uint8Array, sizeBytes: number) => number>(
+    'long syscall(long, int, _Inout_ void *, unsigned int)',
+  ),
+  /** perf_event_open(2): for the probes. */
+  perfEventOpen: c<
+    (number: number, attr: Uint8Array, pid: number, cpu: number, groupFd: number, flags: number) => number
+  >('long syscall(long, const void *, int, int, int, unsigned long)'),
+  faccessat: c<(dirFd: number, path: string, mode: number, flags: number) => number>(
+    'int faccessat(int, const char *, int, int)',
+  ),
+  readlinkat: c<(dirFd: number, path: string, buffer: Uint8Array, sizeBytes: number) => number>(
+    'long readlinkat(int, const char *, _Out_ void *, size_t)',
+  ),
+  inotifyInit1: c<(flags: number) => number>('int inotify_init1(int)'),
+  inotifyRmWatch: c<(fd: number, watch: number) => number>('int inotify_rm_watch(int, int)'),
+  epollCreate1: c<(flags: number) => number>('int epoll_create1(int)'),
+  epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>(
+    'int epoll_ctl(int, int, int, void *)',
+  ),
+  /** Fills `timespec`, two i64: seconds and nanoseconds. */
+  clockGettime: c<(clock: number, timespec: Uint8Array) => number>('int clock_gettime(int, _Out_ void *)'),
+  sysconf: c<(name: number) => number>('long sysconf(int)'),
+  /** ioctl(2) with a plain number as its argument. */
+  ioctl: c<(fd: number, request: number, argument: number) => number>('int ioctl(int, unsigned long, long)'),
+  socket: c<(family: number, type: number, protocol: number) => number>('int socket(int, int, int)'),
+  bind: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>(
+    'int bind(int, const void *, unsigned int)',
+  ),
+  /** fsopen(2), since 5.2: glibc 2.36 has it, older ones do not. */
+  fsopen: c<(number: number, type: string, flags: number) => number>(
+    'long syscall(long, const char *, unsigned int)',
+  ),
+  fsconfig: c<
+    (number: number, fd: number, command: number, key: null, value: null, auxiliary: number) => number
+  >('long syscall(long, int, unsigned int, const char *, void *, int)'),
+  fsmount: c<(number: number, fd: number, flags: number, attributes: number) => number>(
+    'long syscall(long, int, unsigned int, unsigned int)',
+  ),
+  connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>(
+    'int connect(int, const void *, uint32_t)',
+  ),
+  setsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, sizeBytes: number) => number>(
+    'int setsockopt(int, int, int, const void *, uint32_t)',
+  ),
+  send: c<(fd: number, buffer: Uint8Array, sizeBytes: number, flags: number) => number>(
+    'long send(int, const void *, size_t, int)',
+  ),
+  /** `rlimit` is two u64: the soft and the hard limit. */
+  setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('int setrlimit(int, const void *)'),
+  /** lsm_list_modules(2), since 6.8; fills `ids` with u64, `size` is in and out. */
+  lsmListModules: c<(number: number, ids: Uint8Array, size: [number], flags: number) => number>(
+    'long syscall(long, _Out_ void *, _Inout_ uint32_t *, uint32_t)',
+  ),
+  /** Formats with a va_list that C handed to a callback. */
+  vsnprintf: c<(buffer: Uint8Array, sizeBytes: number, format: Pointer, args: Pointer) => number>(
+    'int vsnprintf(_Out_ void *, size_t, void *, void *)',
+  ),
+  /** Of the calling thread alone: sockets and processes that it makes from then on are of that namespace. */
+  setns: c<(fd: number, namespaceType: number) => number>('int setns(int, int)'),
+  memfdCreate: c<(name: string, flags: number) => number>('int memfd_create(const char *, unsigned int)'),
+  unshare: c<(flags: number) => number>('int unshare(int)'),
+  /** Gives freed memory back to the kernel: libbpf parses megabytes of BTF while it loads. */
+  mallocTrim: c<(padBytes: number) => number>('int malloc_trim(size_t)'),
+} as const;
+
+/**
+ * Calls for those who make hundreds of thousands of them. A pointer is a plain number here (an address in user space is below
+ * 2 ** 53), so that a call makes no object: keep the memory in a buffer that does not move, see {@link addressOf}.
+ */
+export const fileCalls = {
+  openat: c<(dirFd: number, path: number, flags: number, mode: number) => number>(
+    'int openat(int, uintptr_t, int, unsigned int)',
+  ),
+  read: c<(fd: number, buffer: number, sizeBytes: number) => number>('long read(int, uintptr_t, size_t)'),
+  pread: c<(fd: number, buffer: number, sizeBytes: number, offset: number) => number>(
+    'long pread64(int, uintptr_t, size_t, int64_t)',
+  ),
+  recv: c<(fd: number, buffer: number, sizeBytes: number, flags: number) => number>(
+    'long recv(int, uintptr_t, size_t, int)',
+  ),
+  /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
+  openat2: c<(number: number, dirFd: number, path: number, how: number, sizeBytes: number) => number>(
+    'int syscall(long, int, uintptr_t, uintptr_t, size_t)',
+  ),
+  inotifyAddWatch: c<(fd: number, path: number, mask: number) => number>(
+    'int inotify_add_watch(int, uintptr_t, uint32_t)',
+  ),
+  /** bpf(2); `attr` is a `union bpf_attr`. */
+  bpf: c<(number: number, command: number, attr: number, sizeBytes: number) => number>(
+    'int syscall(long, int, uintptr_t, unsigned int)',
+  ),
+  /** glibc 2.28. Fills a `struct statx` of 256 bytes. */
+  statx: c<(dirFd: number, path: number, flags: number, mask: number, statx: number) => number>(
+    'int statx(int, uintptr_t, int, unsigned int, uintptr_t)',
+  ),
+  /** glibc 2.30. Fills the buffer with `struct linux_dirent64`. */
+  getdents64: c<(fd: number, buffer: number, sizeBytes: number) => number>(
+    'long getdents64(int, uintptr_t, size_t)',
+  ),
+  readlinkat: c<(dirFd: number, path: number, buffer: number, sizeBytes: number) => number>(
+    'long readlinkat(int, uintptr_t, uintptr_t, size_t)',
+  ),
+  flistxattr: c<(fd: number, buffer: number, sizeBytes: number) => number>(
+    'long flistxattr(int, uintptr_t, size_t)',
+  ),
+  fgetxattr: c<(fd: number, name: number, value: number, sizeBytes: number) => number>(
+    'long fgetxattr(int, uintptr_t, uintptr_t, size_t)',
+  ),
+  llistxattr: c<(path: number, buffer: number, sizeBytes: number) => number>(
+    'long llistxattr(uintptr_t, uintptr_t, size_t)',
+  ),
+  lgetxattr: c<(path: number, name: number, value: number, sizeBytes: number) => number>(
+    'long lgetxattr(uintptr_t, uintptr_t, uintptr_t, size_t)',
+  ),
+  lsetxattr: c<(path: number, name: number, value: number, sizeBytes: number, flags: number) => number>(
+    'int lsetxattr(uintptr_t, uintptr_t, uintptr_t, size_t, int)',
+  ),
+  /** Fills a `struct statfs` of 120 bytes; its first i64 is the type. */
+  fstatfs: c<(fd: number, statfs: number) => number>('int fstatfs(int, uintptr_t)'),
+} as const;
+
+/** errno of the last failed libc or libbpf call on this thread. */
+export function errno(): number {
+  return koffi.errno();
+}
+
+/** Numbers of the system calls that glibc has no function for; the same on x86_64 and arm64 unless told apart. */
+export const syscallNumbers = {
+  openat2: 437,
+  pidfdOpen: 434,
+  bpf: process.arch === 'arm64' ? 280 : 321,
+  perfEventOpen: process.arch === 'arm64' ? 241 : 298,
+  fsopen: 430,
+  fsconfig: 431,
+  fsmount: 432,
+  lsmListModules: 461,
+} as const;
+
+const printPrototype = koffi.proto('int libbpf_print_fn(int level, const void *format, void *args)');
+
+type Declare = <F>(prototype: string) => F;
+
+function declareObjects(f: Declare) {
+  return {
+    versionString: f<() => string>('const char *libbpf_version_string()'),
+    setPrint: f<(print: Pointer) => Pointer | null>('void *libbpf_set_print(libbpf_print_fn *)'),
+    objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: Uint8Array | null) => Pointer | null>(
+      'void *bpf_object__open_mem(const void *, size_t, const void *)',
+    ),
+    objectLoad: f<(object: Pointer) => number>('int bpf_object__load(void *)'),
+    objectClose: f<(object: Pointer) => void>('void bpf_object__close(void *)'),
+    objectFindProgram: f<(object: Pointer, name: string) => Pointer | null>(
+      'void *bpf_object__find_program_by_name(void *, const char *)',
+    ),
+    objectFindMap: f<(object: Pointer, name: string) => Pointer | null>(
+      'void *bpf_object__find_map_by_name(void *, const char *)',
+    ),
+    objectNextProgram: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
+      'void *bpf_object__next_program(void *, void *)',
+    ),
+    objectNextMap: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
+      'void *bpf_object__next_map(void *, void *)',
+    ),
+    /** Fills `info` (struct bpf_prog_info, bpf_map_info or bpf_link_info); `size` is in and out. */
+    infoByFd: f<(fd: number, info: Uint8Array, size: [number]) => number>(
+      'int bpf_obj_get_info_by_fd(int, _Inout_ void *, _Inout_ uint32_t *)',
+    ),
+  } as const;
+}
+
+/** Programs, and the links that attach them. */
+function declarePrograms(f: Declare) {
+  return {
+    programName: f<(program: Pointer) => string>('const char *bpf_program__name(void *)'),
+    programFd: f<(program: Pointer) => number>('int bpf_program__fd(void *)'),
+    programSetAutoload: f<(program: Pointer, autoload: boolean) => number>(
+      'int bpf_program__set_autoload(void *, bool)',
+    ),
+    programSetAttachTarget: f<(program: Pointer, programFd: number, name: string) => number>(
+      'int bpf_program__set_attach_target(void *, int, const char *)',
+    ),
+    programAttach: f<(program: Pointer) => Pointer | null>('void *bpf_program__attach(void *)'),
+    programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
+      'void *bpf_program__attach_raw_tracepoint(void *, const char *)',
+    ),
+    programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
+    programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
+      'int bpf_program__set_expected_attach_type(void *, int)',
+    ),
+    programSectionName: f<(program: Pointer) => string>('const char *bpf_program__section_name(void *)'),
+    /** After loading: relocated, with subprograms behind it and descriptors of maps in place. */
+    programInsns: f<(program: Pointer) => Pointer | null>('void *bpf_program__insns(void *)'),
+    programInsnCount: f<(program: Pointer) => number | bigint>('size_t bpf_program__insn_cnt(void *)'),
+    programSetLogLevel: f<(program: Pointer, level: number) => number>(
+      'int bpf_program__set_log_level(void *, uint32_t)',
+    ),
+    /** The buffer has to stay where it is until the object is loaded. */
+    programSetLogBuffer: f<(program: Pointer, buffer: Uint8Array, sizeBytes: number) => number>(
+      'int bpf_program__set_log_buf(void *, void *, size_t)',
+    ),
+    linkDestroy: f<(link: Pointer) => number>('int bpf_link__destroy(void *)'),
+  } as const;
+}
+
+function declareMaps(f: Declare) {
+  return {
+    mapName: f<(map: Pointer) => string>('const char *bpf_map__name(void *)'),
+    mapIsInternal: f<(map: Pointer) => boolean>('bool bpf_map__is_internal(void *)'),
+    mapReuseFd: f<(map: Pointer, fd: number) => number>('int bpf_map__reuse_fd(void *, int)'),
+    mapSetPinPath: f<(map: Pointer, path: string | null) => number>(
+      'int bpf_map__set_pin_path(void *, const char *)',
+    ),
+    mapType: f<(map: Pointer) => number>('int bpf_map__type(void *)'),
+    mapFlags: f<(map: Pointer) => number>('uint32_t bpf_map__map_flags(void *)'),
+    mapFd: f<(map: Pointer) => number>('int bpf_map__fd(void *)'),
+    mapSetMaxEntries: f<(map: Pointer, entries: number) => number>(
+      'int bpf_map__set_max_entries(void *, uint32_t)',
+    ),
+    mapMaxEntries: f<(map: Pointer) => number>('uint32_t bpf_map__max_entries(void *)'),
+    mapKeySize: f<(map: Pointer) => number>('uint32_t bpf_map__key_size(void *)'),
+    mapValueSize: f<(map: Pointer) => number>('uint32_t bpf_map__value_size(void *)'),
+    /** The map's initial bytes (.rodata, .bss); writable until the object is loaded. */
+    mapInitialValue: f<(map: Pointer, sizeBytes: [bigint | number]) => Pointer | null>(
+      'void *bpf_map__initial_value(void *, _Out_ size_t *)',
+    ),
+    mapLookup: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>(
+      'int bpf_map_lookup_elem(int, const void *, _Out_ void *)',
+    ),
+    mapLookupAndDelete: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>(
+      'int bpf_map_lookup_and_delete_elem(int, const void *, _Out_ void *)',
+    ),
+    mapUpdate: f<(fd: number, key: Uint8Array, value: Uint8Array, flags: number) => number>(
+      'int bpf_map_update_elem(int, const void *, const void *, uint64_t)',
+    ),
+    mapDelete: f<(fd: number, key: Uint8Array) => number>('int bpf_map_delete_elem(int, const void *)'),
+    mapNextKey: f<(fd: number, key: Uint8Array | null, next: Uint8Array) => number>(
+      'int bpf_map_get_next_key(int, const void *, _Out_ void *)',
+    ),
+  } as const;
+}
+
+function declareBtf(f: Declare) {
+  return {
+    btfParseRaw: f<(path: string) => Pointer | null>('void *btf__parse_raw(const char *)'),
+    btfFindByNameKind: f<(btf: Pointer, name: string, kind: number) => number>(
+      'int btf__find_by_name_kind(void *, const char *, uint32_t)',
+    ),
+    btfTypeById: f<(btf: Pointer, id: number) => Pointer | null>('void *btf__type_by_id(void *, uint32_t)'),
+    btfNameByOffset: f<(btf: Pointer, offset: number) => string | null>(
+      'const char *btf__name_by_offset(void *, uint32_t)',
+    ),
+    btfFree: f<(btf: Pointer) => void>('void btf__free(void *)'),
+    objectBtf: f<(object: Pointer) => Pointer | null>('void *bpf_object__btf(void *)'),
+    btfRawData: f<(btf: Pointer, sizeBytes: [number]) => Pointer | null>(
+      'void *btf__raw_data(void *, _Out_ uint32_t *)',
+    ),
+  } as const;
+}
+
+function declareLibbpf() {
+  const lib = loadLibrary(process.env['RAMPART_LIBBPF'] || 'libbpf.so.1', 'libbpf1');
+  const f: Declare = <F>(prototype: string): F => lib.func(prototype) as F;
+  return { ...declareObjects(f), ...declarePrograms(f), ...declareMaps(f), ...declareBtf(f) };
+}
+
+/** libbpf's functions, with the names of its headers in camel case. */
+export type Libbpf = ReturnType<typeof declareLibbpf>;
+
+let loaded: Libbpf | undefined;
+
+/**
+ * libbpf.so.1, loaded at the first call. `RAMPART_LIBBPF` names another file, which the tests use
+ * to run against more than one version.
+ *
+ * @throws {RampartError} `UNSUPPORTED` when the library is not installed.
+ */
+export function libbpf(): Libbpf {
+  if (loaded === undefined) {
+    loaded = declareLibbpf();
+    loaded.setPrint(koffi.register(printToCapture, koffi.pointer(printPrototype)));
+  }
+  return loaded;
+}
+
+function declareLibnftables() {
+  const lib = loadLibrary('libnftables.so.1', 'libnftables1');
+  const f = <F>(prototype: string): F => lib.func(prototype) as F;
+  return {
+    ctxNew: f<(flags: number) => Pointer | null>('void *nft_ctx_new(uint32_t)'),
+    ctxFree: f<(context: Pointer) => void>('void nft_ctx_free(void *)'),
+    ctxBufferOutput: f<(context: Pointer) => number>('int nft_ctx_buffer_output(void *)'),
+    ctxBufferError: f<(context: Pointer) => number>('int nft_ctx_buffer_error(void *)'),
+    ctxOutput: f<(context: Pointer) => string | null>('const char *nft_ctx_get_output_buffer(void *)'),
+    ctxError: f<(context: Pointer) => string | null>('const char *nft_ctx_get_error_buffer(void *)'),
+    ctxOutputSetFlags: f<(context: Pointer, flags: number) => void>(
+      'void nft_ctx_output_set_flags(void *, unsigned int)',
+    ),
+    runCmdFromFilename: f<(context: Pointer, path: string) => number>(
+      'int nft_run_cmd_from_filename(void *, const char *)',
+    ),
+    runCmdFromBuffer: f<(context: Pointer, commands: string) => number>(
+      'int nft_run_cmd_from_buffer(void *, const char *)',
+    ),
+  } as const;
+}
+
+/** libnftables' functions, with the names of its header in camel case. */
+export type Libnftables = ReturnType<typeof declareLibnftables>;
+
+let loadedNftables: Libnftables | undefined;
+
+/**
+ * libnftables.so.1, loaded at the first call.
+ *
+ * @throws {RampartError} `UNSUPPORTED` when the library is not installed.
+ */
+export function libnftables(): Libnftables {
+  loadedNftables ??= declareLibnftables();
+  return loadedNftables;
+}
+
+const LIBBPF_DEBUG = 2;
+const lineBuffer = new Uint8Array(64 * 1024);
+let capture: string[] | undefined;
+
+/** libbpf's print callback (libbpf.h, libbpf_print_fn_t): formats into the running capture. */
+function printToCapture(level: number, format: Pointer | null, args: Pointer | null): number {
+  if (capture === undefined || level >= LIBBPF_DEBUG || format === null || args === null) return 0;
+  // A va_list travels as a pointer on x86_64 (an array type) and on arm64 (a composite over 16 bytes).
+  const length = libc.vsnprintf(lineBuffer, lineBuffer.byteLength, format, args);
+  const shown = Math.min(Math.max(length, 0), lineBuffer.byteLength - 1);
+  capture.push(Buffer.from(lineBuffer.buffer, 0, shown).toString('utf8').trimEnd());
+  return length;
+}
+
+/**
+ * Runs `call` and returns its result with all that libbpf said meanwhile at info level and above,
+ * the verifier's log included. Without a capture libbpf is silent: stdout and stderr are ours.
+ */
+export function withLibbpfLog<T>(call: (lib: Libbpf) => T): { readonly result: T; readonly log: string } {
+  const lib = libbpf();
+  const outer = capture;
+  const lines: string[] = [];
+  capture = lines;
+  try {
+    const result = call(lib);
+    return { result, log: lines.join('\n') };
+  } finally {
+    capture = outer;
+  }
+}
+
+/**
+ * The memory at `address` as an ArrayBuffer, not copied and not owned: whoever unmaps the memory
+ * must have dropped every view of it before.
+ */
+export function viewMemory(address: Pointer, sizeBytes: number): ArrayBuffer {
+  return koffi.view(address, sizeBytes);
+}
+
+/** The address of a buffer's bytes, for structures that hold pointers. Keep the buffer referenced. */
+export function addressOf(buffer: Uint8Array): Pointer {
+  return koffi.address(buffer);
+}
+
+/** A file descriptor watched by the event loop (uv_poll); dispose it before closing the descriptor. */
+export interface Poll extends Disposable {
+  /** Whether the watch keeps the process alive; it does from the start. */
+  ref(): void;
+  unref(): void;
+}
+
+/**
+ * Calls `onReadable` on the event loop each time `fd` is readable (level-triggered). No thread
+ * and no timer stand behind it: libuv's own epoll holds the descriptor.
+ */
+export function pollReadable(fd: number, onReadable: () => void): Poll {
+  const handle = koffi.node.poll(fd, { readable: true }, onReadable);
+  let open = true;
+  return {
+    ref: () => handle.ref(),
+    unref: () => handle.unref(),
+    [Symbol.dispose]() {
+      if (!open) return;
+      open = false;
+      handle.stop();
+      handle.close();
+    },
+  };
+}

@@ -1,0 +1,313 @@
+/**
+ * Thin typed wrappers over the system calls of {@link libc} that the sensor needs: descriptors as
+ * disposable handles, errno as a typed error, openat2(2), inotify(7) and epoll(7).
+ */
+import { constants as fsConstants } from 'node:fs';
+import { constants as osConstants } from 'node:os';
+import { getSystemErrorMap } from 'node:util';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { addressOf, errno, fileCalls, libc, syscallNumbers } from './ffi.ts';
+
+/** Flags of open(2). The ones that differ between architectures come from Node. */
+export const openFlags = {
+  WRONLY: fsConstants.O_WRONLY,
+  CREAT: fsConstants.O_CREAT,
+  EXCL: fsConstants.O_EXCL,
+  DIRECTORY: fsConstants.O_DIRECTORY,
+  NOFOLLOW: fsConstants.O_NOFOLLOW,
+  NONBLOCK: fsConstants.O_NONBLOCK,
+  NOATIME: fsConstants.O_NOATIME,
+  /** include/uapi/asm-generic/fcntl.h, the same on x86_64 and arm64; Node does not export these two. */
+  CLOEXEC: 0o2000000,
+  PATH: 0o10000000,
+} as const;
+
+/** `resolve` of openat2(2) (include/uapi/linux/openat2.h). */
+export const resolveFlags = { NO_MAGICLINKS: 0x02, IN_ROOT: 0x10 } as const;
+
+/** "Relative to the working directory" for the *at system calls (fcntl.h). */
+export const AT_FDCWD = -100;
+
+const namesByNumber = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]));
+// EAGAIN and EWOULDBLOCK (ENOTSUP and EOPNOTSUPP) share a number on Linux; errno(3) names these first.
+for (const name of ['EAGAIN', 'EOPNOTSUPP'] as const) namesByNumber.set(osConstants.errno[name], name);
+/** What the kernel answers though user space has no name for it (include/linux/errno.h). */
+export const ENOTSUPP = 524;
+namesByNumber.set(ENOTSUPP, 'ENOTSUPP');
+const systemErrors = getSystemErrorMap();
+
+/** The name of an errno value, "ENOENT" for 2; "errno 4711" for a number without a name here. */
+export function errnoName(number: number): string {
+  return namesByNumber.get(number) ?? systemErrors.get(-number)?.[0] ?? `errno ${number}`;
+}
+
+/** For people: "no such file or directory (ENOENT)". */
+export function errnoText(number: number): string {
+  const name = errnoName(number);
+  const text = systemErrors.get(-number)?.[1];
+  return text === undefined ? name : `${text} (${name})`;
+}
+
+/** The last lines of libbpf's and the verifier's log, for an error. */
+export function shownLog(log: string): string | undefined {
+  const lines = log.split('\n').filter((line) => line.trim() !== '');
+  return lines.length === 0 ? undefined : lines.slice(-15).join('\n');
+}
+
+/** A failed system call: a `RampartError` of code `SYSTEM` whose `errno` can be told apart by its name. */
+export class SystemCallError extends RampartError {
+  /** The name of the errno, e.g. "ENOENT". */
+  readonly errno: string;
+  /** The errno itself, positive. */
+  readonly number: number;
+
+  /**
+   * @param what - What failed and on which path, as a phrase: "cannot open /etc/shadow".
+   * @param number - The positive errno.
+   */
+  constructor(what: string, number: number, next?: string) {
+    super(errorCodes.SYSTEM, { what, why: errnoText(number), next });
+    this.errno = errnoName(number);
+    this.number = number;
+  }
+}
+
+/** An open file descriptor, closed once by whoever holds it: `using fd = ...`. */
+export class Fd implements Disposable {
+  #number: number;
+
+  /** Takes over `number`: nobody else may close it. */
+  constructor(number: number) {
+    this.#number = number;
+  }
+
+  /** @throws {RampartError} `DISPOSED` after it was closed: the number may be another file's by now. */
+  get number(): number {
+    if (this.#number < 0) {
+      throw new RampartError(errorCodes.DISPOSED, { what: 'a file descriptor was used after it was closed' });
+    }
+    return this.#number;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#number < 0) return;
+    libc.close(this.#number);
+    this.#number = -1;
+  }
+}
+
+/** Memory that does not move, for the calls of `fileCalls`. Hold it for as long as C may use the address. */
+export class FixedBuffer {
+  readonly bytes: Buffer;
+  readonly address: number;
+
+  constructor(sizeBytes: number) {
+    // Not of the pool, so that nobody else's bytes are beside it.
+    this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
+    this.address = Number(addressOf(this.bytes));
+  }
+
+  /** Writes a text of one byte a character, with a NUL behind it. @throws {RangeError} where it has no room */
+  writeText(text: string, at = 0): void {
+    if (at + text.length >= this.bytes.length) throw new RangeError(`no room for ${text.length} bytes`);
+    // Most are names of files, for which a call of C++ takes longer than this.
+    const { bytes } = this;
+    for (let i = 0; i < text.length; i++) bytes[at + i] = text.charCodeAt(i);
+    bytes[at + text.length] = 0;
+  }
+}
+
+/** `struct open_how`: three u64. `mode` must be zero without CREAT. */
+export interface OpenHow {
+  readonly flags: number;
+  readonly mode?: number;
+  readonly resolve?: number;
+}
+
+/** linux/limits.h, with the terminating NUL. */
+const PATH_MAX = 4096;
+/** Of the calls below, which files are followed by a thousand at a time. */
+const how = new FixedBuffer(24);
+how.bytes.fill(0);
+const pathBytes = new FixedBuffer(PATH_MAX);
+
+/** Puts the path where the call finds it. Returns 0, or the errno as a negative number. */
+function putPath(path: string | Uint8Array): number {
+  const { bytes } = pathBytes;
+  if (typeof path !== 'string') {
+    // As the kernel has it: what has no NUL within so many bytes is too long.
+    if (path.byteLength > PATH_MAX) return -osConstants.errno.ENAMETOOLONG;
+    bytes.set(path);
+    return 0;
+  }
+  // No character of UTF-16 has more than three bytes in UTF-8.
+  if (path.length * 3 >= PATH_MAX && Buffer.byteLength(path) >= PATH_MAX)
+    return -osConstants.errno.ENAMETOOLONG;
+  bytes[bytes.write(path)] = 0;
+  return 0;
+}
+
+/**
+ * openat2(2) without an exception, for loops in which failing is ordinary.
+ *
+ * @param path - A path, or its bytes with the terminating NUL for names that are not UTF-8.
+ * @returns a descriptor the caller closes, or the errno as a negative number.
+ */
+export function tryOpenat2(directory: Fd | number, path: string | Uint8Array, open: OpenHow): number {
+  // Each is a u64 of which the upper half stays zero.
+  how.bytes.writeUInt32LE(open.flags | openFlags.CLOEXEC, 0);
+  how.bytes.writeUInt32LE(open.mode ?? 0, 8);
+  how.bytes.writeUInt32LE(open.resolve ?? 0, 16);
+  const dirFd = typeof directory === 'number' ? directory : directory.number;
+  const failed = putPath(path);
+  if (failed < 0) return failed;
+  const fd = fileCalls.openat2(
+    syscallNumbers.openat2,
+    dirFd,
+    pathBytes.address,
+    how.address,
+    how.bytes.byteLength,
+  );
+  return fd >= 0 ? fd : -errno();
+}
+
+/** `struct statx` (include/uapi/linux/stat.h): stx_mode is a u16 at byte 28. */
+const statxBytes = new FixedBuffer(256);
+const STATX_MODE_AT = 28;
+const STATX_TYPE = 0x1;
+const AT_EMPTY_PATH = 0x1000;
+const emptyPath = new FixedBuffer(1);
+emptyPath.writeText('');
+
+/**
+ * The type bits of the mode of what a descriptor stands for: S_IFREG, S_IFDIR, ... A symbolic link's own where it is
+ * one (O_PATH | O_NOFOLLOW).
+ *
+ * @throws {SystemCallError} `SYSTEM`.
+ */
+export function fileTypeOf(fd: number): number {
+  if (fileCalls.statx(fd, emptyPath.address, AT_EMPTY_PATH, STATX_TYPE, statxBytes.address) < 0)
+    throw new SystemCallError(`cannot inspect descriptor ${fd}`, errno());
+  return statxBytes.bytes.readUInt16LE(STATX_MODE_AT) & fsConstants.S_IFMT;
+}
+
+/**
+ * openat2(2), always with O_CLOEXEC.
+ *
+ * @throws {SystemCallError} `SYSTEM` with the errno's name and the path.
+ */
+export function openat2(directory: Fd | number, path: string, open: OpenHow): Fd {
+  const fd = tryOpenat2(directory, path, open);
+  if (fd < 0) throw new SystemCallError(`cannot open ${path}`, -fd);
+  return new Fd(fd);
+}
+
+/** The target of the symbolic link that an O_PATH | O_NOFOLLOW descriptor stands for, as bytes. */
+export function readLink(link: Fd): Buffer {
+  const target = Buffer.allocUnsafe(4096); // PATH_MAX: no target is longer (symlink(2))
+  // An empty path means the descriptor itself, since Linux 2.6.39 (readlink(2)).
+  const length = libc.readlinkat(link.number, '', target, target.byteLength);
+  if (length < 0) throw new SystemCallError('cannot read a symbolic link', errno());
+  return target.subarray(0, length);
+}
+
+/** A limit the administrator sets, as the reason of a failure. */
+function sysctlLimit(what: string, sysctl: string): RampartError {
+  return new RampartError(errorCodes.LIMIT, {
+    what,
+    why: `the limit ${sysctl} is reached`,
+    next: `Raise it: sysctl ${sysctl}=VALUE`,
+  });
+}
+
+/**
+ * A non-blocking inotify instance (inotify(7)).
+ *
+ * @throws {RampartError} `LIMIT` when this user has fs.inotify.max_user_instances of them.
+ * @throws {SystemCallError} `SYSTEM` for anything else.
+ */
+export function inotifyInit(): Fd {
+  const IN_NONBLOCK = 0o4000;
+  const fd = libc.inotifyInit1(IN_NONBLOCK | openFlags.CLOEXEC);
+  if (fd >= 0) return new Fd(fd);
+  const number = errno();
+  if (number !== osConstants.errno.EMFILE) throw new SystemCallError('cannot start inotify', number);
+  throw sysctlLimit('cannot start inotify', 'fs.inotify.max_user_instances');
+}
+
+/**
+ * Watches the directory or file behind an O_PATH descriptor. It is named through /proc/self/fd, so that no
+ * path is resolved a second time: what is watched is what was opened.
+ *
+ * @param shown - The path for the error message.
+ * @returns the watch descriptor; the same one gives the same.
+ * @throws {RampartError} `LIMIT` when fs.inotify.max_user_watches is reached.
+ * @throws {SystemCallError} `SYSTEM` for anything else.
+ */
+export function inotifyAddWatch(
+  inotify: Fd,
+  { number: fd }: Pick<Fd, 'number'>,
+  mask: number,
+  shown: string,
+): number {
+  pathBytes.writeText(`/proc/self/fd/${fd}`);
+  const watch = fileCalls.inotifyAddWatch(inotify.number, pathBytes.address, mask);
+  if (watch >= 0) return watch;
+  const number = errno();
+  const what = `cannot watch ${shown}`;
+  // inotify_add_watch(2) says ENOSPC for the limit; a full disk cannot be meant.
+  if (number === osConstants.errno.ENOSPC) throw sysctlLimit(what, 'fs.inotify.max_user_watches');
+  throw new SystemCallError(what, number);
+}
+
+/** Ends a watch; one that the kernel ended already is no error. */
+export function inotifyRemoveWatch(inotify: Fd, watch: number): void {
+  libc.inotifyRmWatch(inotify.number, watch);
+}
+
+/**
+ * Reads what is there.
+ *
+ * @returns the bytes read into `buffer`, 0 when there is nothing to read.
+ * @throws {SystemCallError} `SYSTEM`.
+ */
+export function readAvailable(fd: Fd, buffer: Uint8Array): number {
+  const length = libc.read(fd.number, buffer, buffer.byteLength);
+  if (length >= 0) return length;
+  const number = errno();
+  if (number === osConstants.errno.EAGAIN || number === osConstants.errno.EINTR) return 0;
+  throw new SystemCallError('cannot read a descriptor', number);
+}
+
+/** Events of epoll_ctl(2). */
+export const epollEvents = { PRI: 0x2 } as const;
+
+/** @throws {SystemCallError} `SYSTEM`. */
+export function epollCreate(): Fd {
+  const fd = libc.epollCreate1(openFlags.CLOEXEC);
+  if (fd < 0) throw new SystemCallError('cannot create an epoll descriptor', errno());
+  return new Fd(fd);
+}
+
+/** @throws {SystemCallError} `SYSTEM`. */
+export function epollAdd(epoll: Fd, fd: number, events: number): void {
+  const EPOLL_CTL_ADD = 1;
+  // struct epoll_event is packed on x86_64 (12 bytes) and aligned elsewhere (16); `events` is first in both.
+  const event = new Uint8Array(16);
+  new DataView(event.buffer).setUint32(0, events, true);
+  if (libc.epollCtl(epoll.number, EPOLL_CTL_ADD, fd, event) < 0) {
+    throw new SystemCallError('cannot add a descriptor to epoll', errno());
+  }
+}
+
+/**
+ * A descriptor that becomes readable when process `pid` has ended (pidfd_open(2), Linux 5.3).
+ *
+ * @throws {SystemCallError} `SYSTEM`; ESRCH when there is no such process.
+ */
+export function pidfdOpen(pid: number): Fd {
+  const fd = libc.pidfdOpen(syscallNumbers.pidfdOpen, pid, 0);
+  if (fd < 0) throw new SystemCallError(`cannot follow process ${pid}`, errno());
+  return new Fd(fd);
+}

@@ -1,0 +1,214 @@
+/** Maps: key-value stores shared between eBPF programs and this process. */
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { errno, fileCalls, libbpf, libc, type Pointer, syscallNumbers, viewMemory } from './ffi.ts';
+import { ENOTSUPP, errnoName, FixedBuffer } from './libc.ts';
+
+const ENOENT = 2;
+const E2BIG = 7;
+const EINVAL = 22;
+const BPF_MAP_UPDATE_BATCH = 26;
+/** `batch` of `union bpf_attr` (include/uapi/linux/bpf.h): where its fields are. */
+const batchAt = { keys: 16, values: 24, count: 32, mapFd: 36, sizeBytes: 56 } as const;
+const PROT_READ_WRITE = 3;
+const MAP_SHARED = 1;
+const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
+
+/** One map of an object, DISPOSED with it. Keys and values are bytes in kernel layout. */
+export class BpfMap {
+  readonly name: string;
+  readonly #owned: () => Pointer;
+  #fd = -1;
+  #batch: FixedBuffer | undefined;
+
+  /** @param owned - The map; throws `DISPOSED` once its object is closed, for then the memory is gone. */
+  constructor(owned: () => Pointer, name: string) {
+    this.#owned = owned;
+    this.name = name;
+  }
+
+  get #pointer(): Pointer {
+    return this.#owned();
+  }
+
+  /** Owned by the object; -1 before it is loaded. */
+  get fd(): number {
+    const pointer = this.#pointer;
+    // It stays the same once there is one, and asking takes as long as a change of the map.
+    if (this.#fd < 0) this.#fd = libbpf().mapFd(pointer);
+    return this.#fd;
+  }
+
+  get maxEntries(): number {
+    return libbpf().mapMaxEntries(this.#pointer);
+  }
+
+  /** Only before the object is loaded. */
+  set maxEntries(entries: number) {
+    if (libbpf().mapSetMaxEntries(this.#pointer, entries) !== 0) throw this.#failed('resize', errno());
+  }
+
+  get keySizeBytes(): number {
+    return libbpf().mapKeySize(this.#pointer);
+  }
+
+  get valueSizeBytes(): number {
+    return libbpf().mapValueSize(this.#pointer);
+  }
+
+  /** enum bpf_map_type. */
+  get type(): number {
+    return libbpf().mapType(this.#pointer);
+  }
+
+  /** BPF_F_* of bpf.h. */
+  get flags(): number {
+    return libbpf().mapFlags(this.#pointer);
+  }
+
+  /** Whether libbpf made it of a section of global variables (`.rodata`, `.bss`). */
+  get internal(): boolean {
+    return libbpf().mapIsInternal(this.#pointer);
+  }
+
+  /** The file may ask for a pin of its own (LIBBPF_PIN_BY_NAME), by which strangers would share it. Only before loading. */
+  neverPin(): void {
+    libbpf().mapSetPinPath(this.#pointer, null);
+  }
+
+  /**
+   * The map that `fd` stands for takes its place. libbpf does not look whether they are alike: compare before. Only before loading.
+   */
+  reuse(fd: number): void {
+    if (libbpf().mapReuseFd(this.#pointer, fd) !== 0) throw this.#failed('reuse', errno());
+  }
+
+  /** The value of `key`, or undefined. */
+  lookup(key: Uint8Array): Uint8Array | undefined {
+    const value = new Uint8Array(this.valueSizeBytes);
+    if (libbpf().mapLookup(this.fd, key, value) === 0) return value;
+    const code = errno();
+    if (code === ENOENT) return undefined;
+    throw this.#failed('read', code);
+  }
+
+  /** Takes the value of `key` out, or undefined. In one step since 5.14; before, a write in between is lost. */
+  take(key: Uint8Array): Uint8Array | undefined {
+    const value = new Uint8Array(this.valueSizeBytes);
+    if (libbpf().mapLookupAndDelete(this.fd, key, value) === 0) return value;
+    const code = errno();
+    if (code === ENOENT) return undefined;
+    if (code !== ENOTSUPP && code !== EINVAL) throw this.#failed('take from', code);
+    const read = this.lookup(key);
+    this.delete(key);
+    return read;
+  }
+
+  /**
+   * Sets `key` to `value`.
+   *
+   * @throws {RampartError} `LIMIT` naming the capacity when the map is full.
+   */
+  set(key: Uint8Array, value: Uint8Array): void {
+    if (libbpf().mapUpdate(this.fd, key, value, 0) === 0) return;
+    const code = errno();
+    if (code === E2BIG) {
+      throw new RampartError(errorCodes.LIMIT, {
+        what: `eBPF map ${this.name} is full`,
+        why: `it has ${this.maxEntries} entries`,
+        next: 'Watch fewer files, or raise the capacity',
+      });
+    }
+    throw this.#failed('write', code);
+  }
+
+  /**
+   * Sets the first `count` keys, which lie one behind the other, to the values beside them: one call instead of `count`
+   * (BPF_MAP_UPDATE_BATCH, hash maps since 5.6).
+   *
+   * @returns false where the kernel did not do all of it: then some are set, and {@link set} tells what is wrong with
+   *   each of the others.
+   */
+  setAll(keys: FixedBuffer, values: FixedBuffer, count: number): boolean {
+    const { fd } = this;
+    const { bytes, address } = (this.#batch ??= new FixedBuffer(batchAt.sizeBytes));
+    bytes.fill(0);
+    bytes.writeBigUInt64LE(BigInt(keys.address), batchAt.keys);
+    bytes.writeBigUInt64LE(BigInt(values.address), batchAt.values);
+    bytes.writeUInt32LE(count, batchAt.count);
+    bytes.writeInt32LE(fd, batchAt.mapFd);
+    const failed = fileCalls.bpf(syscallNumbers.bpf, BPF_MAP_UPDATE_BATCH, address, batchAt.sizeBytes) !== 0;
+    return !failed && bytes.readUInt32LE(batchAt.count) === count;
+  }
+
+  /** Removes `key`; false when it was not there. */
+  delete(key: Uint8Array): boolean {
+    if (libbpf().mapDelete(this.fd, key) === 0) return true;
+    const code = errno();
+    if (code === ENOENT) return false;
+    throw this.#failed('delete from', code);
+  }
+
+  /**
+   * The keys, in the kernel's order. While others write, a key may be missed or seen again
+   * (kernel/bpf/hashtab.c restarts when the previous key is gone), so the walk is bounded by the
+   * map's capacity.
+   */
+  *keys(): Generator<Uint8Array, void> {
+    const lib = libbpf();
+    let key: Uint8Array | null = null;
+    for (let left = this.maxEntries; left > 0; left--) {
+      const next: Uint8Array = new Uint8Array(this.keySizeBytes);
+      if (lib.mapNextKey(this.fd, key, next) !== 0) {
+        const code = errno();
+        if (code === ENOENT) return;
+        throw this.#failed('walk', code);
+      }
+      yield next;
+      key = next;
+    }
+  }
+
+  /**
+   * Maps the values of an array map into this process (data sections are such maps, BPF_F_MMAPABLE
+   * since 5.5): reads and writes go straight to the kernel's memory. The caller disposes.
+   */
+  mapMemory(): MappedMemory {
+    const sizeBytes = this.valueSizeBytes;
+    const address = libc.mmap(null, sizeBytes, PROT_READ_WRITE, MAP_SHARED, this.fd, 0);
+    if (BigInt.asUintN(64, BigInt(address)) === MAP_FAILED) throw this.#failed('map', errno());
+    return new MappedMemory(BigInt(address), sizeBytes);
+  }
+
+  #failed(verb: string, code: number): RampartError {
+    return new RampartError(errorCodes.EBPF, {
+      what: `cannot ${verb} eBPF map ${this.name}`,
+      why: errnoName(code),
+    });
+  }
+}
+
+/** Kernel memory mapped into this process. After disposal its view must not be touched. */
+export class MappedMemory implements Disposable {
+  readonly #address: Pointer;
+  readonly #sizeBytes: number;
+  #view: DataView | undefined;
+
+  constructor(address: Pointer, sizeBytes: number) {
+    this.#address = address;
+    this.#sizeBytes = sizeBytes;
+    this.#view = new DataView(viewMemory(address, sizeBytes));
+  }
+
+  get view(): DataView {
+    if (this.#view === undefined) {
+      throw new RampartError(errorCodes.DISPOSED, { what: 'mapped eBPF memory is unmapped' });
+    }
+    return this.#view;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#view === undefined) return;
+    this.#view = undefined;
+    libc.munmap(this.#address, this.#sizeBytes);
+  }
+}

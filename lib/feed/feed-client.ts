@@ -1,0 +1,163 @@
+/** Reads a feed of lines from its unix socket. */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import type { FeedHello, FeedNote } from './feed-protocol.ts';
+import { SocketPath } from '../net/socket-path.ts';
+
+/** Up to where a feed has been read. */
+export interface FeedPosition {
+  readonly id: string;
+  /** Of the last line. */
+  readonly number: number;
+}
+
+export type FeedEvent =
+  /** Comes first. `isOther`: not the feed that the given position is of. */
+  | { readonly kind: 'begin'; readonly id: string; readonly isOther: boolean }
+  | { readonly kind: 'line'; readonly number: number; readonly line: string }
+  /** These lines cannot be had any more: dropped for a slow reader, or gone before this one came back. */
+  | { readonly kind: 'missed'; readonly lines: number }
+  /** What was kept has been told; what follows is new. */
+  | { readonly kind: 'live' };
+
+const MAX_LINE_UNITS = 16 * 1024 * 1024;
+
+/**
+ * The lines of a feed from the oldest that is kept, or after `position`; ends when its process ends. Nothing is read ahead:
+ * whoever is slow to ask makes the server drop lines, and is told.
+ *
+ * @throws {RampartError} `NOT_FOUND` where no socket is, or one that nobody serves on; `PRIVILEGE` for one that may not be
+ *   opened; `LIMIT` when it has too many readers; `DECODE` for what is no feed; the signal's reason when it aborts.
+ */
+export async function* readFeed(
+  path: string,
+  { signal, position }: { readonly signal: AbortSignal; readonly position?: FeedPosition | undefined },
+): AsyncGenerator<FeedEvent, void> {
+  signal.throwIfAborted();
+  const socket = await open(path);
+  const onAbort = (): void => void socket.destroy();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    let next: number | undefined;
+    for await (const text of linesOf(socket)) {
+      if (next === undefined) {
+        const hello = parseHello(text, path);
+        const isOther = position?.id !== hello.id;
+        // What of this feed went before it was asked for the first time is not missed.
+        next = isOther ? hello.first : position.number + 1;
+        yield { kind: 'begin', id: hello.id, isOther };
+      } else if (text.startsWith('#')) {
+        const note = JSON.parse(text.slice(1)) as FeedNote;
+        const at = 'at' in note ? note.at : 'live' in note ? note.live : next - 1;
+        if (at >= next) yield { kind: 'missed', lines: at + 1 - next };
+        next = Math.max(next, at + 1);
+        if ('live' in note) yield { kind: 'live' };
+      } else {
+        const space = text.indexOf(' ');
+        const number = Number(text.slice(0, space));
+        if (!(number >= next)) continue;
+        if (number > next) yield { kind: 'missed', lines: number - next };
+        next = number + 1;
+        yield { kind: 'line', number, line: text.slice(space + 1) };
+      }
+      signal.throwIfAborted();
+    }
+    signal.throwIfAborted();
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    socket.destroy();
+  }
+}
+
+/** Whether a feed is served there, is none, or may not be opened by this user. */
+export async function probeFeed(path: string): Promise<'served' | 'absent' | 'refused'> {
+  try {
+    (await open(path)).destroy();
+    return 'served';
+  } catch (error) {
+    return error instanceof RampartError && error.code === errorCodes.PRIVILEGE ? 'refused' : 'absent';
+  }
+}
+
+async function open(path: string): Promise<Socket> {
+  let socketPath: SocketPath | undefined;
+  try {
+    socketPath = new SocketPath(path);
+    const socket = connect(socketPath.address);
+    await once(socket, 'connect');
+    return socket;
+  } catch (error) {
+    if (error instanceof RampartError) throw error;
+    throw refusal(path, error as NodeJS.ErrnoException);
+  } finally {
+    socketPath?.[Symbol.dispose]();
+  }
+}
+
+function refusal(path: string, error: NodeJS.ErrnoException): RampartError {
+  const what = `cannot read ${path}`;
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
+    return new RampartError(errorCodes.NOT_FOUND, { what, why: 'the socket does not exist', cause: error });
+  }
+  if (error.code === 'ECONNREFUSED') {
+    return new RampartError(errorCodes.NOT_FOUND, {
+      what,
+      why: 'its process has ended',
+      cause: error,
+    });
+  }
+  if (error.code === 'EACCES' || error.code === 'EPERM') {
+    return new RampartError(errorCodes.PRIVILEGE, {
+      what,
+      why: 'only the user that runs the serving process, usually root, may read it',
+      next: 'Use sudo',
+      cause: error,
+    });
+  }
+  return new RampartError(errorCodes.SYSTEM, { what, why: error.message, cause: error });
+}
+
+async function* linesOf(socket: Socket): AsyncGenerator<string, void> {
+  let rest = '';
+  socket.setEncoding('utf8');
+  try {
+    for await (const text of socket as AsyncIterable<string>) {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      yield* lines;
+      if (rest.length > MAX_LINE_UNITS) {
+        throw new RampartError(errorCodes.DECODE, { what: 'a feed of lines', why: 'a line does not end' });
+      }
+    }
+  } catch (error) {
+    // A process that is killed: its end is all that matters. What is left of a line is none.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE' && code !== 'ABORT_ERR') throw error;
+  }
+}
+
+function parseHello(text: string, path: string): FeedHello {
+  let note: Partial<FeedHello> & { readonly full?: number } = {};
+  try {
+    if (text.startsWith('#')) note = JSON.parse(text.slice(1)) as typeof note;
+  } catch {
+    // Nothing of ours.
+  }
+  const { feed, id, first, last, full } = note;
+  if (full !== undefined) {
+    throw new RampartError(errorCodes.LIMIT, {
+      what: `cannot read ${path}`,
+      why: `${full} processes are already reading it`,
+      next: 'Stop one of them',
+    });
+  }
+  if (feed === 1 && typeof id === 'string' && typeof first === 'number' && typeof last === 'number') {
+    return { feed, id, first, last };
+  }
+  throw new RampartError(errorCodes.DECODE, {
+    what: `cannot read ${path}`,
+    why: 'it is served by another release of Rampart',
+  });
+}

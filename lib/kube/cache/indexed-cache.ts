@@ -1,0 +1,315 @@
+/** The objects of one resource as the API has them, kept by a reflector, read by everybody. */
+import type { Logger } from '../../telemetry/log.ts';
+import { loopSlice } from '../../time/loop-slice.ts';
+import { CacheIndexes, type IndexFunction, type IndexValues } from './cache-index.ts';
+import { apiVersionOf, type KubeObject, objectKey, type ResourceType } from '../object/object.ts';
+import { ParsedObjects } from './parsed-objects.ts';
+import { isOlder } from '../object/resource-version.ts';
+import { TextArena } from './text-arena.ts';
+import { Tombstones } from './tombstones.ts';
+
+interface IndexedCacheOptions<T extends KubeObject> {
+  readonly type: ResourceType<T>;
+  readonly indexes?: Readonly<Record<string, IndexFunction<T>>> | undefined;
+  /** So many of the objects read last are kept as objects besides their texts. Default: 512. */
+  readonly parsedLimit?: number | undefined;
+  readonly logger?: Logger;
+}
+
+/** What happened to one object. */
+export interface CacheChange<T extends KubeObject> {
+  readonly type: 'added' | 'modified' | 'deleted';
+  /** As {@link objectKey} makes it. */
+  readonly key: string;
+  /** As it is now; of one that was deleted the last state that is known. */
+  readonly object: T;
+  /** As it was, where it was there. Parsed when it is read. */
+  readonly previous: T | undefined;
+}
+
+type CacheListener<T extends KubeObject> = (change: CacheChange<T>) => void;
+
+/** What a write came to. `stale`: the cache knows something newer, so nothing was done. */
+export type Written = 'added' | 'modified' | 'deleted' | 'same' | 'stale';
+
+interface Entry {
+  version: string;
+  /** In the arena. */
+  handle: number;
+  /** The last list that had it, or that it was changed after. */
+  list: number;
+  /** By index: its values there. */
+  values: IndexValues;
+}
+
+/**
+ * Objects by key and by index.
+ *
+ * What is read is shared by all readers, and never to be changed: nothing freezes it, as that costs more than it is
+ * worth. `structuredClone` what you want to change. Two reads may return different instances of the same state; compare
+ * `metadata.resourceVersion`. Objects have `apiVersion` and `kind`, also where a list has left them out.
+ *
+ * Objects are kept as their JSON and parsed when they are read, some 15 µs for one of 2 kB, unless they are among those
+ * that were read last. An object takes its JSON in UTF-8 and about 250 bytes, with each index some 50 more.
+ *
+ * @example
+ * const cache = new IndexedCache({ type: pods, indexes: { node: (pod) => [pod.spec?.nodeName ?? ''] } });
+ * using _log = cache.subscribe(({ type, key }) => logger.info({ key }, type));
+ * const reflecting = runReflector({ client, cache, signal, logger });
+ * await cache.synced;
+ * for (const pod of cache.byIndex('node', 'worker-1')) print(pod.metadata.name);
+ */
+export class IndexedCache<T extends KubeObject> {
+  readonly type: ResourceType<T>;
+  readonly #apiVersion: string;
+  readonly #logger: Logger | undefined;
+  readonly #entries = new Map<string, Entry>();
+  readonly #texts = new TextArena();
+  readonly #parsed: ParsedObjects<T>;
+  readonly #indexes: CacheIndexes<T>;
+  readonly #listeners = new Set<CacheListener<T>>();
+  readonly #synced = Promise.withResolvers<void>();
+  readonly #tombstones = new Tombstones();
+  #isSynced = false;
+  /** Lists that were begun. */
+  #lists = 0;
+  #faults = 0;
+
+  /** @throws {RampartError} `INPUT` for options that cannot work. */
+  constructor(options: IndexedCacheOptions<T>) {
+    const { type, indexes = {}, parsedLimit = 512, logger } = options;
+    this.type = type;
+    this.#apiVersion = apiVersionOf(type);
+    this.#logger = logger;
+    this.#parsed = new ParsedObjects(parsedLimit);
+    this.#indexes = new CacheIndexes(indexes, (error, key, index) =>
+      this.#fault(error, key, `index ${index} failed; the object is not in it`),
+    );
+  }
+
+  /** Resolves when the first list is complete. Before that, what is missing here may well exist. */
+  get synced(): Promise<void> {
+    return this.#synced.promise;
+  }
+
+  get isSynced(): boolean {
+    return this.#isSynced;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** For metrics: bytes of the objects' texts, of the memory taken for them, and exceptions of listeners and indexes. */
+  stats(): { readonly textBytes: number; readonly reservedBytes: number; readonly faults: number } {
+    const { liveBytes: textBytes, reservedBytes } = this.#texts;
+    return { textBytes, reservedBytes, faults: this.#faults };
+  }
+
+  get(key: string): T | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    const known = this.#parsed.get(key);
+    if (known !== undefined) return known;
+    const object = this.#parse(this.#texts.read(entry.handle));
+    this.#parsed.set(key, object);
+    return object;
+  }
+
+  has(key: string): boolean {
+    return this.#entries.has(key);
+  }
+
+  /** The version that is held of an object; costs no parsing. */
+  versionOf(key: string): string | undefined {
+    return this.#entries.get(key)?.version;
+  }
+
+  /** All keys, in no order. */
+  keys(): IterableIterator<string> {
+    return this.#entries.keys();
+  }
+
+  /**
+   * All objects, in no order, each parsed when it is its turn: of many, let the loop go on in between. What changes
+   * meanwhile is seen or not.
+   */
+  *list(): Generator<T, void> {
+    for (const [key, { handle }] of this.#entries) {
+      // Whoever goes through all of them must not drive out what others read again and again.
+      yield this.#parsed.peek(key) ?? this.#parse(this.#texts.read(handle));
+    }
+  }
+
+  /** @throws {RampartError} `INPUT` for an index that there is none of; the other calls about indexes too. */
+  byIndex(name: string, value: string): T[] {
+    return this.keysByIndex(name, value).map((key) => this.get(key) as T);
+  }
+
+  keysByIndex(name: string, value: string): readonly string[] {
+    return this.#indexes.get(name).keys(value);
+  }
+
+  /** The values that there are objects under. */
+  indexValues(name: string): IterableIterator<string> {
+    return this.#indexes.get(name).values();
+  }
+
+  /**
+   * Tells of each change from now on, right after it was made; of those before, `keys()` tells. Meant for putting keys
+   * into a queue: a listener must be quick, and decide nothing from which change it was. What it throws is logged.
+   * Dispose what is returned to end it.
+   */
+  subscribe(listener: CacheListener<T>): Disposable {
+    // The same function twice is two subscriptions.
+    const own: CacheListener<T> = (change) => listener(change);
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+
+  /**
+   * Adds indexes, of which those that are there with the same function stay. Every object is parsed for a new one.
+   *
+   * @throws {RampartError} `INPUT` for the name of an index with another function.
+   */
+  addIndexes(functions: Readonly<Record<string, IndexFunction<T>>>): void {
+    if (!this.#indexes.add(functions)) return;
+    for (const [key, entry] of this.#entries) {
+      const object = this.#parsed.peek(key) ?? this.#parse(this.#texts.read(entry.handle));
+      entry.values = this.#indexes.update(key, entry.values, object);
+    }
+  }
+
+  // What follows is for the one who feeds the cache.
+
+  /** Begins a full list; those before it that were not completed are void. */
+  beginList(): void {
+    this.#lists++;
+  }
+
+  /**
+   * An object as a list or an event has it. `text` is its JSON, where the caller has it. `force` takes it even when it
+   * is older than what is held.
+   */
+  put(object: T, options: { readonly text?: string | undefined; readonly force?: boolean } = {}): Written {
+    const key = objectKey(object);
+    const version = object.metadata.resourceVersion ?? '';
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && entry.version === version && version !== '') {
+      entry.list = this.#lists;
+      // With a history that was begun anew, the same version may be of another state.
+      if (!options.force || this.#texts.read(entry.handle) === (options.text ?? JSON.stringify(object))) {
+        return 'same';
+      }
+    } else if (!options.force) {
+      if (entry ? isOlder(version, entry.version) : this.#tombstones.covers(key, version)) return 'stale';
+    }
+    const text = options.text ?? JSON.stringify(object);
+    this.#complete(object);
+    if (entry === undefined) {
+      this.#tombstones.delete(key);
+      const values = this.#indexes.update(key, [], object);
+      this.#entries.set(key, { version, handle: this.#texts.add(text), list: this.#lists, values });
+      // What changes is soon read by those who are told; a whole list is not.
+      if (this.#isSynced) this.#parsed.set(key, object);
+      this.#tell('added', key, object, undefined);
+      return 'added';
+    }
+    const previous = this.#previous(key, entry);
+    this.#texts.replace(entry.handle, text);
+    entry.version = version;
+    entry.list = this.#lists;
+    entry.values = this.#indexes.update(key, entry.values, object);
+    this.#parsed.set(key, object);
+    this.#tell('modified', key, object, previous);
+    return 'modified';
+  }
+
+  /** An object that was deleted, as its last event has it. */
+  remove(object: T): Written {
+    const key = objectKey(object);
+    const version = object.metadata.resourceVersion ?? '';
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && isOlder(version, entry.version)) return 'stale';
+    this.#tombstones.add(key, version);
+    if (entry === undefined) return 'same';
+    this.#complete(object);
+    const previous = this.#previous(key, entry);
+    this.#drop(key, entry);
+    this.#tell('deleted', key, object, previous);
+    return 'deleted';
+  }
+
+  /**
+   * The list that was begun is complete, and is of `version`: what it did not have is gone.
+   *
+   * @throws the signal's reason when it aborts.
+   */
+  async endList(version: string, signal?: AbortSignal): Promise<void> {
+    for (const [key, entry] of this.#entries) {
+      if (loopSlice.over) {
+        await loopSlice.next();
+        signal?.throwIfAborted();
+      }
+      if (entry.list === this.#lists) continue;
+      const object = this.get(key) as T;
+      this.#drop(key, entry);
+      this.#tell('deleted', key, object, () => object);
+    }
+    this.#tombstones.reset(version);
+    this.#isSynced = true;
+    this.#synced.resolve();
+  }
+
+  #drop(key: string, entry: Entry): void {
+    this.#entries.delete(key);
+    this.#texts.remove(entry.handle);
+    this.#parsed.delete(key);
+    this.#indexes.remove(key, entry.values);
+  }
+
+  /** How to get at the state before a change, after it; undefined when nobody will ask. */
+  #previous(key: string, { handle }: Entry): (() => T) | undefined {
+    if (this.#listeners.size === 0) return undefined;
+    let object = this.#parsed.peek(key);
+    if (object !== undefined) return () => object as T;
+    const text = this.#texts.read(handle);
+    return () => (object ??= this.#parse(text));
+  }
+
+  #tell(type: CacheChange<T>['type'], key: string, object: T, previous: (() => T) | undefined): void {
+    if (this.#listeners.size === 0) return;
+    const change = {
+      type,
+      key,
+      object,
+      get previous(): T | undefined {
+        return previous?.();
+      },
+    };
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(change);
+      } catch (error) {
+        this.#fault(error, key, 'a listener of the cache failed');
+      }
+    }
+  }
+
+  #fault(error: unknown, key: string, message: string): void {
+    this.#faults++;
+    this.#logger?.error({ err: error, resource: this.type.plural, key }, message);
+  }
+
+  #parse(text: string): T {
+    return this.#complete(JSON.parse(text) as T);
+  }
+
+  /** Adds what lists of built-in kinds leave out. */
+  #complete(object: T): T {
+    const open = object as { apiVersion?: string; kind?: string };
+    open.apiVersion ??= this.#apiVersion;
+    open.kind ??= this.type.kind;
+    return object;
+  }
+}

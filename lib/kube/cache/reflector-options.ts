@@ -1,0 +1,72 @@
+/** The options of a reflector. */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import type { Logger } from '../../telemetry/log.ts';
+import { type BackoffOptions, checkBackoff } from '../../time/backoff.ts';
+import type { Clock } from '../../time/clock.ts';
+import type { KubeClient } from '../client/client.ts';
+import type { IndexedCache } from './indexed-cache.ts';
+import type { KubeObject } from '../object/object.ts';
+import type { ReflectorMetrics } from './reflector-metrics.ts';
+
+/** The calls that a reflector makes. */
+export type ReflectorClient = Pick<KubeClient, 'listItems' | 'watch'>;
+
+export interface ReflectorOptions<T extends KubeObject> {
+  readonly client: ReflectorClient;
+  /** What is fed; it says of which resource. One cache has one reflector. */
+  readonly cache: IndexedCache<T>;
+  /** Stops the reflector. Nothing else does. */
+  readonly signal: AbortSignal;
+  /** For logs and metrics. Default: the plural of the resource. */
+  readonly name?: string;
+  /** Default: all of them. */
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  /**
+   * What is kept of an object; it may change the one that it gets. It must keep `namespace`, `name` and
+   * `resourceVersion` of the metadata. Default: {@link withoutManagedFields}.
+   */
+  readonly transform?: ((object: T) => T) | undefined;
+  /** Objects asked for at a time. Default: 500. 0 asks for all at once. */
+  readonly pageSize?: number;
+  /**
+   * A watch that is silent for this long is begun anew where it was, as nobody can tell whether it still works. API
+   * servers send bookmarks about once a minute (defaultBookmarkFrequency of the apiserver's cacher), others perhaps
+   * none; beginning anew is cheap. Default: 150 s.
+   */
+  readonly idleTimeoutMs?: number;
+  /** For the answer to a list or a watch to begin. Default: 60 s, which is when an API server gives up on a list. */
+  readonly answerTimeoutMs?: number;
+  /** After a failure. Default: from 0.8 s to 30 s, with up to half taken off. */
+  readonly backoff?: BackoffOptions;
+  /** A watch that has lasted so long was a healthy one: the backoff begins anew. Default: 30 s. */
+  readonly healthyMs?: number;
+  readonly logger?: Logger;
+  readonly metrics?: ReflectorMetrics | undefined;
+  readonly clock?: Clock;
+  /** From 0 up to but not 1. Default: Math.random. */
+  readonly random?: () => number;
+}
+
+export const defaultBackoff: BackoffOptions = { baseMs: 800, maxMs: 30_000, jitter: 0.5 };
+
+/** An object without `metadata.managedFields`, which are a third of a typical object and of use to the server only. */
+export function withoutManagedFields<T extends KubeObject>(object: T): T {
+  if (object.metadata.managedFields !== undefined) delete object.metadata.managedFields;
+  return object;
+}
+
+/** @throws {RampartError} `INPUT` */
+export function checkReflectorOptions<T extends KubeObject>(options: ReflectorOptions<T>): void {
+  const { pageSize = 500, idleTimeoutMs = 1, answerTimeoutMs = 1, healthyMs = 0 } = options;
+  checkBackoff(options.backoff ?? defaultBackoff);
+  const times = idleTimeoutMs > 0 && answerTimeoutMs > 0 && healthyMs >= 0;
+  if (times && Number.isSafeInteger(pageSize) && pageSize >= 0) return;
+  throw new RampartError(errorCodes.INPUT, {
+    what:
+      `a reflector with pageSize ${pageSize}, idleTimeoutMs ${idleTimeoutMs}, ` +
+      `answerTimeoutMs ${answerTimeoutMs}, healthyMs ${healthyMs}`,
+    why: 'expected an integer of at least 0, two times above 0, and a time of at least 0',
+  });
+}

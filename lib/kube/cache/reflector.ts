@@ -1,0 +1,332 @@
+/** Keeps a cache as the API server has it: lists, then watches from the version of the list, for ever. */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { Backoff } from '../../time/backoff.ts';
+import { type Clock, sleep, systemClock } from '../../time/clock.ts';
+import { loopSlice } from '../../time/loop-slice.ts';
+import { CallScope } from '../client/call-scope.ts';
+import { isGone, isUnreachable, KubeError, unreachable } from '../client/client-errors.ts';
+import { FailureLevel } from '../client/failure-level.ts';
+import type { IndexedCache } from './indexed-cache.ts';
+import { type KubeObject, objectKey } from '../object/object.ts';
+import { askedForMs, asksForList, reasonOf, StaleListError } from './reflector-errors.ts';
+import type { ReflectorStats } from './reflector-metrics.ts';
+import {
+  checkReflectorOptions,
+  defaultBackoff,
+  type ReflectorOptions,
+  withoutManagedFields,
+} from './reflector-options.ts';
+import { compareVersions, isOlder } from '../object/resource-version.ts';
+import type { WatchEvent } from '../client/watch.ts';
+
+export type { ReflectorOptions } from './reflector-options.ts';
+
+/** A page that fails is asked for again so often before the list is begun anew. */
+const PAGE_TRIES = 5;
+/** A list that expires while it is read in pages so often is asked for as a whole. */
+const EXPIRED_LISTS = 2;
+/** So many lists in a row that are older than what is known: the server's history has been put back. */
+const STALE_LISTS = 3;
+/** So many watches in a row that brought nothing but an error: perhaps a list mends it. */
+const VAIN_WATCHES = 10;
+/** Watches are to end between 5 and 10 minutes, each at another time, so that not all clients come back at once. */
+const WATCH_SECONDS = 300;
+/** Where a list brings no byte for this long, its connection is dead. */
+const LIST_IDLE_MS = 30_000;
+const ANSWER_MS = 60_000;
+/** A watch that begins with so many old events or bookmarks is ended, and the state is asked for. */
+const STALE_EVENTS = 3;
+/** How much longer than that a watch may last that the server does not end. */
+const WATCH_SLACK_MS = 30_000;
+
+/**
+ * Feeds `options.cache` until `options.signal` aborts; then it resolves. Nothing that a server, a network, a listener or
+ * a transform does ends it: errors are logged, counted, and followed by another try.
+ *
+ * What holds:
+ *
+ * - The cache converges to the state of the server as soon as lists and watches come through.
+ * - No object goes back to an older state, as far as versions tell, be it by repeated events or by an old list. The one
+ *   exception is a server whose history was put back, e.g. from a backup: when three lists in a row are older than what
+ *   is known, the third is taken.
+ * - A resource that is not there (404), or must not be listed (403), is an error like others: the cache keeps what it
+ *   had, and is not synced if it never was.
+ *
+ * @throws {RampartError} `INPUT` for options that cannot work.
+ * @example
+ * const cache = new IndexedCache({ type: pods, indexes: { node: (pod) => [pod.spec?.nodeName ?? ''] } });
+ * const reflecting = runReflector({ client, cache, signal });
+ * await cache.synced;
+ */
+export async function runReflector<T extends KubeObject>(options: ReflectorOptions<T>): Promise<void> {
+  checkReflectorOptions(options);
+  const { cache, signal, metrics, name = cache.type.plural } = options;
+  const reflector = new Reflector({ ...options, name });
+  metrics?.add(name, reflector);
+  try {
+    if (!signal.aborted) await reflector.run();
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    metrics?.remove(name);
+  }
+}
+
+class Reflector<T extends KubeObject> {
+  readonly #options: ReflectorOptions<T> & { readonly name: string };
+  readonly #cache: IndexedCache<T>;
+  readonly #clock: Clock;
+  readonly #level: FailureLevel;
+  readonly #random: () => number;
+  readonly #backoff: Backoff;
+  readonly #healthyMs: number;
+  readonly #errors: Record<string, number> = {};
+  readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, stale: 0, transformFaults: 0 };
+  /** Everything up to this version is in the cache. */
+  #version = '';
+  /** The newest version that anything told of: a list that is older would take back what others have brought. */
+  #seen = '';
+  /** Whether a watch from there is of no use: nothing but a list can tell. */
+  #listNeeded = true;
+  #expiredLists = 0;
+  #staleLists = 0;
+  #vainWatches = 0;
+  #toldMs = -Infinity;
+
+  constructor(options: ReflectorOptions<T> & { readonly name: string }) {
+    const { random = Math.random, healthyMs = 30_000, clock = systemClock } = options;
+    this.#options = options;
+    this.#cache = options.cache;
+    this.#clock = clock;
+    this.#level = new FailureLevel(clock);
+    this.#random = random;
+    this.#backoff = new Backoff({ random, ...(options.backoff ?? defaultBackoff) });
+    this.#healthyMs = healthyMs;
+  }
+
+  stats(): ReflectorStats {
+    return {
+      ...this.#counts,
+      errors: { ...this.#errors },
+      objects: this.#cache.size,
+      bytes: this.#cache.stats().reservedBytes,
+      ageMs: this.#clock.monotonicMs() - this.#toldMs,
+    };
+  }
+
+  /** @throws the signal's reason when it aborts, and nothing else. */
+  async run(): Promise<void> {
+    const { signal } = this.#options;
+    for (;;) {
+      let healthy = false;
+      let askedMs = 0;
+      try {
+        if (this.#listNeeded) await this.#list();
+        const beganMs = this.#clock.monotonicMs();
+        try {
+          await this.#watch();
+        } finally {
+          healthy = this.#clock.monotonicMs() - beganMs >= this.#healthyMs;
+          if (healthy) this.#backoff.reset();
+        }
+        if (healthy) continue;
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#failed(error);
+        askedMs = askedForMs(error);
+      }
+      await sleep(this.#clock, Math.max(this.#backoff.nextMs(), askedMs), signal);
+    }
+  }
+
+  async #list(): Promise<void> {
+    const { pageSize = 500, signal } = this.#options;
+    const limit = this.#expiredLists < EXPIRED_LISTS ? pageSize : 0;
+    const force = this.#staleLists >= STALE_LISTS - 1;
+    this.#cache.beginList();
+    let version: string | undefined;
+    let token: string | undefined;
+    do {
+      const page = await this.#page(limit, token, force);
+      // All pages are of one version; of a server that does it otherwise, the first page misses most.
+      version ??= page.resourceVersion;
+      token = page.continue || undefined;
+    } while (token !== undefined);
+    if (version === undefined || version === '') {
+      throw new RampartError(errorCodes.API_UNREACHABLE, {
+        what: `cannot list ${this.#cache.type.plural}`,
+        why: 'the list has no resourceVersion to watch from',
+      });
+    }
+    if (isOlder(version, this.#seen) && !force) throw new StaleListError(version, this.#seen);
+    await this.#cache.endList(version, signal);
+    this.#version = version;
+    this.#seen = version;
+    this.#listNeeded = false;
+    this.#expiredLists = 0;
+    this.#staleLists = 0;
+    this.#vainWatches = 0;
+    this.#counts.lists++;
+    this.#toldMs = this.#clock.monotonicMs();
+    const { name, logger } = this.#options;
+    logger?.debug({ reflector: name, objects: this.#cache.size, version }, 'listed');
+  }
+
+  /** One page. Where its answer breaks off, the same page is asked for again: long lists would never end otherwise. */
+  async #page(limit: number, token: string | undefined, force: boolean) {
+    const { client, cache, signal, namespace, labelSelector, fieldSelector } = this.#options;
+    const { idleTimeoutMs = LIST_IDLE_MS, answerTimeoutMs: openTimeoutMs = ANSWER_MS } = this.#options;
+    const query = { labelSelector, fieldSelector, limit: limit === 0 ? undefined : limit, continue: token };
+    const call = {
+      ...query,
+      signal,
+      openTimeoutMs,
+      idleTimeoutMs: Math.min(idleTimeoutMs, LIST_IDLE_MS),
+      onItem: (text: string): void => this.#listed(text, force),
+    };
+    const backoff = new Backoff({ random: this.#random, ...(this.#options.backoff ?? defaultBackoff) });
+    for (;;) {
+      try {
+        return await client.listItems(cache.type, { namespace }, call);
+      } catch (error) {
+        signal.throwIfAborted();
+        const again = isUnreachable(error) || (error instanceof KubeError && error.status >= 429);
+        // The first page may just as well be asked for by a new list.
+        if (token === undefined || !again || backoff.attempts >= PAGE_TRIES - 1) throw error;
+        this.#note(error, 'a page of a list failed; retrying');
+        await sleep(this.#clock, Math.max(backoff.nextMs(), askedForMs(error)), signal);
+      }
+    }
+  }
+
+  #listed(text: string, force: boolean): void {
+    const object = parseItem<T>(text, this.#cache.type.plural);
+    // Of most objects the default transform leaves everything.
+    const asItCame = this.#options.transform === undefined && object.metadata.managedFields === undefined;
+    const version = object.metadata.resourceVersion ?? '';
+    const written = this.#cache.put(asItCame ? object : this.#transform(object), {
+      ...(asItCame && { text }),
+      force,
+    });
+    if (written === 'stale') throw new StaleListError(version, this.#seen);
+    // Of a list that is not completed too.
+    this.#see(version);
+  }
+
+  async #watch(): Promise<void> {
+    const { client, cache, namespace, labelSelector, fieldSelector, idleTimeoutMs = 150_000 } = this.#options;
+    const timeoutSeconds = Math.ceil(WATCH_SECONDS * (1 + this.#random()));
+    using scope = new CallScope(this.#clock, this.#options.signal);
+    const ended = new Error('a watch that the server does not end');
+    scope.limit(timeoutSeconds * 1000 + WATCH_SLACK_MS, () => ended);
+    let [fresh, stale] = [false, 0];
+    this.#counts.watches++;
+    try {
+      const events = client.watch(
+        cache.type,
+        { namespace },
+        {
+          signal: scope.signal,
+          resourceVersion: this.#version,
+          allowWatchBookmarks: true,
+          timeoutSeconds,
+          idleTimeoutMs,
+          openTimeoutMs: this.#options.answerTimeoutMs ?? ANSWER_MS,
+          labelSelector,
+          fieldSelector,
+        },
+      );
+      for await (const event of events) {
+        if (this.#apply(event)) fresh = true;
+        else stale++;
+        if (!fresh && stale >= STALE_EVENTS) break;
+        if (loopSlice.over) await loopSlice.next();
+      }
+      this.#vainWatches = 0;
+    } catch (error) {
+      this.#vainWatches = fresh ? 0 : this.#vainWatches + 1;
+      if (error !== ended) throw error;
+    } finally {
+      // Nothing but old news: the server's history may have been put back, which only a list tells.
+      if (stale > 0 && !fresh) this.#listNeeded = true;
+    }
+  }
+
+  /** Whether the event was news; the server may have known nothing else to say. */
+  #apply({ type, object }: WatchEvent<T>): boolean {
+    this.#toldMs = this.#clock.monotonicMs();
+    const version = object.metadata.resourceVersion ?? '';
+    if (type === 'BOOKMARK') {
+      this.#counts.bookmarks++;
+      const advanced = this.#advance(version);
+      if (!advanced) this.#counts.stale++;
+      return advanced;
+    }
+    const written =
+      type === 'DELETED' ? this.#cache.remove(object) : this.#cache.put(this.#transform(object));
+    if (written === 'stale') this.#counts.stale++;
+    else this.#counts.events++;
+    const advanced = this.#advance(version);
+    return written !== 'stale' && (advanced || written !== 'same');
+  }
+
+  /** Moves the place to go on from, never back. */
+  #advance(version: string): boolean {
+    if (version === '') return false;
+    const order = compareVersions(version, this.#version);
+    if (order !== undefined && order < 0) return false;
+    this.#version = version;
+    this.#see(version);
+    return true;
+  }
+
+  #see(version: string): void {
+    if (!isOlder(version, this.#seen)) this.#seen = version;
+  }
+
+  #transform(object: T): T {
+    const { transform = withoutManagedFields, name, logger } = this.#options;
+    const key = objectKey(object);
+    try {
+      const kept = transform(object);
+      if (objectKey(kept) !== key) throw new TypeError('the transformed object has another name');
+      return kept;
+    } catch (error) {
+      this.#counts.transformFaults++;
+      logger?.error({ reflector: name, key, err: error }, 'an object cannot be transformed');
+      return object;
+    }
+  }
+
+  /** What to do next follows from why a list or a watch failed; whatever it was, there is a next. */
+  #failed(error: unknown): void {
+    if (error instanceof StaleListError) this.#staleLists++;
+    if (isGone(error)) {
+      if (this.#listNeeded) this.#expiredLists++;
+      this.#listNeeded = true;
+    }
+    if (asksForList(error) || this.#vainWatches >= VAIN_WATCHES) this.#listNeeded = true;
+    this.#note(error, this.#listNeeded ? 'will list' : 'will watch from where it was');
+  }
+
+  #note(error: unknown, message: string): void {
+    const reason = reasonOf(error);
+    this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
+    const { name, logger } = this.#options;
+    // These are everyday.
+    const everyday = isGone(error) || isUnreachable(error) ? 'info' : 'warn';
+    const level = this.#level.of(error, 0) === 'debug' ? 'debug' : everyday;
+    logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);
+  }
+}
+
+function parseItem<T extends KubeObject>(text: string, plural: string): T {
+  let object: unknown;
+  try {
+    object = JSON.parse(text);
+  } catch {
+    throw unreachable(`list ${plural}`, 'an item is not JSON');
+  }
+  if (typeof object === 'object' && object !== null && 'metadata' in object) return object as T;
+  throw unreachable(`list ${plural}`, 'an item is not an API object');
+}

@@ -1,0 +1,51 @@
+/** What is known about deleted objects. */
+import { compareVersions, isOlder } from '../object/resource-version.ts';
+
+/** The deletions that are kept one by one. */
+const LIMIT = 10_000;
+
+/**
+ * Tells an object that is new from an old state of one that is gone: a proxy or a server may send an event again. Where
+ * versions cannot be compared, nothing is known.
+ */
+export class Tombstones {
+  readonly #limit: number;
+  /** By key: the version of the deletion, in the order they came. */
+  readonly #deleted = new Map<string, string>();
+  /** Every object up to this version is known of. */
+  #floor = '';
+
+  constructor(limit: number = LIMIT) {
+    this.#limit = limit;
+  }
+
+  /** Whether that version of an object that is not there is older than its not being there. */
+  covers(key: string, version: string): boolean {
+    const notAfter = (known: string): boolean => (compareVersions(version, known) ?? 1) <= 0;
+    return notAfter(this.#deleted.get(key) ?? '') || notAfter(this.#floor);
+  }
+
+  add(key: string, version: string): void {
+    const known = this.#deleted.get(key);
+    if (known !== undefined && isOlder(version, known)) return;
+    this.#deleted.delete(key);
+    this.#deleted.set(key, version);
+    if (this.#deleted.size <= this.#limit) return;
+    for (const [oldest, itsVersion] of this.#deleted) {
+      // Events come in the order of versions, so this one and all before it have been seen.
+      if (this.#floor === '' || isOlder(this.#floor, itsVersion)) this.#floor = itsVersion;
+      this.#deleted.delete(oldest);
+      return;
+    }
+  }
+
+  delete(key: string): void {
+    this.#deleted.delete(key);
+  }
+
+  /** A complete list of this version is there: what it has not is not there. */
+  reset(version: string): void {
+    this.#deleted.clear();
+    this.#floor = version;
+  }
+}

@@ -1,0 +1,53 @@
+/** The options of each call of the client. */
+import type { Target } from '../object/object.ts';
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** For the whole call, with its retries and the reading of the answer. Default: 30 s, a list 60 s. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** Which objects of a collection. */
+interface Selection {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+export interface ListOptions extends CallOptions, Selection {
+  /** At most so many; the list's `metadata.continue` asks for the rest. */
+  readonly limit?: number | undefined;
+  readonly continue?: string | undefined;
+}
+
+export interface WriteOptions extends CallOptions {
+  /** Who owns the fields that are written. */
+  readonly fieldManager?: string | undefined;
+  /** Check and answer, but change nothing. */
+  readonly dryRun?: boolean;
+  readonly fieldValidation?: 'Ignore' | 'Warn' | 'Strict';
+  /** The answer has the metadata alone: of a large object the rest is neither sent nor parsed. */
+  readonly metadataOnly?: boolean;
+}
+
+export interface ApplyOptions extends WriteOptions {
+  readonly fieldManager: string;
+  /** Take fields that another manager owns; otherwise they are a conflict. */
+  readonly force?: boolean;
+  readonly subresource?: string;
+}
+
+export interface DeleteOptions extends CallOptions {
+  readonly gracePeriodSeconds?: number;
+  /** Delete only what still is this; otherwise a conflict. */
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly dryRun?: boolean;
+}
+
+/** A patch of one of the three kinds; for server-side apply there is `apply`. */
+export interface Patch {
+  readonly type: 'json' | 'merge' | 'strategic';
+  readonly body: unknown;
+}
+
+/** One object: its namespace where it has one, its name, perhaps a subresource. */
+export type ObjectTarget = Target & { readonly name: string };

@@ -1,0 +1,29 @@
+/** What an API server serves. */
+import type { V1APIGroupList, V1APIResource } from '@kubernetes/client-node';
+
+import type { KubeClient } from './client.ts';
+import type { CallOptions } from './client-options.ts';
+import type { ResourceType, Wire } from '../object/object.ts';
+export type ApiResource = Wire<V1APIResource>;
+
+/** The groups beside the core group, each with its versions, the preferred one named. */
+export async function apiGroups(
+  client: KubeClient,
+  options?: CallOptions,
+): Promise<Wire<V1APIGroupList>['groups']> {
+  return (await client.getPath<Wire<V1APIGroupList>>('/apis', options)).groups;
+}
+
+/**
+ * The resources of one version of a group, subresources as `pods/status`.
+ *
+ * @throws {KubeError} `isNotFound` for what is not served.
+ */
+export async function apiResources(
+  client: KubeClient,
+  { group, version }: Pick<ResourceType, 'group' | 'version'>,
+  options?: CallOptions,
+): Promise<readonly ApiResource[]> {
+  const path = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+  return (await client.getPath<{ readonly resources: readonly ApiResource[] }>(path, options)).resources;
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { suite, test } from 'node:test';
+
+import { type Answer, json, pair, status } from './api-server.fixture.ts';
+import { isGone, isUnreachable } from './client-errors.ts';
+import type { ListStreamOptions } from './list-stream.ts';
+import { nodes } from '../object/object.ts';
+
+/** A list in one piece, then what the test wants. */
+const answering =
+  (text: string, then: (response: ServerResponse) => void = (response) => void response.end()): Answer =>
+  (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.write(text);
+    then(response);
+  };
+
+/** What comes of a list: items, metadata, the error, and the request. */
+async function listed(answer: Answer, options: Partial<ListStreamOptions> = {}) {
+  await using both = await pair(answer);
+  const items: string[] = [];
+  const { onItem = (item: string) => void items.push(item) } = options;
+  const outcome = await both.client.listItems(nodes, {}, { ...options, onItem }).then(
+    (metadata) => ({ metadata, error: undefined }),
+    (error: unknown) => ({ metadata: undefined, error }),
+  );
+  return { ...outcome, items, url: both.server.received[0]?.url };
+}
+
+suite('list, item by item', () => {
+  test('items, metadata and the query', async () => {
+    const text =
+      '{"kind":"NodeList","items":[{"a":1}, {"b":"ä"}],"metadata":{"resourceVersion":"7","continue":"x"}}';
+    const { items, metadata, url } = await listed(answering(text), {
+      limit: 2,
+      continue: 'token',
+      labelSelector: 'a=b',
+      fieldSelector: 'c=d',
+    });
+    assert.deepEqual(items, ['{"a":1}', '{"b":"ä"}']);
+    assert.deepEqual(metadata, { resourceVersion: '7', continue: 'x' });
+    assert.equal(url, '/api/v1/nodes?limit=2&continue=token&labelSelector=a%3Db&fieldSelector=c%3Dd');
+  });
+
+  test('an answer that breaks off: items before it came, then an error', async () => {
+    const begin = '{"metadata":{},"items":[1,2,{"a"';
+    for (const cut of [
+      (response: ServerResponse) => void response.end(),
+      (response: ServerResponse) => void setTimeout(() => response.socket?.resetAndDestroy(), 20),
+      (response: ServerResponse) => void setTimeout(() => response.destroy(), 20),
+    ]) {
+      const { items, error } = await listed(answering(begin, cut));
+      assert.deepEqual(items, ['1', '2']);
+      assert.ok(isUnreachable(error), String(error));
+    }
+  });
+
+  test('a server that falls silent, or takes for ever', async () => {
+    const begin = answering('{"metadata":{},"items":[1,', () => undefined);
+    const idle = await listed(begin, { idleTimeoutMs: 50 });
+    assert.match(String(idle.error), /list nodes: no data for 50 ms/);
+    assert.deepEqual(idle.items, ['1']);
+    const silent = await listed(() => undefined, { openTimeoutMs: 50 });
+    assert.match(String(silent.error), /list nodes: no response within 50 ms/);
+    const trickle = answering('{"items":[', (response) => {
+      const timer = setInterval(() => response.write('1,'), 10);
+      response.on('close', () => clearInterval(timer));
+    });
+    const whole = await listed(trickle, { timeoutMs: 100, idleTimeoutMs: 1000 });
+    assert.match(String(whole.error), /list nodes: not complete within 100 ms/);
+    assert.ok(whole.items.length > 0);
+  });
+
+  test('what is no list', async () => {
+    for (const text of [
+      '[]',
+      '{"items":[1,]}',
+      '{"items":[]}',
+      '{"metadata":{}}',
+      '',
+      '{"metadata":7,"items":[]}',
+    ]) {
+      const { error } = await listed(answering(text));
+      assert.ok(isUnreachable(error), `${text}: ${String(error)}`);
+    }
+    const page = await listed((_, response) => {
+      response.writeHead(200, { 'content-type': 'text/html' });
+      response.end('{"metadata":{},"items":[]}');
+    });
+    assert.match(String(page.error), /text\/html/);
+  });
+
+  test('errors: of the API, an item that is too long, of who takes the items', async () => {
+    const gone = await listed((_, response) => json(response, 410, status(410, 'Expired', 'too old')));
+    assert.ok(isGone(gone.error));
+    const long = answering(`{"metadata":{},"items":[1,"${'x'.repeat(100)}"]}`);
+    const { error } = await listed(long, { maxItemBytes: 50 });
+    assert.equal((error as { code?: string }).code, 'RAMPART_LIMIT');
+    const mine = new Error('mine');
+    const thrown = await listed(answering('{"metadata":{},"items":[1,2]}'), {
+      onItem: () => {
+        throw mine;
+      },
+    });
+    assert.equal(thrown.error, mine);
+  });
+
+  test('an abort between two items of one piece: the second does not come', async () => {
+    const [controller, reason, items] = [new AbortController(), new Error('stop'), [] as string[]];
+    const { error } = await listed(answering('{"metadata":{},"items":[1,2]}'), {
+      signal: controller.signal,
+      onItem: (item) => {
+        items.push(item);
+        controller.abort(reason);
+      },
+    });
+    assert.equal(error, reason);
+    assert.deepEqual(items, ['1']);
+  });
+
+  test('the connection is kept for the next call', async () => {
+    await using both = await pair(answering('{"metadata":{},"items":[]}'));
+    for (let round = 0; round < 3; round++)
+      await both.client.listItems(nodes, {}, { onItem: () => undefined });
+    assert.equal(both.server.connections(), 1);
+  });
+});

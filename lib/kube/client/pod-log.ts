@@ -1,0 +1,109 @@
+/** The log of a container, line by line. */
+import { RampartError } from '../../errors/errors.ts';
+import { CallScope } from './call-scope.ts';
+import { unreachable } from './client-errors.ts';
+import { type Connection, searchParams } from './connection.ts';
+import { pods, resourcePath } from '../object/object.ts';
+
+export interface PodLogOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Needed where the pod has several. */
+  readonly container?: string | undefined;
+  /** Goes on with what is written, until the container ends. */
+  readonly follow?: boolean | undefined;
+  /** RFC 3339; the API counts in whole seconds, so lines of before may come too. */
+  readonly sinceTime?: string | undefined;
+  /** So many of the last lines. */
+  readonly tailLines?: number | undefined;
+  /** Each line begins with its time, in RFC 3339, and a space. */
+  readonly timestamps?: boolean | undefined;
+  /** For the answer to begin, and unless it is followed, for each part of it. Default: 30 s. */
+  readonly timeoutMs?: number;
+}
+
+const TIMEOUT_MS = 30_000;
+/** Longer lines are left out: a container may write what it likes. */
+const MAX_LINE_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+
+/** See `KubeClient.podLog`. */
+export async function* podLogLines(
+  connection: Connection,
+  target: { readonly namespace: string; readonly name: string },
+  options: PodLogOptions,
+): AsyncGenerator<string, void> {
+  const { signal, timeoutMs = TIMEOUT_MS, follow = false } = options;
+  const { container, sinceTime, tailLines, timestamps } = options;
+  const what = `read the log of pod ${target.namespace}/${target.name}`;
+  using scope = new CallScope(connection.clock, signal);
+  const limit = (): void =>
+    scope.limit(timeoutMs, () => unreachable(what, `no response within ${timeoutMs} ms`));
+  limit();
+  const incoming = await connection.open(
+    {
+      what,
+      method: 'GET',
+      path: resourcePath(pods, { ...target, subresource: 'log' }),
+      query: searchParams({ container, follow: follow || undefined, sinceTime, tailLines, timestamps }),
+      idempotent: true,
+    },
+    scope,
+  );
+  const lines = new LogLines();
+  try {
+    // One that is followed may be silent for days; of a dead connection TCP tells.
+    if (follow) scope.unlimit();
+    for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      scope.unlimit();
+      for (const line of lines.push(chunk)) {
+        yield line;
+        scope.signal.throwIfAborted();
+      }
+      if (!follow) limit();
+    }
+    const rest = lines.rest();
+    if (rest !== '') yield rest;
+  } catch (error) {
+    if (scope.signal.aborted) throw scope.signal.reason;
+    if (error instanceof RampartError) throw error;
+    throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
+  } finally {
+    incoming.destroy();
+  }
+}
+
+/** Bytes to lines, whatever they are: what is no UTF-8 becomes U+FFFD, and what is too long is left out. */
+class LogLines {
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  #parts: Uint8Array[] = [];
+  #bytes = 0;
+
+  *push(chunk: Uint8Array): Generator<string, void> {
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
+      this.#append(chunk.subarray(from, end));
+      from = end + 1;
+      const line = this.#take();
+      if (line !== undefined) yield line;
+    }
+    this.#append(chunk.subarray(from));
+  }
+
+  /** What came after the last newline. */
+  rest(): string {
+    return this.#take() ?? '';
+  }
+
+  #append(part: Uint8Array): void {
+    this.#bytes += part.length;
+    if (this.#bytes > MAX_LINE_BYTES) this.#parts = [];
+    else if (part.length > 0) this.#parts.push(part);
+  }
+
+  #take(): string | undefined {
+    const line = this.#bytes > MAX_LINE_BYTES ? undefined : this.#decoder.decode(Buffer.concat(this.#parts));
+    this.#parts = [];
+    this.#bytes = 0;
+    return line;
+  }
+}

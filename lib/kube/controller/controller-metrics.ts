@@ -1,0 +1,83 @@
+/** What controllers and their queues count, for Prometheus. */
+import type { Metrics, Reading } from '../../telemetry/metrics.ts';
+import type { Outcome } from './controller.ts';
+import type { QueueStats } from './workqueue.ts';
+
+/** The part of a queue that is read. */
+interface Counted {
+  stats(): QueueStats;
+}
+
+/** Takes the controllers that run; one for the process. */
+export interface ControllerMetrics {
+  /** From now on `name` is among the readings. A second controller of the same name takes its place. */
+  add(name: string, queue: Counted, outcomes: Readonly<Record<Outcome, number>>): void;
+  remove(name: string): void;
+}
+
+interface Source {
+  readonly queue: Counted;
+  readonly outcomes: Readonly<Record<Outcome, number>>;
+}
+
+/**
+ * Registers `rampart_reconciles_total` and `rampart_workqueue_*`, each with the label `controller`.
+ *
+ * @throws when the registry has them already.
+ */
+export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>): ControllerMetrics {
+  const sources = new Map<string, Source>();
+  const perQueue = (value: (stats: QueueStats) => number) => (): Reading =>
+    [...sources].map(([controller, { queue }]) => ({ labels: { controller }, value: value(queue.stats()) }));
+  const counter = (name: string, help: string, value: (stats: QueueStats) => number): void =>
+    metrics.counter({ name, help, labelNames: ['controller'] }, perQueue(value));
+  const gauge = (name: string, help: string, value: (stats: QueueStats) => number): void =>
+    metrics.gauge({ name, help, labelNames: ['controller'] }, perQueue(value));
+
+  metrics.counter(
+    {
+      name: 'rampart_reconciles_total',
+      help: 'Completed reconciles, by result.',
+      labelNames: ['controller', 'outcome'],
+    },
+    () =>
+      [...sources].flatMap(([controller, { outcomes }]) =>
+        Object.entries(outcomes).map(([outcome, value]) => ({ labels: { controller, outcome }, value })),
+      ),
+  );
+  metrics.gauge(
+    {
+      name: 'rampart_workqueue_depth',
+      help: 'Keys waiting for a worker, by priority (0 is the highest).',
+      labelNames: ['controller', 'level'],
+    },
+    () =>
+      [...sources].flatMap(([controller, { queue }]) =>
+        queue.stats().depth.map((value, level) => ({ labels: { controller, level: `${level}` }, value })),
+      ),
+  );
+  gauge('rampart_workqueue_delayed', 'Keys scheduled for later.', ({ delayed }) => delayed);
+  gauge('rampart_workqueue_processing', 'Keys being processed.', ({ processing }) => processing);
+  gauge(
+    'rampart_workqueue_longest_running_seconds',
+    'Time since the oldest key in progress was started.',
+    ({ longestRunningMs }) => longestRunningMs / 1000,
+  );
+  counter('rampart_workqueue_adds_total', 'Keys added, including repeated ones.', ({ added }) => added);
+  counter('rampart_workqueue_retries_total', 'Keys added after a failure.', ({ retried }) => retried);
+  counter('rampart_workqueue_done_total', 'Keys processed.', ({ done }) => done);
+  counter(
+    'rampart_workqueue_latency_seconds_total',
+    'Total time that keys waited for a worker.',
+    ({ latencyMsSum }) => latencyMsSum / 1000,
+  );
+  counter(
+    'rampart_workqueue_work_seconds_total',
+    'Total processing time of keys.',
+    ({ durationMsSum }) => durationMsSum / 1000,
+  );
+  return {
+    add: (name, queue, outcomes) => void sources.set(name, { queue, outcomes }),
+    remove: (name) => void sources.delete(name),
+  };
+}

@@ -1,0 +1,127 @@
+/** Finalizers: an object that has one stays, marked as deleted, until its controller has cleaned up. */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import type { KubeClient } from '../client/client.ts';
+import { isConflict, isNotFound } from '../client/client-errors.ts';
+import { describeTarget, type KubeObject, type ResourceType } from '../object/object.ts';
+
+interface FinalizerOptions {
+  readonly signal: AbortSignal;
+  readonly fieldManager?: string;
+}
+
+/** Whether somebody has asked for the deletion of this object: it will go when its finalizers are gone. */
+export function isDeleting({ metadata }: KubeObject): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+/** Whether it has the finalizer; of several, one of them. */
+export function hasFinalizer({ metadata }: KubeObject, finalizer: string | readonly string[]): boolean {
+  return metadata.finalizers?.some((one) => isOf(one, finalizer)) === true;
+}
+
+function isOf(one: string, finalizer: string | readonly string[]): boolean {
+  return typeof finalizer === 'string' ? one === finalizer : finalizer.includes(one);
+}
+
+/** So often is an object read again that others change at the same time. */
+const TRIES = 5;
+
+/**
+ * Puts a finalizer on the stored object; nothing is sent where it is there already. Others' finalizers are kept,
+ * also those set since `object` was read: the patch is bound to its version, and tried again with a newer one.
+ *
+ * @returns the object as it is stored now.
+ * @throws {RampartError} `CONFLICT` when the object is being deleted (the API takes no new finalizers then), when
+ *   another of the same name has taken its place, or after 5 tries; {@link isNotFound} when it is gone; else what
+ *   the client throws.
+ */
+export async function addFinalizer<T extends KubeObject>(
+  client: KubeClient,
+  type: ResourceType<T>,
+  object: T,
+  finalizer: string,
+  options: FinalizerOptions,
+): Promise<T> {
+  return changeFinalizers(client, type, object, options, (current) => {
+    if (hasFinalizer(current, finalizer)) return undefined;
+    if (isDeleting(current)) throw conflict('add', finalizer, type, object, 'it is being deleted');
+    return [...(current.metadata.finalizers ?? []), finalizer];
+  }).catch((error: unknown) => {
+    throw error === REPLACED ? conflict('add', finalizer, type, object, 'it was replaced') : error;
+  });
+}
+
+/**
+ * Takes a finalizer, or several, off the stored object; nothing is sent where it is not there. Otherwise as {@link addFinalizer}.
+ *
+ * @returns the object as it is stored now, or `undefined` when it is gone or it was replaced. It may
+ *   also be gone right after, when this was its last finalizer.
+ */
+export async function removeFinalizer<T extends KubeObject>(
+  client: KubeClient,
+  type: ResourceType<T>,
+  object: T,
+  finalizer: string | readonly string[],
+  options: FinalizerOptions,
+): Promise<T | undefined> {
+  try {
+    return await changeFinalizers(client, type, object, options, (current) =>
+      hasFinalizer(current, finalizer)
+        ? (current.metadata.finalizers ?? []).filter((one) => !isOf(one, finalizer))
+        : undefined,
+    );
+  } catch (error) {
+    if (error === REPLACED || isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Thrown between the functions of this file only. */
+const REPLACED = new RampartError(errorCodes.CONFLICT, { what: 'it was replaced by another object' });
+
+async function changeFinalizers<T extends KubeObject>(
+  client: KubeClient,
+  type: ResourceType<T>,
+  object: T,
+  { signal, fieldManager }: FinalizerOptions,
+  change: (current: T) => string[] | undefined,
+): Promise<T> {
+  const { namespace, name = '', uid } = object.metadata;
+  const target = { namespace, name };
+  // Without a version the patch would be bound to nothing.
+  const first =
+    object.metadata.resourceVersion === undefined ? await client.get(type, target, { signal }) : object;
+  for (let current = first, tries = 1; ; tries++) {
+    if (uid !== undefined && current.metadata.uid !== uid) throw REPLACED;
+    const finalizers = change(current);
+    if (finalizers === undefined) return current;
+    try {
+      // A merge patch replaces the list as a whole. With a version in it, the API server refuses it where the object
+      // has changed since (409), which it does not with a failed `test` of a JSON patch (422, as for a real fault).
+      const { resourceVersion } = current.metadata;
+      const metadata = { finalizers, resourceVersion, uid: current.metadata.uid };
+      return await client.patch(
+        type,
+        target,
+        { type: 'merge', body: { metadata } },
+        { signal, fieldManager },
+      );
+    } catch (error) {
+      if (!isConflict(error) || tries === TRIES) throw error;
+      current = await client.get(type, target, { signal });
+    }
+  }
+}
+
+function conflict(
+  what: string,
+  finalizer: string,
+  type: ResourceType,
+  { metadata: { namespace, name } }: KubeObject,
+  why: string,
+): RampartError {
+  return new RampartError(errorCodes.CONFLICT, {
+    what: `cannot ${what} the finalizer ${finalizer} of ${describeTarget(type, { namespace, name })}`,
+    why,
+  });
+}

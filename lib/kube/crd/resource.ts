@@ -1,0 +1,98 @@
+/** Custom resources: their names and their versions, the one source of the types and of the manifest. */
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import type { KubeObject, ResourceType } from '../object/object.ts';
+import type { Fields, ReadFields, WrittenFields } from './schema.ts';
+
+/** A column of `kubectl get`. */
+export interface PrinterColumn {
+  readonly name: string;
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date';
+  /** `.spec.path` */
+  readonly jsonPath: string;
+  readonly description?: string;
+  /** Shown with `-o wide` only when above 0. */
+  readonly priority?: number;
+}
+
+/** The age, as other objects show it. Kubernetes adds it only where no column is declared. */
+export const ageColumn: PrinterColumn = {
+  name: 'Age',
+  type: 'date',
+  jsonPath: '.metadata.creationTimestamp',
+};
+
+export interface VersionDefinition<F extends Fields = Fields> {
+  /** What objects hold besides apiVersion, kind and metadata: `spec`, `status`. */
+  readonly fields: F;
+  readonly description?: string;
+  /** Whether objects are stored in this version; of several one must be. Default: true for the only version. */
+  readonly storage?: boolean;
+  /** `status` is written by itself. Default: whether there is a field `status`. */
+  readonly statusSubresource?: boolean;
+  readonly columns?: readonly PrinterColumn[];
+}
+
+export type Versions = Readonly<Record<string, VersionDefinition>>;
+
+export interface ResourceDefinition<V extends Versions = Versions> {
+  readonly group: string;
+  readonly kind: string;
+  /** As in paths: `kivepolicies`. */
+  readonly plural: string;
+  /** Default: the kind in lower case. */
+  readonly singular?: string;
+  readonly scope: 'Namespaced' | 'Cluster';
+  readonly shortNames?: readonly string[];
+  /** By name: `v1`. */
+  readonly versions: V;
+}
+
+/** A resource that `defineResource` has made. */
+export interface Resource<V extends Versions = Versions> extends ResourceDefinition<V> {
+  /** Tells resources from all else that a module exports. */
+  readonly [isResourceKey]: true;
+}
+
+const isResourceKey: unique symbol = Symbol('resource');
+
+/**
+ * An object of a resource as the API returns it; of all its versions where none is named.
+ *
+ * @example
+ * export type KivePolicy = ObjectOf<typeof kivePolicies>;
+ */
+export type ObjectOf<
+  R extends Resource,
+  Name extends keyof R['versions'] = keyof R['versions'],
+> = KubeObject & ReadFields<R['versions'][Name]['fields']>;
+
+/** An object as it may be written: without what has a default. */
+export type WrittenObjectOf<
+  R extends Resource,
+  Name extends keyof R['versions'] = keyof R['versions'],
+> = KubeObject & WrittenFields<R['versions'][Name]['fields']>;
+
+/** Only names things; what the API server would not take, `crdManifest` refuses. */
+export function defineResource<const V extends Versions>(definition: ResourceDefinition<V>): Resource<V> {
+  return { ...definition, [isResourceKey]: true };
+}
+
+export function isResource(value: unknown): value is Resource {
+  return typeof value === 'object' && value !== null && isResourceKey in value;
+}
+
+/**
+ * Where the API serves a version of the resource, for the client and the reflector.
+ *
+ * @throws {RampartError} `INPUT` for a version that is not there.
+ */
+export function resourceType<R extends Resource, Name extends keyof R['versions'] & string>(
+  resource: R,
+  version: Name,
+): ResourceType<ObjectOf<R, Name>> {
+  const { group, plural, kind, scope, versions } = resource;
+  if (!Object.hasOwn(versions, version)) {
+    throw new RampartError(errorCodes.INPUT, { what: `${kind} has no version ${version}` });
+  }
+  return { group, version, plural, kind, namespaced: scope === 'Namespaced' };
+}

@@ -1,0 +1,129 @@
+/** Event objects of events.k8s.io/v1, within the limits that the API server holds them to. */
+import { randomBytes } from 'node:crypto';
+
+import type { EventsV1Event, EventsV1EventSeries, V1ObjectReference } from '@kubernetes/client-node';
+
+import { apiMicroTime } from '../object/api-time.ts';
+import {
+  apiVersionOf,
+  type KubeKind,
+  type KubeObject,
+  type ResourceType,
+  type Wire,
+} from '../object/object.ts';
+
+export type ObjectReference = Wire<V1ObjectReference>;
+export type KubeEvent = KubeKind<EventsV1Event>;
+type EventSeries = Wire<EventsV1EventSeries>;
+
+export const events: ResourceType<KubeEvent> = {
+  group: 'events.k8s.io',
+  version: 'v1',
+  plural: 'events',
+  kind: 'Event',
+  namespaced: true,
+};
+
+/** What happened, as a controller says it. */
+export interface EventRecord {
+  /** The object that it is about. */
+  readonly regarding: ObjectReference;
+  /** Another one that has to do with it. */
+  readonly related?: ObjectReference;
+  /** Default: `Normal`. */
+  readonly type?: 'Normal' | 'Warning';
+  /** Why, for programs: `TrapMatched`. 1 to 128 bytes. */
+  readonly reason: string;
+  /** What was done or tried, for programs: `Watching`. 1 to 128 bytes. */
+  readonly action: string;
+  /** For people. What is over 1024 bytes is cut. */
+  readonly note: string;
+}
+
+/** What an event is about: an object of a type. */
+export function referenceTo(type: ResourceType, { metadata }: KubeObject): ObjectReference {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    ...(namespace !== undefined && { namespace }),
+    ...(name !== undefined && { name }),
+    ...(uid !== undefined && { uid }),
+    ...(resourceVersion !== undefined && { resourceVersion }),
+  };
+}
+
+/** How often something happened, and when. Times by the wall clock. */
+interface Occurrences {
+  readonly count: number;
+  readonly firstWallMs: number;
+  readonly lastWallMs: number;
+}
+
+/** Who reports an event. */
+export interface EventReporter {
+  /** A qualified name such as `rampart.dev/agent`. */
+  readonly controller: string;
+  /** Which of them: the name of the pod or the node. At most 128 bytes. */
+  readonly instance: string;
+}
+
+/** Where an event is stored. Events about cluster-scoped objects are in `default`, where the API wants them. */
+export interface EventPlace {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function newEventPlace({ namespace = 'default', name = '' }: ObjectReference): EventPlace {
+  return { namespace, name: eventName(name) };
+}
+
+export function eventObject(
+  { namespace, name }: EventPlace,
+  record: EventRecord,
+  occurrences: Occurrences,
+  { controller, instance }: EventReporter,
+): KubeEvent {
+  const { regarding, related, type = 'Normal', reason, action, note } = record;
+  return {
+    metadata: { namespace, name },
+    eventTime: apiMicroTime(occurrences.firstWallMs),
+    ...(occurrences.count > 1 && { series: seriesOf(occurrences) }),
+    reportingController: controller,
+    reportingInstance: instance,
+    type,
+    reason,
+    action,
+    note,
+    regarding,
+    ...(related && { related }),
+  };
+}
+
+/** A series has a count of at least 2. */
+export function seriesOf({ count, lastWallMs }: Occurrences): EventSeries {
+  return { count, lastObservedTime: apiMicroTime(lastWallMs) };
+}
+
+/** Notes of events.k8s.io/v1 have at most so many bytes (kubernetes, pkg/apis/core/validation/events.go). */
+const NOTE_BYTES = 1024;
+
+/** Cut between characters. */
+export function cutNote(note: string): string {
+  if (note.length * 3 <= NOTE_BYTES || Buffer.byteLength(note) <= NOTE_BYTES) return note;
+  const bytes = Buffer.from(note);
+  const ellipsis = '…';
+  let end = NOTE_BYTES - Buffer.byteLength(ellipsis);
+  // A byte 10xxxxxx goes on with a character (RFC 3629).
+  while (((bytes[end] ?? 0) & 0b1100_0000) === 0b1000_0000) end--;
+  return `${bytes.toString('utf8', 0, end)}${ellipsis}`;
+}
+
+/** As client-go: the object's name and a number. A DNS subdomain, so that the API takes it whatever the object's is. */
+function eventName(name: string): string {
+  const safe = name.toLowerCase().replaceAll(/[^a-z0-9.-]/g, '-');
+  const start = safe.replace(/^[^a-z0-9]+/, '').slice(0, 200);
+  // Each part between dots begins and ends with a letter or a digit.
+  const parts = start.split('.').map((part) => part.replaceAll(/^-+|-+$/g, ''));
+  return [...parts.filter((part) => part !== ''), randomBytes(8).toString('hex')].join('.');
+}

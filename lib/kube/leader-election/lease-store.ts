@@ -1,0 +1,36 @@
+/** Where a lock is kept: one Lease, changed only as it was read. */
+import type { KubeClient } from '../client/client.ts';
+import { isNotFound } from '../client/client-errors.ts';
+import { type Lease, leases } from '../object/object.ts';
+
+/** One named Lease. */
+export interface LeaseStore {
+  /** For logs: `kube-system/rampart-operator`. */
+  readonly description: string;
+  /** The lease, or `undefined` where there is none. */
+  get(signal: AbortSignal): Promise<Lease | undefined>;
+  /** Fails when there is one. Takes the `spec`; names the lease itself. */
+  create(spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<Lease>;
+  /** Fails when the lease is not at `metadata.resourceVersion` any more. */
+  update(lease: Lease, signal: AbortSignal): Promise<Lease>;
+}
+
+/** A Lease of `coordination.k8s.io/v1`. Locks of different names have nothing to do with each other. */
+export function leaseStore(
+  client: KubeClient,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): LeaseStore {
+  return {
+    description: `${namespace}/${name}`,
+    async get(signal) {
+      try {
+        return await client.get(leases, { namespace, name }, { signal });
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    },
+    create: (spec, signal) => client.create(leases, { metadata: { namespace, name }, spec }, { signal }),
+    update: (lease, signal) => client.update(leases, lease, { signal }),
+  };
+}

@@ -1,0 +1,180 @@
+/**
+ * Kubernetes objects as JSON has them, and how the API names their resources.
+ *
+ * The types are those of `@kubernetes/client-node`, which are generated from the API's own description. Its
+ * classes hold `Date`s where JSON holds strings, and they rename fields that are words of the language
+ * (`_default`, `_continue`); {@link Wire} undoes the first, so do not use it for a type that has the second.
+ */
+import type {
+  V1ConfigMap,
+  V1Lease,
+  V1Namespace,
+  V1Node,
+  V1ObjectMeta,
+  V1OwnerReference,
+  V1Pod,
+  V1PriorityClass,
+  V1RoleBinding,
+  V1Secret,
+} from '@kubernetes/client-node';
+
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+
+/** `T` with every `Date` as the string that it is in JSON. */
+export type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Wire<Item>[]
+    : T extends object
+      ? { [Key in keyof T]: Wire<T[Key]> }
+      : T;
+
+export type ObjectMeta = Wire<V1ObjectMeta>;
+export type OwnerReference = Wire<V1OwnerReference>;
+
+/** What every object has. */
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: ObjectMeta;
+}
+
+/** A type of `@kubernetes/client-node` as an object in JSON. */
+export type KubeKind<T> = Wire<Omit<T, 'apiVersion' | 'kind' | 'metadata'>> & KubeObject;
+
+export type ConfigMap = KubeKind<V1ConfigMap>;
+export type Lease = KubeKind<V1Lease>;
+export type Namespace = KubeKind<V1Namespace>;
+export type Node = KubeKind<V1Node>;
+export type Pod = KubeKind<V1Pod>;
+export type PriorityClass = KubeKind<V1PriorityClass>;
+export type RoleBinding = KubeKind<V1RoleBinding>;
+export type Secret = KubeKind<V1Secret>;
+
+/** A list, or one page of it. */
+export interface KubeList<T extends KubeObject = KubeObject> {
+  readonly metadata: {
+    readonly resourceVersion?: string;
+    /** Asks for the next page; absent or empty on the last one. */
+    readonly continue?: string;
+    readonly remainingItemCount?: number;
+  };
+  readonly items: T[];
+}
+
+/** Where the API serves a kind of object. */
+export interface ResourceType<T extends KubeObject = KubeObject> {
+  /** '' is the core group. */
+  readonly group: string;
+  readonly version: string;
+  /** As in paths: `networkpolicies`. */
+  readonly plural: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  /** Never there: it ties the type of the objects to the resource. */
+  readonly object?: T;
+}
+
+export const pods: ResourceType<Pod> = core('pods', 'Pod', true);
+export const nodes: ResourceType<Node> = core('nodes', 'Node', false);
+export const namespaces: ResourceType<Namespace> = core('namespaces', 'Namespace', false);
+export const secrets: ResourceType<Secret> = core('secrets', 'Secret', true);
+export const configMaps: ResourceType<ConfigMap> = core('configmaps', 'ConfigMap', true);
+
+export const leases: ResourceType<Lease> = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  kind: 'Lease',
+  namespaced: true,
+};
+
+export const priorityClasses: ResourceType<PriorityClass> = {
+  group: 'scheduling.k8s.io',
+  version: 'v1',
+  plural: 'priorityclasses',
+  kind: 'PriorityClass',
+  namespaced: false,
+};
+
+export const roleBindings: ResourceType<RoleBinding> = {
+  group: 'rbac.authorization.k8s.io',
+  version: 'v1',
+  plural: 'rolebindings',
+  kind: 'RoleBinding',
+  namespaced: true,
+};
+
+function core<T extends KubeObject>(plural: string, kind: string, namespaced: boolean): ResourceType<T> {
+  return { group: '', version: 'v1', plural, kind, namespaced };
+}
+
+/** `v1`, `apps/v1`. */
+export function apiVersionOf({ group, version }: Pick<ResourceType, 'group' | 'version'>): string {
+  return group === '' ? version : `${group}/${version}`;
+}
+
+/** Which object, or which collection where `name` is absent. */
+export interface Target {
+  /** Absent for cluster-scoped resources, and for a collection over all namespaces. */
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
+  /** `status`, `scale`, ... */
+  readonly subresource?: string | undefined;
+}
+
+/**
+ * The path of a resource, from the server's root: `/apis/apps/v1/namespaces/default/deployments/web/status`.
+ *
+ * @throws {RampartError} `INPUT` for a part that is empty or cannot stand in a path, for a namespace where there is
+ *   none, and for one object of a namespaced resource without its namespace.
+ */
+export function resourcePath(type: ResourceType, { namespace, name, subresource }: Target): string {
+  if (namespace !== undefined && !type.namespaced) {
+    throw unusable(`${type.plural} in namespace "${namespace}"`, `${type.plural} are not namespaced`);
+  }
+  if (name !== undefined && type.namespaced && namespace === undefined) {
+    throw unusable(`${type.plural} "${name}"`, 'its namespace is missing');
+  }
+  const root = type.group === '' ? `/api/${segment(type.version)}` : groupRoot(type);
+  const parts = [root];
+  if (namespace !== undefined) parts.push('namespaces', segment(namespace));
+  parts.push(segment(type.plural));
+  if (name !== undefined) parts.push(segment(name));
+  if (subresource !== undefined) parts.push(...subresource.split('/').map(segment));
+  return parts.join('/');
+}
+
+function groupRoot({ group, version }: ResourceType): string {
+  return `/apis/${segment(group)}/${segment(version)}`;
+}
+
+function segment(text: string): string {
+  // The API server refuses such names too, but only after the path has become another one.
+  if (text === '' || text === '.' || text === '..' || /[/%]/.test(text)) {
+    throw unusable(
+      `"${text}" in a path of the Kubernetes API`,
+      'it is empty, ".", "..", or contains "/" or "%"',
+    );
+  }
+  return encodeURIComponent(text);
+}
+
+function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, { what, why });
+}
+
+/** How a person names an object: `leases kube-system/rampart`. */
+export function describeTarget(type: ResourceType, { namespace, name, subresource }: Target): string {
+  const where = [namespace, name].filter((part) => part !== undefined).join('/');
+  const scope = namespace !== undefined && name === undefined ? `in namespace ${where}` : where;
+  return [subresource === undefined ? type.plural : `${type.plural}/${subresource}`, scope].join(' ').trim();
+}
+
+/** `namespace/name`, or `name` for what has no namespace. */
+export function objectKey({ metadata }: KubeObject): string {
+  const { namespace, name } = metadata;
+  if (namespace === undefined || namespace === '') return `${name}`;
+  // Flat at once: a template makes two halves, which a Map that it is a key of holds besides the whole.
+  return [namespace, name].join('/');
+}

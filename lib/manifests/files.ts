@@ -1,0 +1,96 @@
+/** The files that manifests are read from. */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+
+/** A file or a directory that was named. */
+export interface ManifestRoot {
+  /** Absolute. */
+  readonly path: string;
+  readonly isDirectory: boolean;
+}
+
+/** A file as it was read. */
+interface ManifestFile {
+  readonly path: string;
+  /** `undefined` where it cannot be read. */
+  readonly text: string | undefined;
+  readonly why: string | undefined;
+}
+
+/** All that was found, and directories that could not be looked into: what came from there is to stay. */
+export interface FoundFiles {
+  readonly files: readonly ManifestFile[];
+  readonly unreadable: readonly { readonly path: string; readonly why: string }[];
+}
+
+const extension = /\.(ya?ml|json)$/;
+
+/** Whether a file in a directory is a manifest; editors keep their own files beside it. */
+export function isManifestName(name: string): boolean {
+  return extension.test(name) && !name.startsWith('.');
+}
+
+/** @throws {RampartError} `INPUT` for a path that is not there, or neither a file nor a directory. */
+export function manifestRoots(paths: readonly string[]): ManifestRoot[] {
+  return [...new Set(paths.map((path) => resolve(path)))].map((path) => {
+    try {
+      const stat = statSync(path);
+      if (stat.isDirectory() || stat.isFile()) return { path, isDirectory: stat.isDirectory() };
+    } catch (error) {
+      throw unusable(path, error instanceof Error ? error.message : String(error), error);
+    }
+    throw unusable(path, 'it is neither a file nor a directory');
+  });
+}
+
+function unusable(path: string, why: string, cause?: unknown): RampartError {
+  const what = `cannot apply ${path}`;
+  return new RampartError(errorCodes.INPUT, { what, why, next: 'Name a file or a directory', cause });
+}
+
+/** Reads them all: of a directory what lies right in it, as kubectl does. A file that is gone is not among them. */
+export function readManifests(roots: readonly ManifestRoot[]): FoundFiles {
+  const paths = new Set<string>();
+  const unreadable: { path: string; why: string }[] = [];
+  for (const root of roots) {
+    if (!root.isDirectory) {
+      paths.add(root.path);
+      continue;
+    }
+    try {
+      for (const name of readdirSync(root.path).toSorted()) {
+        if (isManifestName(name)) paths.add(join(root.path, name));
+      }
+    } catch (error) {
+      unreadable.push({ path: root.path, why: error instanceof Error ? error.message : String(error) });
+    }
+  }
+  const files: ManifestFile[] = [];
+  for (const path of paths) {
+    try {
+      files.push({ path, text: readFileSync(path, 'utf8'), why: undefined });
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      // A directory called x.yaml is none of them either.
+      if (code === 'EISDIR') continue;
+      if (code === 'ENOENT' && isThere(dirname(path))) continue;
+      files.push({ path, text: undefined, why: message });
+    }
+  }
+  return { files, unreadable };
+}
+
+function isThere(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a file is one of those that the roots mean. */
+export function isWithin(roots: readonly ManifestRoot[], path: string): boolean {
+  return roots.some((root) => root.path === (root.isDirectory ? dirname(path) : path));
+}

@@ -1,0 +1,25 @@
+/** Problems of manifests, with the place where they are. */
+import { printable } from '../output/printable.ts';
+
+export interface Problem {
+  readonly file: string;
+  /** From 1; `undefined` where no place is known. */
+  readonly line?: number | undefined;
+  /** From 1: which of the file's documents. */
+  readonly document?: number | undefined;
+  /** `KivePolicy default/web`. */
+  readonly object?: string | undefined;
+  /** `spec.traps[0].path`. */
+  readonly field?: string | undefined;
+  readonly why: string;
+}
+
+/** `a.yaml:7: document 2, KivePolicy default/web, spec.traps[0].path: Required value`. One line. */
+export function describeProblem({ file, line, document, object, field, why }: Problem): string {
+  const place = line === undefined ? file : `${file}:${line}`;
+  const parts = [document === undefined ? undefined : `document ${document}`, object, field];
+  const subject = parts.filter((part) => part !== undefined && part !== '').join(', ');
+  return printable(
+    `${place}: ${subject === '' ? '' : `${subject}: `}${why.replaceAll(/\s*\n\s*/g, ' ').trim()}`,
+  );
+}

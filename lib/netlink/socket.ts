@@ -1,0 +1,218 @@
+/**
+ * A netlink socket in this process. Nothing waits in it: the kernel answers a request while it is sent, so the answer can be read
+ * at once, and what comes by itself is read when the event loop says so.
+ */
+import { constants as osConstants } from 'node:os';
+
+import { errno, fileCalls, libc } from '../ebpf/ffi.ts';
+import { errnoName, Fd, FixedBuffer, SystemCallError } from '../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { messageFlags, messagesOf, messageTypes, netlinkMessage, type NetlinkMessage } from './message.ts';
+
+const AF_NETLINK = 16;
+const SOCK_RAW = 3;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
+const SO_SNDBUF = 7;
+const SO_RCVBUF = 8;
+/** Past net.core.wmem_max, with CAP_NET_ADMIN. */
+const SO_SNDBUFFORCE = 32;
+/** Past net.core.rmem_max, with CAP_NET_ADMIN. */
+const SO_RCVBUFFORCE = 33;
+/** recv(2) then tells how long the message is, also where it does not fit. */
+const MSG_TRUNC = 0x20;
+
+/** NETLINK_NETFILTER (include/uapi/linux/netlink.h). */
+export const NETLINK_NETFILTER = 12;
+
+/** Of every machine; what is longer asks for more room. */
+const SEND_BYTES = 64 * 1024;
+
+/** NETLINK_ROUTE. */
+export const NETLINK_ROUTE = 0;
+
+/** The kernel fills at most 32 KiB in one read of a dump (net/netlink/af_netlink.c, netlink_recvmsg). */
+const READ_BYTES = 64 * 1024;
+
+interface NetlinkSocketOptions {
+  readonly protocol: number;
+  /** Of the kernel's queue. Default: that of the machine. */
+  readonly receiveBytes?: number;
+  /** Multicast groups, by their numbers: 1 is RTNLGRP_LINK of rtnetlink. Default: none. At most 32. */
+  readonly groups?: readonly number[];
+}
+
+/** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
+export class NetlinkSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #buffer = new FixedBuffer(READ_BYTES);
+  #sequence = 0;
+
+  /** @throws {SystemCallError} `SYSTEM`. */
+  constructor({ protocol, receiveBytes, groups = [] }: NetlinkSocketOptions) {
+    const fd = libc.socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+    if (fd < 0) throw new SystemCallError('cannot open a netlink socket', errno());
+    this.#fd = new Fd(fd);
+    try {
+      this.#bind(groups);
+      if (receiveBytes !== undefined) this.#setBytes(receiveBytes, [SO_RCVBUFFORCE, SO_RCVBUF]);
+    } catch (error) {
+      this[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** For `pollReadable`. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /**
+   * Asks for something that is answered by an acknowledgement alone; messages that come of themselves meanwhile are given to
+   * `onOther`.
+   *
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; {@link SystemCallError} `SYSTEM` with what the kernel says.
+   */
+  request(
+    what: string,
+    { type, flags = 0 }: { readonly type: number; readonly flags?: number },
+    parts: readonly Uint8Array[],
+    onOther: (message: NetlinkMessage) => void = () => undefined,
+  ): void {
+    const sequence = this.#send(what, type, flags | messageFlags.REQUEST | messageFlags.ACK, parts);
+    for (;;) {
+      const bytes = this.receive();
+      if (bytes === 'nothing') throw new SystemCallError(what, osConstants.errno.ENODATA);
+      if (bytes === 'overrun') continue;
+      let answered = false;
+      for (const message of messagesOf(bytes)) {
+        if (message.sequence !== sequence || message.type !== messageTypes.ERROR) onOther(message);
+        else {
+          answered = true;
+          throwIfRefused(what, message);
+        }
+      }
+      if (answered) return;
+    }
+  }
+
+  /**
+   * Asks for all there is of something, one read of it at a time: between two of them the caller may let others have their turn.
+   * Messages are valid until the next read.
+   *
+   * @throws as {@link request}.
+   */
+  *dump(what: string, type: number, parts: readonly Uint8Array[]): Generator<readonly NetlinkMessage[]> {
+    const sequence = this.#send(what, type, messageFlags.REQUEST | messageFlags.DUMP, parts);
+    for (;;) {
+      const bytes = this.receive();
+      if (bytes === 'nothing') throw new SystemCallError(what, osConstants.errno.ENODATA);
+      if (bytes === 'overrun') throw new SystemCallError(what, osConstants.errno.ENOBUFS);
+      const found: NetlinkMessage[] = [];
+      let done = false;
+      for (const message of messagesOf(bytes)) {
+        if (message.sequence !== sequence) continue;
+        if (message.type === messageTypes.ERROR) throwIfRefused(what, message);
+        if (message.type === messageTypes.DONE) done = true;
+        else found.push(message);
+      }
+      if (found.length > 0) yield found;
+      if (done) return;
+    }
+  }
+
+  /**
+   * Sends messages that the caller put together, as one, and reads what the kernel answered.
+   *
+   * @returns errors, and acknowledgements as those of errno 0: the sequence is that of their message. Where there were more than the
+   *   kernel has room for, the first.
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; {@link SystemCallError} `SYSTEM`.
+   */
+  exchange(what: string, bytes: Buffer): { readonly sequence: number; readonly errno: number }[] {
+    // What an exchange that was broken off has left.
+    while (this.receive() !== 'nothing');
+    if (bytes.length > SEND_BYTES) this.#setBytes(bytes.length, [SO_SNDBUFFORCE, SO_SNDBUF]);
+    if (libc.send(this.#fd.number, bytes, bytes.length, 0) < 0) throw refusal(what, errno());
+    const answers: { sequence: number; errno: number }[] = [];
+    for (let read = this.receive(); read !== 'nothing'; read = this.receive()) {
+      if (read === 'overrun') continue;
+      for (const { type, sequence, body } of messagesOf(read)) {
+        if (type !== messageTypes.ERROR) continue;
+        const number = errnoOf(body);
+        if (isPrivilege(number)) throw refusal(what, number);
+        answers.push({ sequence, errno: number });
+      }
+    }
+    return answers;
+  }
+
+  /**
+   * What is there now, without waiting, valid until the next call. `overrun`: the kernel had no room, and something was lost.
+   *
+   * @throws {SystemCallError} `SYSTEM`.
+   */
+  receive(): Buffer | 'nothing' | 'overrun' {
+    const { bytes, address } = this.#buffer;
+    for (;;) {
+      const length = fileCalls.recv(this.#fd.number, address, bytes.length, MSG_TRUNC);
+      if (length >= 0) return length > bytes.length ? 'overrun' : bytes.subarray(0, length);
+      const number = errno();
+      const { EAGAIN, EINTR, ENOBUFS } = osConstants.errno;
+      if (number === EAGAIN) return 'nothing';
+      if (number === ENOBUFS) return 'overrun';
+      if (number !== EINTR) throw new SystemCallError('cannot read a netlink socket', number);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+
+  #send(what: string, type: number, flags: number, parts: readonly Uint8Array[]): number {
+    const sequence = ++this.#sequence;
+    const message = netlinkMessage({ type, flags, sequence }, ...parts);
+    if (libc.send(this.#fd.number, message, message.length, 0) < 0) throw refusal(what, errno());
+    return sequence;
+  }
+
+  #bind(groups: readonly number[]): void {
+    // struct sockaddr_nl: the kernel chooses the port.
+    const address = Buffer.alloc(12);
+    address.writeUInt16LE(AF_NETLINK, 0);
+    address.writeUInt32LE(groups.reduce((mask, group) => mask | (1 << (group - 1)), 0) >>> 0, 8);
+    if (libc.bind(this.#fd.number, address, address.length) < 0)
+      throw new SystemCallError('cannot bind a netlink socket', errno());
+  }
+
+  #setBytes(sizeBytes: number, options: readonly number[]): void {
+    const value = Buffer.alloc(4);
+    value.writeInt32LE(sizeBytes);
+    for (const option of options) {
+      if (libc.setsockopt(this.#fd.number, SOL_SOCKET, option, value, value.length) === 0) return;
+    }
+    throw new SystemCallError(`cannot set the buffer of a netlink socket to ${sizeBytes} bytes`, errno());
+  }
+}
+
+function errnoOf(body: Buffer): number {
+  return body.length >= 4 ? -body.readInt32LE(0) : osConstants.errno.EBADMSG;
+}
+
+function throwIfRefused(what: string, { body }: NetlinkMessage): void {
+  const number = errnoOf(body);
+  if (number !== 0) throw refusal(what, number);
+}
+
+function isPrivilege(number: number): boolean {
+  return number === osConstants.errno.EPERM || number === osConstants.errno.EACCES;
+}
+
+function refusal(what: string, number: number): RampartError {
+  if (!isPrivilege(number)) return new SystemCallError(what, number);
+  return new RampartError(errorCodes.PRIVILEGE, {
+    what,
+    why: errnoName(number),
+    next: 'Run it with CAP_NET_ADMIN in the user namespace of this network',
+  });
+}

@@ -1,0 +1,122 @@
+/** The words of the sensor: what an access is, and which of them a target asks for. */
+import { errorCodes, RampartError } from '../errors/errors.ts';
+
+/** Bits of the kernel's access mask (include/linux/fs.h, MAY_*). */
+export const may = {
+  EXEC: 1,
+  WRITE: 2,
+  READ: 4,
+  APPEND: 8,
+  /** access(2) and its kin ask, they do not touch. */
+  ACCESS: 16,
+  OPEN: 32,
+  CHDIR: 64,
+  NOT_BLOCK: 128,
+} as const;
+
+/**
+ * The words a user filters by. A question about permissions (`MAY_ACCESS`) is a `check`, never a
+ * read or a write; an open that asks for neither reading, writing nor executing is an `open`.
+ */
+export const accessWords = ['read', 'write', 'execute', 'append', 'check', 'open'] as const;
+export type AccessWord = (typeof accessWords)[number];
+
+const filterBits: Readonly<Record<AccessWord, number>> = {
+  read: may.READ,
+  write: may.WRITE,
+  execute: may.EXEC,
+  append: may.APPEND,
+  check: may.ACCESS,
+  open: may.OPEN,
+};
+
+/** The filter that lets every access through. */
+export const everyAccess: number = Object.values(filterBits).reduce((all, bit) => all | bit, 0);
+
+/**
+ * The filter for a list of words, as stored with a target in the kernel.
+ *
+ * @throws {RampartError} `INPUT` for a word that is not one of {@link accessWords}, or for no word.
+ */
+export function accessFilter(words: readonly string[]): number {
+  let filter = 0;
+  for (const word of words) {
+    const bit = filterBits[word as AccessWord];
+    if (bit === undefined || !Object.hasOwn(filterBits, word)) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `"${word}" is not an access`,
+        next: `Use any of: ${accessWords.join(', ')}`,
+      });
+    }
+    filter |= bit;
+  }
+  if (filter === 0) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'no access is named',
+      next: `Use any of: ${accessWords.join(', ')}`,
+    });
+  }
+  return filter;
+}
+
+/** The words for a mask, in the order of {@link accessWords}: 36 -> ['read'], 42 -> ['write', 'append']. */
+export function describeMask(mask: number): readonly AccessWord[] {
+  if (mask & may.ACCESS) return ['check'];
+  const words = accessWords.filter((word) => word !== 'open' && word !== 'check' && mask & filterBits[word]);
+  return words.length > 0 ? words : ['open'];
+}
+
+/** Whether the kernel let the access through; `unknown` where the mode cannot tell. */
+export type Verdict = 'allowed' | 'denied' | 'unknown';
+
+/** What identifies a file for the kernel: its inode number on its superblock's device. */
+export interface FileIdentity {
+  /** `inode.i_ino`. */
+  readonly inode: bigint;
+  /** `super_block.s_dev`: major << 20 | minor. */
+  readonly device: number;
+  /** `inode.i_generation` (of the upper inode on overlay): tells a recycled inode number apart; 0 = unknown. */
+  readonly generation: number;
+}
+
+export function sameFile(a: FileIdentity, b: FileIdentity): boolean {
+  return a.inode === b.inode && a.device === b.device && a.generation === b.generation;
+}
+
+export function fileKey({ inode, device, generation }: FileIdentity): string {
+  return `${inode}:${device}:${generation}`;
+}
+
+/** One access, as the kernel saw it. All process facts are of the moment of the access. */
+export interface Access {
+  /** Wall clock, nanoseconds since 1970. */
+  readonly timeNs: bigint;
+  readonly inode: bigint;
+  readonly device: number;
+  /** MAY_* bits, see {@link may}. */
+  readonly mask: number;
+  readonly verdict: Verdict;
+  /** Accesses of this process to this target that were folded by the rate limit since its last record. */
+  readonly folded: number;
+  /** Thread id, in the first pid namespace. */
+  readonly tid: number;
+  /** Process id (thread group), in the first pid namespace. */
+  readonly pid: number;
+  readonly ppid: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly comm: string;
+  /** Full path of the executable as its process sees it. */
+  readonly executable: string;
+  readonly executableTruncated: boolean;
+  readonly cwd: string;
+  readonly cwdTruncated: boolean;
+  /** argv[1..], joined by one space, as Kive shows it. */
+  readonly arguments: string;
+  readonly argumentsTruncated: boolean;
+  /** Id of the cgroup (v2 hierarchy), as in bpf_get_current_cgroup_id. */
+  readonly cgroupId: bigint;
+  /** Inode numbers of the namespaces, as `readlink /proc/PID/ns/pid` shows them. */
+  readonly pidNamespace: number;
+  readonly mountNamespace: number;
+}

@@ -1,0 +1,57 @@
+/** What the kernel knows a file as, from a descriptor: the side of bpf/identify.h in this process. */
+import type { BpfObject } from '../ebpf/object.ts';
+import { errnoName, FixedBuffer } from '../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import type { FileIdentity } from './access.ts';
+import { identity as at, state as stateAt } from './layout.ts';
+
+/** Runs the identify program of one loaded object; good for as long as that is open. */
+export class Identifier {
+  readonly #found: DataView;
+  /** Prepared once: it is run for each path that is followed, again and again. */
+  readonly #program: () => number;
+  /** Two u64, of which the first is the descriptor. */
+  readonly #arguments = new FixedBuffer(16);
+
+  /** @param state - `struct state` of the object, mapped. */
+  constructor(object: BpfObject, state: DataView) {
+    this.#found = new DataView(state.buffer, stateAt.identity, at.sizeBytes);
+    this.#arguments.bytes.fill(0);
+    this.#program = object.program('identify').prepareRun(this.#arguments);
+  }
+
+  /**
+   * O_PATH descriptors will do.
+   *
+   * @throws {RampartError} `SYSTEM` when `fd` is not open.
+   */
+  identify(fd: number): FileIdentity {
+    this.#run(fd);
+    const found = this.#found;
+    const error = found.getInt32(at.error, true);
+    if (error !== 0) {
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: `cannot identify descriptor ${fd}`,
+        why: errnoName(-error),
+      });
+    }
+    return {
+      inode: found.getBigUint64(at.inode, true),
+      device: found.getUint32(at.device, true),
+      generation: found.getUint32(at.generation, true),
+    };
+  }
+
+  /** The number of this process in the first pid namespace; any descriptor tells it. */
+  ownPid(): number {
+    this.#run(0);
+    return this.#found.getUint32(at.pid, true);
+  }
+
+  #run(fd: number): void {
+    // Signed: what is below zero is no descriptor in all of the 64 bits.
+    this.#arguments.bytes.writeInt32LE(fd, 0);
+    this.#arguments.bytes.writeInt32LE(fd >> 31, 4);
+    this.#program();
+  }
+}

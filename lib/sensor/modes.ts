@@ -1,0 +1,220 @@
+/** The three ways the sensor can be attached, what each needs, and exactly what each can see. */
+import type { Feature, KernelFeatures } from '../ebpf/features/features.ts';
+import type { BpfLink } from '../ebpf/link.ts';
+import type { BpfObject } from '../ebpf/object.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
+
+export const sensorModeNames = ['fentry', 'kprobe', 'raw_tracepoint'] as const;
+export type SensorModeName = (typeof sensorModeNames)[number];
+
+/** One thing a process can do to a file, and which modes see it. */
+export interface Operation {
+  /** Stable word, used in tests and in documentation. */
+  readonly name: string;
+  readonly what: string;
+  /** The mask of its record in each mode that sees it (MAY_*, see access.ts); a mode not named does not see it. */
+  readonly seen: Partial<Readonly<Record<SensorModeName, number>>>;
+  /** Why a mode does not see it. */
+  readonly unseenBecause?: string;
+}
+
+const everyMode = (mask: number): Operation['seen'] => ({ fentry: mask, kprobe: mask, raw_tracepoint: mask });
+const permissionModes = (mask: number): Operation['seen'] => ({ fentry: mask, kprobe: mask });
+
+const NOT_ASKED = 'the kernel checks no permission on the inode itself';
+const ONLY_SUCCESS = 'only system calls that succeeded reach the file';
+
+/** What the modes see, operation by operation; the suite in sensor.test.ts proves every line. */
+export const operations: readonly Operation[] = [
+  { name: 'read', what: 'open for reading', seen: everyMode(36) },
+  { name: 'write', what: 'open for writing, or with O_TRUNC', seen: everyMode(34) },
+  { name: 'read-write', what: 'open for reading and writing', seen: everyMode(38) },
+  { name: 'append', what: 'open for appending', seen: everyMode(42) },
+  { name: 'execute', what: 'execute a program', seen: everyMode(33) },
+  { name: 'hard-link', what: 'open through another hard link', seen: everyMode(36) },
+  { name: 'symlink', what: 'open through a symbolic link', seen: everyMode(36) },
+  {
+    name: 'truncate',
+    what: 'truncate by path (raw_tracepoint: before kernel 6.13 not on tmpfs, xfs and overlay)',
+    seen: everyMode(2),
+  },
+  {
+    name: 'denied',
+    what: 'an open that is refused (EACCES)',
+    seen: permissionModes(36),
+    unseenBecause: ONLY_SUCCESS,
+  },
+  {
+    name: 'check',
+    what: 'access(2), faccessat(2): a check only',
+    seen: permissionModes(20),
+    unseenBecause: 'it yields no descriptor',
+  },
+  {
+    name: 'link',
+    what: 'link(2), while fs.protected_hardlinks is on',
+    seen: permissionModes(6),
+    unseenBecause: 'it yields no descriptor',
+  },
+  {
+    name: 'script',
+    what: 'execute a script',
+    seen: permissionModes(33),
+    unseenBecause:
+      'at the exec tracepoint the program is the interpreter already; its open of the script is seen as a read',
+  },
+  {
+    name: 'open-descriptor-read',
+    what: 'first read or mmap by a process through a descriptor opened before the watch',
+    seen: { raw_tracepoint: 4 },
+    unseenBecause: NOT_ASKED,
+  },
+  {
+    name: 'open-descriptor-write',
+    what: 'first write, ftruncate, fallocate or shared mmap through such a descriptor',
+    seen: { raw_tracepoint: 2 },
+    unseenBecause: NOT_ASKED,
+  },
+  {
+    name: 'io_uring-open',
+    what: 'open by io_uring (raw_tracepoint: since kernel 5.19, and not into a fixed slot)',
+    seen: everyMode(36),
+  },
+  {
+    name: 'metadata',
+    what: 'stat, chmod, chown, rename, unlink of the file',
+    seen: {},
+    unseenBecause: NOT_ASKED,
+  },
+];
+
+/** The operations a mode does not see. */
+export function blindSpots(mode: SensorModeName): readonly Operation[] {
+  return operations.filter((operation) => operation.seen[mode] === undefined);
+}
+
+/** A way to attach the sensor's programs. */
+export interface SensorMode {
+  readonly name: SensorModeName;
+  /** One line for people. */
+  readonly summary: string;
+  /** The programs of the object this mode loads, beside `identify`. */
+  readonly programs: readonly string[];
+  /** Why this kernel cannot do it, or undefined. */
+  unavailable(features: KernelFeatures): string | undefined;
+  /** Attaches all of it; what was attached before a failure is detached again. */
+  attach(object: BpfObject): BpfLink[];
+}
+
+/** Best first. */
+export const sensorModes: readonly SensorMode[] = [
+  {
+    name: 'fentry',
+    summary: 'fexit on inode_permission: every permission check with its verdict, at the lowest cost',
+    programs: ['permission_exit'],
+    unavailable: (features) => firstMissing(needs(features, 'fexit')),
+    attach: (object) => attachAll([() => object.program('permission_exit').attach()]),
+  },
+  {
+    name: 'kprobe',
+    summary: 'kprobe and kretprobe on inode_permission: every permission check with its verdict',
+    programs: ['permission_entry', 'permission_return'],
+    unavailable: (features) => firstMissing(needs(features, 'kprobe', 'kretprobe')),
+    // The return first: an entry without its return would leave accesses waiting.
+    attach: (object) =>
+      attachAll([
+        () => object.program('permission_return').attach(),
+        () => object.program('permission_entry').attach(),
+      ]),
+  },
+  {
+    name: 'raw_tracepoint',
+    summary: 'raw tracepoints on system calls and exec: successful calls only',
+    programs: ['syscall_exit', 'process_exec', 'inode_changes', 'uring_complete'],
+    unavailable: (features) => firstMissing(needs(features, 'raw_tracepoint')),
+    attach: (object) =>
+      attachAll([
+        ...[...changeTimeTracepoints, dirtyTracepoint].map(
+          (name) => () => attachIfThere(object, 'inode_changes', name),
+        ),
+        () => attachIfThere(object, 'uring_complete', 'io_uring_complete'),
+        () => object.program('process_exec').attach(),
+        () => object.program('syscall_exit').attach(),
+      ]),
+  },
+];
+
+/**
+ * Tracepoints that whatever changes an inode passes with it, a truncation by path too: its change time is set
+ * (include/trace/events/timestamp.h, since 6.13).
+ */
+export const changeTimeTracepoints = ['inode_set_ctime_to_ts', 'ctime_ns_xchg', 'ctime_xchg_skip'] as const;
+/** On older kernels: the inode is marked dirty (include/trace/events/writeback.h). */
+export const dirtyTracepoint = 'writeback_mark_inode_dirty';
+
+/** The mode of that name. @throws {RampartError} `INPUT` for an unknown name. */
+export function sensorMode(name: string): SensorMode {
+  const mode = sensorModes.find((candidate) => candidate.name === name);
+  if (mode === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `unknown sensor mode "${name}"`,
+      next: `Use one of: ${sensorModeNames.join(', ')}`,
+    });
+  }
+  return mode;
+}
+
+/** What {@link SensorMode.unavailable} looks at, for a probe of no more than that. */
+export const attachKindsOfModes = ['fexit', 'kprobe', 'kretprobe', 'raw_tracepoint'] as const;
+
+/** Types to relocate by, the hooks, the ring, and kernel memory that may be read (lockdown can forbid it). */
+export function needs(
+  features: KernelFeatures,
+  ...hooks: readonly (typeof attachKindsOfModes)[number][]
+): readonly Feature[] {
+  return [
+    features.btf,
+    ...hooks.map((hook) => features.attach[hook]),
+    features.ringBuffer,
+    features.probeReadKernel,
+  ];
+}
+
+/** Why the first of these that is not there is not there; undefined when all are. */
+export function firstMissing(features: readonly Feature[]): string | undefined {
+  for (const feature of features) {
+    if (!feature.available) return `${feature.reason}: ${feature.detail}`;
+  }
+  return undefined;
+}
+
+/** Undefined when the kernel has no such tracepoint. @throws {RampartError} `EBPF` for anything else. */
+export function attachIfThere(object: BpfObject, program: string, tracepoint: string): BpfLink | undefined {
+  try {
+    return object.program(program).attachRawTracepoint(tracepoint);
+  } catch (error) {
+    // Which of them a kernel has depends on its version; ENOENT is the kernel's answer for the others.
+    if (error instanceof RampartError && error.message.includes('ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** All or none: what was attached before a failure is detached again. */
+export function attachAll(steps: readonly (() => BpfLink | undefined)[]): BpfLink[] {
+  const links: BpfLink[] = [];
+  try {
+    for (const step of steps) {
+      const link = step();
+      if (link !== undefined) links.push(link);
+    }
+  } catch (error) {
+    for (const link of links) link[Symbol.dispose]();
+    throw error;
+  }
+  return links;
+}
+
+/** Of the message of a refusal, which may end with the log of the verifier. */
+export function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? text;
+}

@@ -1,0 +1,106 @@
+/** The options and counters of the sensor. */
+import { existsSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import type { Folded } from './fold-ledger.ts';
+import type { SensorModeName } from './modes.ts';
+import type { AccessRecord } from './record.ts';
+import type { Watcher } from './targets.ts';
+
+export const defaultCapacity = 65_536;
+/** Accesses per second of one process to one file of one kind; see {@link SensorOptions.ratePerSecond}. */
+export const defaultRatePerSecond = 1000;
+export const defaultRingSizeBytes: number = 8 * 1024 * 1024;
+
+const KERNEL_BTF = '/sys/kernel/btf/vmlinux';
+/** Sixteen million files are a gigabyte of kernel memory. */
+const MOST_CAPACITY = 16_777_216;
+const MOST_RATE = 1_000_000_000;
+
+export interface SensorOptions<W extends Watcher> {
+  /** `auto`, the default, takes the best the kernel accepts. */
+  readonly mode?: SensorModeName | 'auto';
+  /** Most files that can be watched; default {@link defaultCapacity}. */
+  readonly capacity?: number;
+  /**
+   * Accesses a process may raise per second on one target with one mask and verdict, with as many
+   * in advance; what exceeds it is folded and counted. 0: no limit. Default {@link defaultRatePerSecond}.
+   */
+  readonly ratePerSecond?: number;
+  /** Size of the ring, a power of two; default {@link defaultRingSizeBytes}. */
+  readonly ringSizeBytes?: number;
+  /** Default true. Otherwise the programs are only loaded, and nothing is seen before {@link Sensor.attach}. */
+  readonly attached?: boolean;
+  /**
+   * One access for one watcher that wants it. `access` is a window on kernel memory: read it during
+   * the call, or take its `snapshot()`. Must not throw; what it throws goes to `onProblem` and the
+   * batch counts as lost.
+   */
+  readonly onAccess: (access: AccessRecord, watcher: W) => void;
+  /** Called behind each batch of accesses, e.g. to flush what they wrote. */
+  readonly onBatchEnd?: () => void;
+  /** Accesses folded by the rate limit that no later record will tell, about once a second. */
+  readonly onFolded?: (folded: Folded, watchers: Iterable<W>) => void;
+  /** The loss since the last call, when there is any. */
+  readonly onLoss?: (lost: number, stats: SensorStats) => void;
+  readonly onProblem: (problem: unknown) => void;
+}
+
+/** Counts since the sensor was opened. `received + folded + lost.* = produced`, exactly, once it is drained. */
+export interface SensorStats {
+  /** Accesses to watched files that passed the filters. */
+  readonly produced: number;
+  /** Accesses reported. */
+  readonly received: number;
+  /** Accesses the rate limit held back. */
+  readonly folded: number;
+  readonly lost: {
+    /** The ring had no room: this process was too slow. */
+    readonly ringFull: number;
+    /** kprobe mode: the function's return was never seen (kretprobe instances ran out). */
+    readonly noReturn: number;
+    /** A callback threw. */
+    readonly consumer: number;
+  };
+  /** Not produced: the inode number belongs to another file now. */
+  readonly recycled: number;
+  /** Not produced: this process's own accesses. */
+  readonly own: number;
+  /** Produced, but without a verdict. */
+  readonly verdictUnknown: number;
+  /** Times the kernel skipped a program because it was running on that CPU already; whether of a watched file is not known. */
+  readonly hookMisses: number;
+  readonly targets: number;
+  readonly capacity: number;
+}
+
+/** Why a better mode than the one in use was refused. */
+export interface RefusedMode {
+  readonly mode: SensorModeName;
+  readonly reason: string;
+}
+
+/** @throws {RampartError} `INPUT` for a number out of range, `UNSUPPORTED` for a kernel without BTF. */
+export function checkOptions<W extends Watcher>(options: SensorOptions<W>): void {
+  const { capacity = defaultCapacity, ratePerSecond = 0 } = options;
+  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `capacity ${capacity}`,
+      why: `it must be an integer from 1 to ${MOST_CAPACITY}`,
+    });
+  }
+  if (!Number.isInteger(ratePerSecond) || ratePerSecond < 0 || ratePerSecond > MOST_RATE) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `rate ${ratePerSecond}`,
+      why: `it must be an integer from 0 (no limit) to ${MOST_RATE}`,
+    });
+  }
+  // Without BTF nothing can be relocated, and libbpf's own words for it help nobody.
+  if (!existsSync(KERNEL_BTF)) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: 'this kernel has no BTF',
+      why: `${KERNEL_BTF} is missing`,
+      next: 'Use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as all current distributions are',
+    });
+  }
+}

@@ -1,0 +1,123 @@
+/** What a tracked path leads to at one moment, and what the tracker is asked and tells about it. */
+import { constants as fsConstants } from 'node:fs';
+import { constants } from 'node:os';
+
+import { SystemCallError } from '../../ebpf/libc.ts';
+import { type ErrorCode, errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
+import { type FileIdentity, sameFile } from '../access.ts';
+
+/** A path and the directory that is its `/`. */
+export interface TrackedPath {
+  /** The path as a process under `root` would write it; a relative one starts at `root` too. */
+  readonly path: string;
+  /** A directory of this machine; `/proc/PID/root` for a container's. */
+  readonly root: string;
+}
+
+/** The type bits of a file's mode: S_IFREG, S_IFSOCK, ... */
+export type FileType = number;
+
+/** What a path leads to. Anything but a directory is a `file`: also a socket, a pipe or a device. */
+export type PathState =
+  | { readonly kind: 'file'; readonly identity: FileIdentity; readonly type: FileType }
+  /** `missing` is the first path on the way, links resolved, that does not exist. */
+  | { readonly kind: 'absent'; readonly missing: string }
+  /** A directory, ELOOP, ENOTDIR, EACCES, a root that cannot be opened, ... */
+  | { readonly kind: 'unusable'; readonly error: RampartError };
+
+/** Reads the identity of the file behind an O_PATH descriptor. */
+export type Identify = (fd: number, type: FileType) => FileIdentity;
+
+export interface PathTrackerOptions {
+  readonly paths?: Iterable<TrackedPath>;
+  /** Gets an O_PATH descriptor that it must not keep. What it throws makes the path `unusable` until a retry. */
+  readonly identify: Identify;
+  /**
+   * Called with the first state of a path (`before` is undefined), before `add` returns, and then
+   * each time the state is another one. It may call the tracker; it must not throw.
+   */
+  readonly onChange: (path: TrackedPath, now: PathState, before: PathState | undefined) => void;
+  /**
+   * Called when paths can't be followed by events: no watch left (`LIMIT`, naming the sysctl), or
+   * another failure. They stay tracked by retries, the slowest every 30 s. One call per kind of
+   * problem until all is well again.
+   */
+  readonly onProblem: (problem: RampartError) => void;
+  /** Disposes the tracker. */
+  readonly signal?: AbortSignal;
+}
+
+export interface PathTrackerStats {
+  readonly paths: number;
+  /** Directories under inotify watch. */
+  readonly watches: number;
+  /** inotify events read. */
+  readonly events: number;
+  /** Times the kernel's event queue was full; every path was resolved again after each. */
+  readonly overflows: number;
+  /** Paths resolved. */
+  readonly resolutions: number;
+  /** Paths and parents that are retried because no event can be had for them now. */
+  readonly retrying: number;
+}
+
+/** Whether two states say the same; errors are compared by their message. */
+export function samePathState(a: PathState, b: PathState): boolean {
+  if (a.kind === 'file' && b.kind === 'file') return sameFile(a.identity, b.identity);
+  if (a.kind === 'absent' && b.kind === 'absent') return a.missing === b.missing;
+  return a.kind === 'unusable' && b.kind === 'unusable' && a.error.message === b.error.message;
+}
+
+/** A state, and whether only time can change it, so that no event will. */
+export interface Reading {
+  readonly state: PathState;
+  readonly transient: boolean;
+}
+
+/** The state of a path that led to `fd` of the given type; the caller keeps `fd`. */
+export function readFile(path: TrackedPath, fd: number, type: FileType, identify: Identify): Reading {
+  if (type === fsConstants.S_IFDIR) return readErrno(path, constants.errno.EISDIR, '', false);
+  try {
+    return { state: { kind: 'file', identity: identify(fd, type), type }, transient: false };
+  } catch (cause) {
+    const error =
+      cause instanceof RampartError
+        ? cause
+        : new RampartError(errorCodes.SYSTEM, {
+            what: `cannot identify ${path.path}`,
+            why: messageOf(cause),
+            cause,
+          });
+    return { state: { kind: 'unusable', error }, transient: true };
+  }
+}
+
+/** The state of a path whose resolution failed with `number`; `missing` is for ENOENT. */
+export function readErrno(path: TrackedPath, number: number, missing: string, transient: boolean): Reading {
+  if (number === constants.errno.ENOENT) return { state: { kind: 'absent', missing }, transient };
+  const where = path.root === '/' ? path.path : `${path.path} under ${path.root}`;
+  return {
+    state: {
+      kind: 'unusable',
+      error: new SystemCallError(`cannot follow ${where}`, number, advice.get(number)),
+    },
+    transient,
+  };
+}
+
+/** Why a path is not tracked at all. */
+export function cannotTrack({ path, root }: TrackedPath, code: ErrorCode, why: string): RampartError {
+  return new RampartError(code, {
+    what: `cannot track ${JSON.stringify(path)} under ${JSON.stringify(root)}`,
+    why,
+  });
+}
+
+/** Where the words of the errno do not say what it is here. */
+const advice: ReadonlyMap<number, string> = new Map([
+  [
+    constants.errno.ELOOP,
+    'Circular links are not followed, nor are the links of procfs to the files of a process (/proc/PID/root)',
+  ],
+  [constants.errno.EISDIR, 'Name a file in it'],
+]);

@@ -1,0 +1,227 @@
+/**
+ * The two things that are resolved again when something happened: a path, and the directory that
+ * several paths share.
+ */
+import { constants as fsConstants } from 'node:fs';
+
+import { Fd, fileTypeOf, type SystemCallError } from '../../ebpf/libc.ts';
+import { RampartError } from '../../errors/errors.ts';
+import {
+  toByteString,
+  type DirectoryWatches,
+  type Interest,
+  type Listener,
+  type WatchedDirectory,
+} from './inotify.ts';
+import {
+  readErrno,
+  readFile,
+  type FileType,
+  type Identify,
+  type PathState,
+  type Reading,
+  type TrackedPath,
+} from './path-state.ts';
+import { tryOpenInRoot } from './resolve.ts';
+import type { TrackedRoot } from './tracked-root.ts';
+import { isLasting, walk, type WalkEnd, type WalkVisitor } from './walk.ts';
+
+/** A watched directory, or undefined where the watch could not be had. */
+type Watched = WatchedDirectory | undefined;
+
+/** What the tracker lends for a refresh. */
+export interface RefreshContext {
+  readonly watches: DirectoryWatches;
+  readonly identify: Identify;
+  /** The opened root, or why it cannot be opened; the tracker closes it. */
+  openRoot(root: TrackedRoot): Fd | SystemCallError;
+  /** Something that no event will mend: have `listener` refreshed again later; tell `problem`. */
+  retry(listener: Listener, problem?: RampartError): void;
+}
+
+const silence: readonly Interest[] = [];
+const NO_FOLLOW = { noFollow: true } as const;
+
+/** What a listener listens to: kept from one refresh to the next, and the difference applied. */
+class Ear implements WalkVisitor<Watched> {
+  readonly #listener: Listener;
+  #old = silence;
+  #new: Interest[] | undefined;
+  #context: RefreshContext | undefined;
+
+  constructor(listener: Listener) {
+    this.#listener = listener;
+  }
+
+  /** Runs `refresh`; what it did not listen to again is given up after it. */
+  renew<T>(context: RefreshContext, refresh: () => T): T {
+    this.#context = context;
+    try {
+      return refresh();
+    } finally {
+      const now = this.#new ?? silence;
+      for (const interest of this.#old) {
+        if (!now.some((kept) => kept.directory === interest.directory && kept.name === interest.name)) {
+          context.watches.removeInterest(interest, this.#listener);
+        }
+      }
+      this.#old = now;
+      this.#new = undefined;
+    }
+  }
+
+  directory(fd: Fd, shown: string): Watched {
+    const context = this.#context!;
+    try {
+      const directory = context.watches.watch(fd, shown);
+      this.name(directory, '');
+      return directory;
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      context.retry(this.#listener, error);
+      return undefined;
+    }
+  }
+
+  name(directory: Watched, name: string): void {
+    if (directory === undefined) return;
+    const interest = { directory, name };
+    if (this.#new === undefined) this.#new = [interest];
+    else this.#new.push(interest);
+    this.#context!.watches.addInterest(interest, this.#listener);
+  }
+
+  /** Walks; what stops the walk for a passing reason is retried. */
+  walk(fd: Fd, path: string): WalkEnd<Watched> | undefined {
+    return this.attempt(() => walk<Watched>(fd, path, this));
+  }
+
+  attempt<T>(look: () => T): T | undefined {
+    try {
+      return look();
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      this.#context!.retry(this.#listener, error);
+      return undefined;
+    }
+  }
+}
+
+/** The parent of a path and its last component; '' as name when only a whole walk tells (a/.., a/, /). */
+export function splitPath(path: string): { readonly parent: string; readonly name: string } {
+  const slash = path.lastIndexOf('/');
+  const name = path.slice(slash + 1);
+  return name === '' || name === '.' || name === '..'
+    ? { parent: path, name: '' }
+    : { parent: path.slice(0, slash + 1), name };
+}
+
+/** The paths with one parent, as text; listens to every directory on the way to it. */
+export class Folder implements Listener {
+  readonly root: TrackedRoot;
+  readonly parent: string;
+  readonly entries = new Map<string, Entry>();
+  /** Where the way ends; undefined when there is no telling. */
+  end: WalkEnd<Watched> | undefined;
+  readonly #ear = new Ear(this);
+  readonly #dirty: Set<Folder>;
+
+  constructor(root: TrackedRoot, parent: string, dirty: Set<Folder>) {
+    this.root = root;
+    this.parent = parent;
+    this.#dirty = dirty;
+  }
+
+  touch(): void {
+    this.#dirty.add(this);
+  }
+
+  /** Learns the way anew. The entries must be refreshed after it. */
+  refresh(context: RefreshContext): void {
+    this.#ear.renew(context, () => {
+      this.#ear.attempt(() => this.root.walkTo(this.#ear));
+      const root = context.openRoot(this.root);
+      this.end = root instanceof Fd ? this.#ear.walk(root, toByteString(this.parent)) : undefined;
+    });
+  }
+
+  /** Stops listening. */
+  forget(context: RefreshContext): void {
+    this.#ear.renew(context, () => undefined);
+  }
+}
+
+/** One tracked path; listens to its name and, when that is a symbolic link, to the way it leads. */
+export class Entry implements Listener {
+  readonly folder: Folder;
+  readonly path: TrackedPath;
+  readonly name: string;
+  state: PathState | undefined;
+  readonly #ear = new Ear(this);
+  readonly #dirty: Set<Entry>;
+
+  constructor(folder: Folder, path: TrackedPath, name: string, dirty: Set<Entry>) {
+    this.folder = folder;
+    this.path = path;
+    this.name = toByteString(name);
+    this.#dirty = dirty;
+  }
+
+  touch(): void {
+    this.#dirty.add(this);
+  }
+
+  /** What the path leads to now. The folder must be fresh. */
+  refresh(context: RefreshContext): PathState {
+    const { state, transient } = this.#ear.renew(context, () => this.#read(context));
+    if (transient) context.retry(this);
+    return state;
+  }
+
+  #read(context: RefreshContext): Reading {
+    const root = context.openRoot(this.folder.root);
+    if (!(root instanceof Fd)) {
+      return { state: { kind: 'unusable', error: root }, transient: !isLasting(root.number) };
+    }
+    const { path } = this.path;
+    const { end } = this.folder;
+    if (this.name !== '') {
+      // The name is listened to before it is looked up, so that no change can fall between.
+      this.#ear.name(end?.directory, this.name);
+      const number = tryOpenInRoot(root, path, NO_FOLLOW);
+      if (number < 0) return readErrno(this.path, -number, this.#missing(), !isLasting(-number));
+      const reading = this.#readAndClose(number, context.identify, fsConstants.S_IFLNK);
+      if (reading !== undefined) return reading;
+    }
+    const way = this.#ear.walk(root, toByteString(path));
+    const number = tryOpenInRoot(root, path);
+    if (number < 0) return readErrno(this.path, -number, way?.absent ? way.shown : path, !isLasting(-number));
+    return this.#readAndClose(number, context.identify)!;
+  }
+
+  /** What is behind a descriptor; undefined where it is a `butNot`. */
+  #readAndClose(number: number, identify: Identify, butNot?: FileType): Reading | undefined {
+    const fd = new Fd(number);
+    // Not `using`: that takes a microsecond, and ten of them until the code is optimized, for each file.
+    try {
+      const type = fileTypeOf(number);
+      return type === butNot ? undefined : readFile(this.path, number, type, identify);
+    } finally {
+      fd[Symbol.dispose]();
+    }
+  }
+
+  /** The first path on the way that does not exist, when the path itself is no link. */
+  #missing(): string {
+    const { end } = this.folder;
+    if (end?.absent) return end.shown;
+    const { path } = this.path;
+    if (end?.directory === undefined) return path;
+    return `${end.shown === '/' ? '' : end.shown}/${splitPath(path).name}`;
+  }
+
+  /** Stops listening. */
+  forget(context: RefreshContext): void {
+    this.#ear.renew(context, () => undefined);
+  }
+}

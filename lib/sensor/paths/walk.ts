@@ -1,0 +1,134 @@
+/**
+ * Walks a path component by component, as the kernel does, to learn which directories decide where
+ * it leads.
+ */
+import { constants as fsConstants } from 'node:fs';
+import { constants } from 'node:os';
+
+import { Fd, fileTypeOf, openFlags, readLink, SystemCallError, tryOpenat2 } from '../../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { fromByteString } from './inotify.ts';
+
+/** MAXSYMLINKS of include/linux/namei.h: one more is ELOOP. */
+const MAX_SYMLINKS = 40;
+/**
+ * Components looked at in one walk. Forty links of 4,095 bytes could name 80,000, and every
+ * directory on the way would cost a watch and an open descriptor.
+ */
+const MAX_COMPONENTS = 1024;
+
+/**
+ * Errors of openat2(2) that say how the files lie; they go away by an event. Others (EMFILE, ENOMEM,
+ * EIO, ESTALE, ...) come and go on their own, so that whoever gets one must try again by itself.
+ */
+const lastingErrors: ReadonlySet<number> = new Set([
+  constants.errno.ENOENT,
+  constants.errno.ENOTDIR,
+  constants.errno.EISDIR,
+  constants.errno.ELOOP,
+  constants.errno.ENAMETOOLONG,
+  constants.errno.EACCES,
+  constants.errno.EPERM,
+  constants.errno.ESRCH, // a process that is gone, from procfs
+]);
+
+/** Whether the resolution that failed with `number` would fail again until some file changes. */
+export function isLasting(number: number): boolean {
+  return lastingErrors.has(number);
+}
+
+/** Told about each directory and name before the name is looked up. */
+export interface WalkVisitor<D> {
+  /** A directory is entered. What it returns is given to {@link name}. */
+  directory(directory: Fd, shown: string): D;
+  /** A name is about to be looked up in a directory. */
+  name(directory: D, name: string): void;
+}
+
+/** Where a walk ended. */
+export interface WalkEnd<D> {
+  /** The directory in which the walk ended, when the path is one. */
+  readonly directory: D | undefined;
+  /** The path of that directory, or of the component that is no directory or does not exist. */
+  readonly shown: string;
+  /** Whether {@link shown} does not exist. */
+  readonly absent: boolean;
+}
+
+interface Level<D> {
+  readonly fd: Fd | undefined;
+  readonly shown: string;
+  readonly visited: D;
+}
+
+/**
+ * Follows `path` (a byte string, see inotify.ts) from `root` until it ends or can't go on: symbolic
+ * links in the middle and at the end are followed, absolute ones from `root` again, `..` stops at
+ * `root`. Every component is opened alone, by its name in the directory opened before, without
+ * following links: nothing outside `root` can be reached, whatever is renamed meanwhile.
+ *
+ * A directory is shown to the visitor before a name in it is looked up. With a watch placed there
+ * and then, a change after the lookup is an event, so one walk is enough; walking again until no
+ * watch is new would find nothing more.
+ *
+ * @param root - A directory; the caller keeps it.
+ * @throws {RampartError} `LIMIT` for a path of more than 1,024 components, links included.
+ * @throws {SystemCallError} `SYSTEM` for an error that is not lasting, see {@link isLasting}.
+ */
+export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEnd<D> {
+  const stack: Level<D>[] = [{ fd: undefined, shown: '', visited: visitor.directory(root, '/') }];
+  const pop = (): void => stack.pop()?.fd?.[Symbol.dispose]();
+  const pending = path.split('/').reverse();
+  let symlinks = 0;
+  let components = 0;
+  try {
+    for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
+      if (name === '' || name === '.') continue;
+      components += 1;
+      if (components > MAX_COMPONENTS) {
+        throw new RampartError(errorCodes.LIMIT, {
+          what: `cannot follow ${fromByteString(path)}`,
+          why: `including symbolic links it has more than ${MAX_COMPONENTS} components`,
+        });
+      }
+      if (name === '..') {
+        if (stack.length > 1) pop();
+        continue;
+      }
+      const here = stack.at(-1)!;
+      const shown = `${here.shown}/${fromByteString(name)}`;
+      visitor.name(here.visited, name);
+      const number = tryOpenat2(here.fd ?? root, Buffer.from(`${name}\0`, 'latin1'), {
+        flags: openFlags.PATH | openFlags.NOFOLLOW,
+      });
+      if (number < 0) {
+        if (!isLasting(-number)) throw new SystemCallError(`cannot inspect ${shown}`, -number);
+        return { directory: undefined, shown, absent: number === -constants.errno.ENOENT };
+      }
+      const fd = new Fd(number);
+      let kept = false;
+      try {
+        const type = fileTypeOf(number);
+        if (type === fsConstants.S_IFLNK) {
+          symlinks += 1;
+          if (symlinks > MAX_SYMLINKS) return { directory: undefined, shown, absent: false };
+          const target = readLink(fd).toString('latin1');
+          pending.push(...target.split('/').reverse());
+          if (target.startsWith('/')) while (stack.length > 1) pop();
+        } else if (type === fsConstants.S_IFDIR) {
+          const visited = visitor.directory(fd, shown);
+          stack.push({ fd, shown, visited });
+          kept = true;
+        } else {
+          return { directory: undefined, shown, absent: false };
+        }
+      } finally {
+        if (!kept) fd[Symbol.dispose]();
+      }
+    }
+    const end = stack.at(-1)!;
+    return { directory: end.visited, shown: end.shown === '' ? '/' : end.shown, absent: false };
+  } finally {
+    while (stack.length > 1) pop();
+  }
+}

@@ -1,0 +1,229 @@
+/** The watched files: what is in the kernel's map, and who asked for it. */
+import { FixedBuffer } from '../ebpf/libc.ts';
+import type { BpfMap } from '../ebpf/map.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import type { FileIdentity } from './access.ts';
+import { target as targetLayout, targetKey } from './layout.ts';
+
+/** Somebody who wants to know of accesses to a file; several may want the same file. */
+export interface Watcher {
+  /** From accessFilter: the accesses this watcher wants. */
+  readonly filter: number;
+}
+
+/**
+ * One file for as long as it is the same file: a recycled inode number starts another one. Its id
+ * travels with each record and is never used again.
+ */
+interface Life<W extends Watcher> {
+  readonly id: number;
+  readonly identity: FileIdentity;
+  readonly watchers: Set<W>;
+}
+
+/** Files in one call of the kernel. */
+const BATCH = 1024;
+
+const placeOf = (identity: FileIdentity): string => `${identity.inode}:${identity.device}`;
+const lifeOf = (identity: FileIdentity): string => `${placeOf(identity)}:${identity.generation}`;
+
+/**
+ * Watched files, counted by watcher: a file stays in the kernel's map until its last watcher is
+ * gone, and only differences are written.
+ */
+export class Targets<W extends Watcher> {
+  /** Most files at a time. */
+  readonly capacity: number;
+  readonly #map: BpfMap;
+  readonly #onGone: () => void;
+  readonly #lives = new Map<string, Life<W>>();
+  /** Which life the kernel's entry for an inode number and device belongs to. */
+  readonly #inKernel = new Map<string, Life<W>>();
+  readonly #byId = new Map<number, Life<W>>();
+  #nextId = 1;
+
+  /**
+   * @param map - Of a loaded object: its size does not change any more.
+   * @param onGone - Called before a watcher is forgotten, and after its file left the kernel's map
+   *   when it was the last: what is in the ring until then still finds it.
+   */
+  constructor(map: BpfMap, onGone: () => void) {
+    this.#map = map;
+    this.capacity = map.maxEntries;
+    this.#onGone = onGone;
+  }
+
+  /** Files in the kernel's map. */
+  get size(): number {
+    return this.#inKernel.size;
+  }
+
+  /**
+   * Watches a file for `watcher`. Adding the same pair again changes nothing.
+   *
+   * @throws {RampartError} `LIMIT` naming the capacity when the map is full; nothing is changed then.
+   */
+  add(identity: FileIdentity, watcher: W): void {
+    this.#add(identity, watcher, (life) => this.#put(life));
+  }
+
+  /**
+   * {@link Targets.add} for many: new files are put in the kernel's map together, before this returns.
+   *
+   * @returns for each of them in turn why it is not watched, undefined for those that are.
+   */
+  addAll(
+    wanted: readonly { readonly identity: FileIdentity; readonly watcher: W }[],
+  ): (RampartError | undefined)[] {
+    const begun: Life<W>[] = [];
+    const failures: (RampartError | undefined)[] = [];
+    const later = (life: Life<W>): void => {
+      begun.push(life);
+    };
+    for (const { identity, watcher } of wanted) {
+      failures.push(failureOf(() => this.#add(identity, watcher, later)));
+    }
+    const failed = new Map<Life<W>, RampartError>();
+    for (let from = 0; from < begun.length; from += BATCH) {
+      // Where another life of a number came after it, that one is in the kernel.
+      const lives = begun.slice(from, from + BATCH).filter((life) => this.#isInKernel(life));
+      if (this.#putAll(lives)) continue;
+      for (const life of lives) {
+        const failure = failureOf(() => this.#put(life));
+        if (failure === undefined) continue;
+        failed.set(life, failure);
+        this.#inKernel.delete(placeOf(life.identity));
+        this.#byId.delete(life.id);
+      }
+    }
+    if (failed.size === 0) return failures;
+    const told = wanted.map(({ identity }, at) => {
+      const life = this.#lives.get(lifeOf(identity));
+      return failures[at] ?? (life && failed.get(life));
+    });
+    for (const { identity } of failed.keys()) this.#lives.delete(lifeOf(identity));
+    return told;
+  }
+
+  /** Ends the watch of `watcher` on a file; the last one takes the file out of the kernel. */
+  delete(identity: FileIdentity, watcher: W): void {
+    const life = this.#lives.get(lifeOf(identity));
+    if (life === undefined || !life.watchers.has(watcher)) return;
+    if (life.watchers.size > 1) {
+      this.#onGone();
+      const before = filterOf(life);
+      life.watchers.delete(watcher);
+      if (filterOf(life) !== before) this.#write(life);
+      return;
+    }
+    const place = placeOf(identity);
+    if (this.#inKernel.get(place) === life) {
+      this.#map.delete(keyBytes(identity));
+      this.#inKernel.delete(place);
+    }
+    this.#onGone();
+    this.#lives.delete(lifeOf(identity));
+    this.#byId.delete(life.id);
+  }
+
+  /** Who watches the target a record names; empty for one that is gone. */
+  watchersOf(targetId: number): Iterable<W> {
+    return this.#byId.get(targetId)?.watchers ?? [];
+  }
+
+  /** @param put - Puts a life where the kernel has none; in place of another one it is put at once. */
+  #add(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): void {
+    const key = lifeOf(identity);
+    const known = this.#lives.get(key);
+    if (known === undefined) {
+      this.#lives.set(key, this.#begin(identity, watcher, put));
+      return;
+    }
+    if (known.watchers.has(watcher)) return;
+    const before = filterOf(known);
+    known.watchers.add(watcher);
+    if (filterOf(known) !== before) this.#write(known);
+  }
+
+  #begin(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): Life<W> {
+    const life: Life<W> = { id: this.#nextId, identity, watchers: new Set([watcher]) };
+    const place = placeOf(identity);
+    if (this.#inKernel.size >= this.capacity && !this.#inKernel.has(place)) {
+      throw new RampartError(errorCodes.LIMIT, {
+        what: `cannot watch another file (inode ${identity.inode}, device ${identity.device})`,
+        why: `the limit of ${this.capacity} watched files is reached`,
+        next: 'Watch fewer files or raise the capacity',
+      });
+    }
+    if (this.#inKernel.has(place)) this.#put(life);
+    else put(life);
+    this.#nextId += 1;
+    this.#byId.set(life.id, life);
+    this.#inKernel.set(place, life);
+    return life;
+  }
+
+  #write(life: Life<W>): void {
+    // An older life of the number no longer has the kernel's entry, or the entry is gone with the newer
+    // one: its watchers wait to be told.
+    if (this.#isInKernel(life)) this.#put(life);
+  }
+
+  #isInKernel(life: Life<W>): boolean {
+    return this.#inKernel.get(placeOf(life.identity)) === life;
+  }
+
+  #put(life: Life<W>): void {
+    this.#map.set(keyBytes(life.identity), valueBytesOf(life));
+  }
+
+  /** Whether all of them are in the kernel's map now. */
+  #putAll(lives: readonly Life<W>[]): boolean {
+    if (lives.length < 2) return false;
+    const keys = new FixedBuffer(lives.length * targetKey.sizeBytes);
+    const values = new FixedBuffer(lives.length * targetLayout.sizeBytes);
+    for (const [at, life] of lives.entries()) {
+      keys.bytes.set(keyBytes(life.identity), at * targetKey.sizeBytes);
+      values.bytes.set(valueBytesOf(life), at * targetLayout.sizeBytes);
+    }
+    return this.#map.setAll(keys, values, lives.length);
+  }
+}
+
+function filterOf(life: Life<Watcher>): number {
+  let filter = 0;
+  for (const watcher of life.watchers) filter |= watcher.filter;
+  return filter;
+}
+
+/** What it failed with; undefined when it did not. */
+function failureOf(action: () => void): RampartError | undefined {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    if (error instanceof RampartError) return error;
+    throw error;
+  }
+}
+
+/** Of one call at a time: to make them anew takes longer than the kernel takes for the entry. */
+const keyOfCall = new Uint8Array(targetKey.sizeBytes);
+const key = new DataView(keyOfCall.buffer);
+const valueBytes = new Uint8Array(targetLayout.sizeBytes);
+const value = new DataView(valueBytes.buffer);
+
+/** Good until the next call. */
+function valueBytesOf(life: Life<Watcher>): Uint8Array {
+  value.setUint32(targetLayout.filter, filterOf(life), true);
+  value.setUint32(targetLayout.generation, life.identity.generation, true);
+  value.setUint32(targetLayout.id, life.id, true);
+  return valueBytes;
+}
+
+/** Good until the next call. */
+function keyBytes(identity: FileIdentity): Uint8Array {
+  key.setBigUint64(targetKey.inode, identity.inode, true);
+  key.setUint32(targetKey.device, identity.device, true);
+  return keyOfCall;
+}

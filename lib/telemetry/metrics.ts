@@ -1,0 +1,217 @@
+/**
+ * Metrics for Prometheus: numbers that the product counts anyway, read when somebody asks.
+ *
+ * Nothing but the text of the exposition format is needed, so no library stands behind it. node:http takes memory, so
+ * it is loaded by the call that needs it and not by importing this file.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { type Address, parseAddress } from '../net/address.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { type Metric, Registry, type Sample } from './exposition.ts';
+import { Health } from './health.ts';
+import { listen } from '../net/listen.ts';
+
+export interface MetricDefinition {
+  /** In Prometheus style with our prefix, or that of an operator whose place a guard takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames?: readonly string[];
+}
+
+/** What a metric reads as: one number, or one for each set of labels. */
+export type Reading =
+  | number
+  | bigint
+  | Iterable<{ readonly labels: Readonly<Record<string, string>>; readonly value: number | bigint }>;
+
+/** What a histogram reads as: how many there were of each size since the start. */
+export interface HistogramReading {
+  /** Upper bounds of the buckets, rising. What is equal to one is in its bucket. */
+  readonly bounds: readonly number[];
+  /** How many are in each bucket and not in the one before; at the end those above all bounds. */
+  readonly counts: readonly number[];
+  /** Of all sizes. */
+  readonly sum: number;
+}
+
+/** A registry, and the ways to put something in it. */
+export interface Metrics {
+  readonly registry: Registry;
+  /**
+   * A number that only grows. `read` is called at each scrape and returns the total since the start.
+   *
+   * @throws {RampartError} `INPUT` for a name that does not follow {@link MetricDefinition.name}.
+   */
+  counter(definition: MetricDefinition, read: () => Reading): void;
+  /** A number that goes up and down; otherwise as `counter`. */
+  gauge(definition: MetricDefinition, read: () => Reading): void;
+  /** Sizes by bucket, without labels; its name ends in its unit, as `_seconds`. Otherwise as `counter`. */
+  histogram(definition: Omit<MetricDefinition, 'labelNames'>, read: () => HistogramReading): void;
+}
+
+/** Ours, and that of an operator whose place a guard takes: people have dashboards and alerts for its metrics. */
+const counterName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+_total$/;
+const gaugeName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+(?<!_total)$/;
+
+/**
+ * A new registry, empty: nothing is collected that was not asked for, and no timer runs.
+ *
+ * @example
+ * const metrics = await createMetrics();
+ * metrics.counter({ name: 'rampart_alerts_dropped_total', help: 'Alert lines dropped.' }, () => out.dropped);
+ */
+export async function createMetrics(): Promise<Metrics> {
+  const registry = new Registry();
+  const register = (
+    { name, help, labelNames = [] }: MetricDefinition,
+    type: Metric['type'],
+    pattern: RegExp,
+    read: () => Reading,
+  ): void => {
+    checkName(name, pattern);
+    registry.register({ name, help, type, labelNames, read: () => samples(read()) });
+  };
+  return {
+    registry,
+    counter(definition, read) {
+      register(definition, 'counter', counterName, read);
+    },
+    gauge(definition, read) {
+      register(definition, 'gauge', gaugeName, read);
+    },
+    histogram({ name, help }, read) {
+      checkName(name, /^rampart(_[a-z0-9]+)+(?<!_total)$/);
+      registry.register({ name, help, type: 'histogram', labelNames: ['le'], read: () => buckets(read()) });
+    },
+  };
+}
+
+function checkName(name: string, pattern: RegExp): void {
+  if (pattern.test(name)) return;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `metric name "${name}"`,
+    why: `it does not match ${pattern.source}`,
+  });
+}
+
+/** As Prometheus has them: each bucket with all that are smaller (prometheus.io, "Exposition formats"). */
+function buckets({ bounds, counts, sum }: HistogramReading): Sample[] {
+  let count = 0;
+  const values = [...bounds.map(String), '+Inf'].map((le, at) => ({
+    suffix: '_bucket',
+    labels: { le },
+    value: (count += counts[at] ?? 0),
+  }));
+  return [
+    ...values,
+    { suffix: '_sum', labels: {}, value: sum },
+    { suffix: '_count', labels: {}, value: count },
+  ];
+}
+
+function samples(reading: Reading): Iterable<Sample> {
+  return typeof reading === 'object' ? reading : [{ labels: {}, value: reading }];
+}
+
+interface MetricsServerOptions {
+  readonly registry: Registry;
+  /** `host:port` (`[::1]:9090` for IPv6), or a port on 127.0.0.1. Port 0 takes any free one. */
+  readonly address: string | number;
+  /** What /healthz and /readyz say. Default: all is well as long as it answers. */
+  readonly health?: Health;
+  /** Closes the server. */
+  readonly signal?: AbortSignal;
+}
+
+interface MetricsServer extends AsyncDisposable {
+  readonly host: string;
+  readonly port: number;
+  /** `http://host:port`, without a path. */
+  readonly url: string;
+}
+
+/**
+ * Serves `/metrics`, `/healthz` and `/readyz` and nothing else, until it is disposed or `signal` aborts. The
+ * caller disposes it; open connections are closed then.
+ *
+ * @throws {RampartError} `INPUT` for an address of another form; `SYSTEM` when it cannot be listened on.
+ */
+export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { registry, signal, health = new Health() } = options;
+  const { host, port } = metricsAddress(options.address);
+  signal?.throwIfAborted();
+  const { createServer } = await import('../net/node-http.ts');
+  const server = createServer((request, response) => {
+    void answer(request, response, registry, health);
+  });
+  // A scraper needs one connection or two; whoever opens hundreds gets refused, not our descriptors.
+  server.maxConnections = 64;
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 10_000;
+  await listen(server, { host, port }, 'metrics');
+
+  const bound = server.address() as AddressInfo;
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  server.once('close', resolve);
+  const close = (): void => {
+    server.close();
+    server.closeAllConnections();
+  };
+  signal?.addEventListener('abort', close, { once: true });
+  if (signal?.aborted) close();
+  return {
+    host: bound.address,
+    port: bound.port,
+    url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    async [Symbol.asyncDispose]() {
+      signal?.removeEventListener('abort', close);
+      close();
+      await closed;
+    },
+  };
+}
+
+/** @throws {RampartError} `INPUT` */
+function metricsAddress(address: string | number): Address {
+  const found = parseAddress(address, '127.0.0.1');
+  if (found !== undefined) return found;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `"${address}" is not an address to serve metrics on`,
+    next: 'Use a port (on 127.0.0.1), or host:port such as 127.0.0.1:9090 or 0.0.0.0:9090',
+  });
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  registry: Registry,
+  health: Health,
+): Promise<void> {
+  const send = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): void => {
+    response.writeHead(status, {
+      'content-type': 'text/plain; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+      ...headers,
+    });
+    response.end(request.method === 'HEAD' ? undefined : body);
+  };
+  // The body of a request that should have none is not waited for.
+  request.resume();
+  const path = request.url?.split('?', 1)[0];
+  try {
+    if (path !== '/metrics' && path !== '/healthz' && path !== '/readyz') {
+      send(404, 'Here are /metrics, /healthz and /readyz.\n');
+    } else if (request.method !== 'GET' && request.method !== 'HEAD') {
+      send(405, 'Use GET.\n', { allow: 'GET, HEAD' });
+    } else if (path !== '/metrics') {
+      const { ok, text } = path === '/healthz' ? health.liveness() : health.readiness();
+      send(ok ? 200 : 503, text);
+    } else {
+      send(200, registry.metrics(), { 'content-type': registry.contentType });
+    }
+  } catch (error) {
+    send(500, `${error instanceof Error ? error.message : String(error)}\n`);
+  }
+}
