@@ -17,6 +17,7 @@ import { shareMetrics } from '../lib/kube/controller/shared-metrics.ts';
 import type { MetricDefinition } from '../lib/telemetry/metrics.ts';
 import { describeMask } from '../lib/sensor/access.ts';
 import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
+import { deepTests } from './deep-tests.ts';
 import { kernels } from '../guards/bpf-programs/kernel/kernels.fixture.ts';
 
 const top = join(import.meta.dirname, '..');
@@ -30,6 +31,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   'pods of guards': () => podTable(guards),
   'agent metrics': agentMetricsTable,
   'kernels of bpf-programs': bpfKernelsTable,
+  'deep tests': deepTestsTable,
   ...Object.fromEntries(
     guards.flatMap((guard) => [
       [`metrics of ${guard.name}`, () => guardMetricsTable(guard)],
@@ -40,6 +42,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
 
 /** The files that have such parts, by their path from the top of the repository. */
 export const generatedFiles: readonly string[] = [
+  'CONTRIBUTING.md',
   'deploy/README.md',
   'docs/bpf-programs.md',
   'docs/file-access.md',
@@ -72,6 +75,15 @@ export function bpfKernelsTable(): string {
     ['program', ...kernels.map(({ name }) => name)],
     types.map((type) => [code(type), ...kernels.map(({ can }) => cell(can[type]))]),
   );
+}
+
+/** What is in `npm run test:deep` alone. */
+function deepTestsTable(): string {
+  const rows = deepTests(top).map(({ file, titles }) => [
+    code(file),
+    titles.length === 0 ? 'all' : titles.map((title) => title.replaceAll('|', '\\|')).join('<br>'),
+  ]);
+  return table(['file', 'only in `npm run test:deep`'], rows);
 }
 
 /** What an agent serves at /metrics whichever guards it runs: it registers here what it registers there. */

@@ -28,6 +28,8 @@ suite('imports between rooms', () => {
     ['lib/testing/fast-check.fixture.ts', 'fast-check'],
     ['lib/ebpf/map.test.ts', '@bufbuild/protobuf'],
     ['test/kernel/vm.test.ts', '../../guards/file-access/alert/alert.ts'],
+    ['guards/file-access/node.test.ts', '../../apps/commands.fixture.ts'],
+    ['lib/ebpf/map.test.ts', '../testing/until.fixture.ts'],
     ['bench/sensor/run.ts', '../../test/kernel/vm.ts'],
   ];
   for (const [from, specifier] of allowed) {
@@ -42,11 +44,15 @@ suite('imports between rooms', () => {
     ['lib/sensor/sensor.test.ts', '../../guards/file-access/alert/alert.ts', /imports go down/],
     ['guards/file-access/node.ts', '../file-integrity/scan.ts', /does not import another/],
     ['lib/ebpf/map.ts', '../sensor/access.ts', /lib\/ebpf does not import lib\/sensor/],
-    ['lib/telemetry/log.ts', '../ebpf/map.ts', /lib\/ebpf \(allowed: none\)/],
-    ['lib/sensor/sensor.ts', '../kube/client.ts', /allowed: observe, time, ebpf/],
-    ['lib/time/backoff.ts', '../ebpf/map.ts', /allowed: observe\)/],
-    ['lib/cel/values.ts', '../apiserver/schema/json.ts', /allowed: observe, time, json, regex\)/],
-    ['lib/telemetry/log.ts', '../time/clock.ts', /allowed: none/],
+    ['lib/telemetry/log.ts', '../ebpf/map.ts', /lib\/ebpf \(allowed: errors, files, time, output, net\)/],
+    [
+      'lib/sensor/sensor.ts',
+      '../kube/client.ts',
+      /allowed: errors, files, time, output, net, telemetry, ebpf/,
+    ],
+    ['lib/time/backoff.ts', '../ebpf/map.ts', /allowed: errors, files\)/],
+    ['lib/cel/values.ts', '../apiserver/schema/json.ts', /telemetry, json, regex\)/],
+    ['lib/errors/errors.ts', '../time/clock.ts', /allowed: none/],
     ['lib/sensor/sensor.ts', './sensor.fixture.ts', /for tests/],
     ['apps/watch/run.ts', '../../scripts/debian-packages.ts', /not part of the product/],
     ['apps/watch/run.ts', '../../../elsewhere.ts', /outside of the repository/],
@@ -72,7 +78,7 @@ suite('imports between rooms', () => {
 test('npm run lint sees every form of import, cycles and forgotten promises', (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'rampart-rooms-'));
   t.after(() => rmSync(copy, { recursive: true }));
-  for (const folder of ['scripts', 'apps', 'lib/observe', 'guards/a', 'guards/b']) {
+  for (const folder of ['scripts', 'apps', 'lib/time', 'guards/a', 'guards/b']) {
     mkdirSync(join(copy, folder), { recursive: true });
   }
   for (const file of ['.oxlintrc.json', 'package.json', 'tsconfig.json', 'scripts/room-rules.ts']) {
@@ -88,8 +94,8 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
   write('guards/a/lazy.ts', "export const load = () => import('../b/b.ts');\n");
   write('guards/a/inline.ts', "export type B = import('../b/b.ts').B;\n");
   write('guards/a/fine.ts', "export { c } from './static.ts';\n");
-  write('lib/observe/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
-  write('lib/observe/egg.ts', "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n");
+  write('lib/time/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
+  write('lib/time/egg.ts', "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n");
   write('apps/promise.ts', 'async function work(): Promise<void> {}\nwork();\n');
 
   const oxlint = join(top, 'node_modules/.bin/oxlint');
@@ -104,8 +110,6 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
     found.toSorted(),
     [
       'apps/promise.ts typescript(no-floating-promises)',
-      'lib/observe/chicken.ts import(no-cycle)',
-      'lib/observe/egg.ts import(no-cycle)',
       'guards/a/again.ts rampart(rooms)',
       'guards/a/inline.ts rampart(rooms)',
       'guards/a/inline.ts typescript(consistent-type-imports)',
@@ -113,6 +117,8 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
       'guards/a/named.ts rampart(rooms)',
       'guards/a/static.ts rampart(rooms)',
       'guards/a/type.ts rampart(rooms)',
+      'lib/time/chicken.ts import(no-cycle)',
+      'lib/time/egg.ts import(no-cycle)',
     ],
     stdout,
   );

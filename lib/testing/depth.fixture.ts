@@ -1,7 +1,8 @@
 /**
- * How deep the tests go: one factor for all that a test does many times, and one seed for all that it leaves to chance.
+ * How deep the tests go: one factor for all that a test does many times, one seed for all that it leaves to chance, and
+ * tests that only repeat for depth.
  *
- *     npm test                                   a tenth: while one waits
+ *     npm test                                   a tenth, each real part once: while one waits
  *     npm run test:deep                          all of it: before a release
  *     RAMPART_TEST_DEPTH=5 npm test -- FILE      more than that
  *     RAMPART_TEST_SEED=123 npm test -- FILE     what chance chose in the run that said 123
@@ -9,12 +10,25 @@
  * The numbers in the tests are those of depth 1.
  */
 
+import { suite, test } from 'node:test';
+
 /** Few enough to be quick, and enough to mean something. */
 const LEAST = 10;
 
 /** 1 is all that the tests say. */
 export const depth = fromEnvironment('RAMPART_TEST_DEPTH', 0.1);
 if (depth <= 0) throw new RangeError(`RAMPART_TEST_DEPTH must be greater than 0, not ${depth}`);
+
+/** Whether what only repeats for depth is done: {@link deepTest}, {@link deepSuite}, and files named `*.deep.test.ts`. */
+export const isDeep: boolean = depth >= 1;
+
+const absent = (): Promise<void> => Promise.resolve();
+
+/** A test of `npm run test:deep` alone. Its file or its room has a short case of the same in `npm test`. */
+export const deepTest: typeof test = isDeep ? test : (absent as unknown as typeof test);
+
+/** A suite of `npm run test:deep` alone, as {@link deepTest}. */
+export const deepSuite: typeof suite = isDeep ? suite : (absent as unknown as typeof suite);
 
 /** It belongs into the names of tests which use it: with it in RAMPART_TEST_SEED they do the same again. */
 export const seed = fromEnvironment('RAMPART_TEST_SEED', Math.floor(Math.random() * 2 ** 31));

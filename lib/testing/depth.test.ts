@@ -56,6 +56,22 @@ suite('the depth of the tests', () => {
       one?.sampled.toSorted((a, b) => a - b),
     );
   });
+  test('what repeats for depth is there from depth 1 on', () => {
+    const deep = `
+import { deepSuite, deepTest } from ${JSON.stringify(import.meta.resolve('./depth.fixture.ts'))};
+deepTest('deep one', () => undefined);
+deepSuite('deep suite', () => deepTest('deep two', () => undefined));
+`;
+    const names = (depth: string): string[] => {
+      const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', deep], {
+        encoding: 'utf8',
+        env: { RAMPART_TEST_DEPTH: depth },
+      });
+      return [...stdout.matchAll(/deep (?:one|suite|two)/g)].map(([name]) => name);
+    };
+    assert.deepEqual(names('0.9'), []);
+    assert.deepEqual([...new Set(names('1'))].toSorted(), ['deep one', 'deep suite', 'deep two']);
+  });
   test('what is no number is refused', () => {
     assert.match(run({ RAMPART_TEST_DEPTH: 'deep' }).stderr, /RAMPART_TEST_DEPTH must be a number, not deep/);
     assert.match(run({ RAMPART_TEST_DEPTH: '0' }).stderr, /must be greater than 0/);
