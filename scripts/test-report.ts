@@ -1,0 +1,140 @@
+/** What a run of the tests has come to, for its last lines: what was skipped, what failed where, what took longest. */
+import { isAbsolute, relative } from 'node:path';
+import type { TestEvent } from 'node:test/reporters';
+
+import { printable } from '../lib/output/printable.ts';
+
+const SLOWEST_SHOWN = 10;
+
+interface FailedTest {
+  /** `lib/ebpf/map.test.ts`, or a batch by its first and last file. */
+  readonly file: string;
+  /** With the line where it stands, if that is known. */
+  readonly place: string;
+  readonly name: string;
+}
+
+/** Collects the events of a run. */
+export class TestReport {
+  readonly #top: string;
+  /** Of modules that only import test files: those files. */
+  readonly #batches: ReadonlyMap<string, readonly string[]>;
+  readonly #milliseconds = new Map<string, number>();
+  readonly #failed: FailedTest[] = [];
+  readonly #ended = new Set<string>();
+
+  /** @param top - The checkout. */
+  constructor(top: string, batches: ReadonlyMap<string, readonly string[]>) {
+    this.#top = top;
+    this.#batches = batches;
+  }
+
+  /** Seconds by file. */
+  get seconds(): ReadonlyMap<string, number> {
+    return new Map([...this.#milliseconds].map(([file, ms]) => [file, Math.round(ms / 1000)]));
+  }
+
+  get hasFailed(): boolean {
+    return this.#failed.length > 0;
+  }
+
+  /** Takes an event in. */
+  add(event: TestEvent): void {
+    if (event.type === 'test:pass' || event.type === 'test:fail') {
+      const { file = '', nesting, details } = event.data;
+      // Of a file, or a batch, itself: it has an event of its own where it is a process.
+      const isProcess = event.data.name === file || this.#batches.has(event.data.name);
+      if (nesting === 0 && !isProcess) {
+        const name = this.#relative(file);
+        this.#ended.add(name);
+        this.#milliseconds.set(name, (this.#milliseconds.get(name) ?? 0) + details.duration_ms);
+      }
+      if (event.type === 'test:fail') this.#fail(event.data, isProcess);
+    } else if (event.type === 'test:summary' && event.data.file !== undefined) {
+      // Of a process: with its start, and hooks.
+      const { file, duration_ms } = event.data;
+      if (!this.#batches.has(file)) this.#milliseconds.set(this.#relative(file), duration_ms);
+    }
+  }
+
+  #fail(data: Extract<TestEvent, { type: 'test:fail' }>['data'], isProcess: boolean): void {
+    const { file = '', line, name, details } = data;
+    const kind = (details.error as { readonly failureType?: string }).failureType;
+    // Its parts have told already.
+    if (kind === 'subtestsFailed') return;
+    const batch = this.#batches.get(isProcess ? name : file);
+    if (batch !== undefined) {
+      const open = batch.filter((path) => !this.#ended.has(path));
+      for (const path of open.length > 0 ? open : batch) {
+        this.#failed.push({ file: path, place: path, name: 'its process ended before its tests had' });
+      }
+      return;
+    }
+    const path = this.#relative(isProcess && isAbsolute(name) ? name : file);
+    if (isProcess && this.#failed.some((one) => one.file === path)) return;
+    const place = line === undefined || isProcess ? path : `${path}:${line}`;
+    this.#failed.push({ file: path, place, name: isProcess ? 'the file itself' : name });
+  }
+
+  /**
+   * The last lines of a run.
+   *
+   * @param settings - What repeats it: `RAMPART_TEST_SEED=1 ...`.
+   * @param named - The files and folders that were asked for; empty: all.
+   */
+  lines(settings: string, named: readonly string[]): string[] {
+    const slowest = [...this.#milliseconds].toSorted(([, a], [, b]) => b - a).slice(0, SLOWEST_SHOWN);
+    const lines = [
+      'slowest:',
+      ...slowest.map(([file, ms]) => `${(ms / 1000).toFixed(0).padStart(4)} s  ${file}`),
+    ];
+    const again = (paths: readonly string[]): string =>
+      [settings, 'npm test', ...(paths.length > 0 ? ['--'] : []), ...paths.map(shellWord)].join(' ');
+    if (!this.hasFailed) return [...lines, `again: ${again(named)}`];
+    const files = new Set(this.#failed.map(({ file }) => file));
+    return [
+      ...lines,
+      'failed, with details above:',
+      ...this.#failed.map(({ place, name }) => `  ${place}  ${printable(name)}`),
+      'again:',
+      ...[...files].map((file) => `  ${again([file])}`),
+    ];
+  }
+
+  #relative(file: string): string {
+    return isAbsolute(file) ? relative(this.#top, file) : file;
+  }
+}
+
+/** Tells the reporter of every skipped test once more, before the totals, where nobody overlooks it. */
+export async function* withSkipped(events: AsyncIterable<TestEvent>, top: string): AsyncGenerator<TestEvent> {
+  const skipped: string[] = [];
+  for await (const event of events) {
+    if (event.type === 'test:pass' && event.data.skip !== undefined && event.data.skip !== false) {
+      const { file, name, skip } = event.data;
+      const where = file === undefined ? '' : `${relative(top, file)}: `;
+      skipped.push(`${where}${name}: ${skip === true ? 'no reason given' : skip}`);
+    }
+    if (event.type === 'test:diagnostic' && /^tests \d+$/.test(event.data.message)) {
+      for (const message of skipped.splice(0)) {
+        yield { type: 'test:diagnostic', data: { ...event.data, message: `skipped: ${message}` } };
+      }
+    }
+    yield event;
+  }
+}
+
+/** What a terminal or `grep` takes for something else than text is told by its number; colours and line ends stay. */
+export async function* asText(chunks: AsyncIterable<string | Buffer>): AsyncGenerator<string> {
+  for await (const chunk of chunks) {
+    yield String(chunk).replaceAll(
+      // eslint-disable-next-line no-control-regex -- they are what is looked for
+      /[\u0000-\u0008\u000b-\u001a\u001c-\u001f\u007f-\u009f]|\u001b(?!\[[\d;]*m)/g,
+      (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+    );
+  }
+}
+
+function shellWord(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

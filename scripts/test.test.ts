@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
+import { batchesOf } from './test-batches.ts';
+
+const top = dirname(import.meta.dirname);
+const runner = ['test.ts', 'test-batches.ts', 'test-report.ts'].map((name) => `scripts/${name}`);
+const parts = [...runner, 'lib/testing/depth.fixture.ts', 'lib/output/printable.ts', 'package.json'];
+
+/** A checkout with nothing but the runner and these test files. */
+class Checkout extends TemporaryDirectory {
+  constructor(files: Readonly<Record<string, string>>) {
+    super();
+    for (const [path, text] of Object.entries(files)) this.#write(path, text);
+    this.#write('scripts/test-durations.json', '{}');
+    for (const path of parts) {
+      mkdirSync(dirname(this.at(path)), { recursive: true });
+      copyFileSync(join(top, path), this.at(path));
+    }
+  }
+
+  #write(path: string, text: string): void {
+    mkdirSync(dirname(this.at(path)), { recursive: true });
+    writeFileSync(this.at(path), text);
+  }
+
+  /** Runs its tests, without what this run has in its environment. */
+  run(args: readonly string[] = [], depth = '0.1') {
+    const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
+    const { status, stdout } = spawnSync(process.execPath, ['scripts/test.ts', ...args], {
+      cwd: this.path,
+      encoding: 'utf8',
+      env: { ...environment, RAMPART_TEST_DEPTH: depth, RAMPART_TEST_SEED: '7' },
+    });
+    return { status, stdout };
+  }
+}
+
+const head = "import { test } from 'node:test';\n";
+const passing = `${head}test('passes', () => undefined);\n`;
+
+suite('npm test', () => {
+  test('ends with each test that failed, where it stands, and the command that runs its file again', () => {
+    using checkout = new Checkout({
+      'lib/a.test.ts': `${head}test('says \\x00 and \\x1b[2J', () => {\n  throw new Error('a NUL: \\x00');\n});\n`,
+      'lib/b.test.ts': passing,
+      'guards/c d.test.ts': `${head}test('outer', async (t) => {\n  await t.test('inner', () => {\n    throw new Error('no');\n  });\n});\n`,
+    });
+    const { status, stdout } = checkout.run();
+    assert.equal(status, 1);
+    const again = 'RAMPART_TEST_DEPTH=0.1 RAMPART_TEST_SEED=7 npm test --';
+    const [failed = '', commands = ''] = stdout
+      .slice(stdout.indexOf('failed, with details above:\n'))
+      .split('again:\n');
+    assert.deepEqual(failed.trimEnd().split('\n').slice(1).toSorted(), [
+      '  guards/c d.test.ts:3  inner',
+      '  lib/a.test.ts:2  says \\x00 and \\x1b[2J',
+    ]);
+    assert.deepEqual(
+      commands
+        .split('\n')
+        .filter((line) => line.includes('npm test'))
+        .toSorted(),
+      [`  ${again} 'guards/c d.test.ts'`, `  ${again} lib/a.test.ts`],
+    );
+    // eslint-disable-next-line no-control-regex -- what grep takes for a binary file
+    assert.doesNotMatch(stdout, /[\u0000-\u0008\u000e-\u001f]/);
+    assert.match(stdout, /^slowest:$/m);
+  });
+
+  test('names the files of a process that ended before their tests had', () => {
+    using checkout = new Checkout({
+      'lib/a.test.ts': passing,
+      'lib/b.test.ts': `${head}test('never ends', () => process.exit(3));\n`,
+    });
+    const { status, stdout } = checkout.run();
+    assert.equal(status, 1);
+    assert.match(stdout, /^ {2}lib\/b\.test\.ts {2}its process ended before its tests had$/m);
+    assert.match(stdout, /npm test -- lib\/b\.test\.ts$/m);
+  });
+
+  test('passes, and leaves out what repeats for depth unless it is named', () => {
+    using checkout = new Checkout({
+      'lib/a.test.ts': passing,
+      'lib/a.deep.test.ts': `${head}test('deep', () => undefined);\n`,
+    });
+    const shallow = checkout.run();
+    assert.equal(shallow.status, 0, shallow.stdout);
+    assert.doesNotMatch(shallow.stdout, /deep \(/);
+    assert.match(checkout.run(['lib/a.deep.test.ts']).stdout, /deep \(/);
+    assert.match(checkout.run([], '1').stdout, /deep \(/);
+  });
+
+  test('that runs no test has failed', () => {
+    using checkout = new Checkout({ 'lib/a.test.ts': '' });
+    mkdirSync(checkout.at('apps'));
+    assert.equal(checkout.run(['apps']).status, 1);
+    assert.equal(checkout.run(['elsewhere']).status, 2);
+  });
+
+  test('gives a process of its own to what takes long, and to what changes the process', () => {
+    const files = {
+      'lib/a.test.ts': passing,
+      'lib/b.test.ts': `${passing}beforeEach(() => undefined);\n`,
+      'lib/c.test.ts': `${passing}process.env['HOME'] = '/';\n`,
+      'lib/d.test.ts': `${passing}if (process.env['HOME'] === '/') process.stdout.write('');\n`,
+      'lib/e.test.ts': passing,
+    };
+    using checkout = new Checkout(files);
+    const batches = batchesOf(Object.keys(files), { top: checkout.path, recorded: { 'lib/e.test.ts': 30 } });
+    assert.deepEqual(
+      batches.map((batch) => batch.files),
+      [['lib/e.test.ts'], ['lib/a.test.ts', 'lib/d.test.ts'], ['lib/b.test.ts'], ['lib/c.test.ts']],
+    );
+  });
+});
