@@ -49,6 +49,16 @@ export function directoryIn(values: OptionValues): (guard: Guard) => string {
   };
 }
 
+/**
+ * What `parse` of the guard makes of the values of a command.
+ *
+ * @throws {RampartError} `INPUT` for values that cannot work
+ */
+export function parsedOptions({ options = [], parse }: Guard, values: OptionValues): unknown {
+  const defaults = options.map(optionOf).map((option) => [option.attributeName(), option.defaultValue]);
+  return parse({ ...Object.fromEntries(defaults), ...values });
+}
+
 /** As commander takes it. */
 export function optionOf({
   flags,

@@ -14,7 +14,7 @@ import type { Health } from '../lib/telemetry/health.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { Metrics } from '../lib/telemetry/metrics.ts';
 import type { NodeRuntime } from '../lib/cri/node-runtime.ts';
-import type { GuardChoice } from './guard-options.ts';
+import { type GuardChoice, parsedOptions } from './guard-options.ts';
 
 /**
  * The guards that are asked for.
@@ -26,7 +26,7 @@ export function chosenGuards(
   options: GuardChoice & OptionValues,
 ): readonly Guard[] {
   const chosen = selectGuards(guards, options.guards);
-  for (const { checkOptions } of chosen) checkOptions?.(options);
+  for (const guard of chosen) parsedOptions(guard, options);
   return chosen;
 }
 

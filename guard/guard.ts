@@ -27,12 +27,15 @@ import type { StatusSection } from './status-section.ts';
  *
  * @example
  * // guards/door-watch/guard.ts
- * export const doorWatch: Guard = {
+ * export const doorWatch = defineGuard<DoorWatchOptions>({
  *   name: 'door-watch',
  *   summary: 'tells who opens the doors that a DoorPolicy names',
  *   resources: [doorPolicies],
  *   guarded: [doorPolicyType],
- *   options: [{ flags: '--door-interval <time>', description: 'how often doors are looked at', on: ['agent'] }],
+ *   options: [
+ *     { flags: '--door-interval <s>', description: 'how often doors are looked at', on: ['agent'], parse: Number, default: 60 },
+ *   ],
+ *   parse: (values) => ({ intervalS: number(values, 'doorInterval') }),
  *   rights: {
  *     agent: [{ apiGroups: ['doors.example.com'], resources: ['doorpolicies'], verbs: ['list', 'watch'] }],
  *     viewer: [{ apiGroups: ['doors.example.com'], resources: ['doorpolicies'], verbs: ['get', 'list', 'watch'] }],
@@ -41,15 +44,15 @@ import type { StatusSection } from './status-section.ts';
  *   metrics: async () => (await import('./metrics.ts')).doorMetrics,
  *   node: async () => (await import('./node.ts')).runDoorWatchNode,
  *   status: async () => (await import('./status.ts')).doorStatus,
- * };
+ * });
  *
  * // guards/door-watch/node.ts
- * export const runDoorWatchNode: NodePart = async (context, options) => {
+ * export const runDoorWatchNode: NodePart<DoorWatchOptions> = async (context, { intervalS }) => {
  *   const policies = context.cache({ type: doorPolicyType });
  *   await runController({ reconcile: ..., signal: context.signal });
  * };
  */
-export interface Guard {
+export interface Guard<Options = unknown> {
   /** Its folder in `guards/`, and its name in `--guards`, logs, health, metrics labels, status and docs: `file-access`. */
   readonly name: string;
   /** What it does, after its name, for help texts: without a capital letter or a full stop. */
@@ -59,8 +62,15 @@ export interface Guard {
   /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
   readonly guarded?: readonly ResourceType[];
   readonly options?: readonly GuardOption[];
-  /** Refuses values of the options that cannot work, before anything is begun. @throws {RampartError} `INPUT` */
-  readonly checkOptions?: (values: OptionValues) => void;
+  /**
+   * What its parts get of the command line; `option-values.ts` reads values with their types. Options that a command does not
+   * have are given with their defaults.
+   *
+   * It is called before anything has begun, and again for each part: it only looks at the values.
+   *
+   * @throws {RampartError} `INPUT` for values that cannot work
+   */
+  readonly parse: (values: OptionValues) => Options;
   /** Where its node part keeps what outlives a restart. */
   readonly directory?: GuardDirectory;
   /** Whether its node part asks the container runtime, which is looked for only then. `needed`: readiness waits for it. */
@@ -75,19 +85,29 @@ export interface Guard {
   /** Of its cluster part, in the namespace {@link systemNamespace}; needed where there is one. */
   readonly lease?: string;
   /** What the agent runs on each node. */
-  readonly node?: () => Promise<NodePart>;
+  readonly node?: () => Promise<NodePart<Options>>;
   /** Its cluster part objects to writes where the API is in the same process: until it is ready, they wait. */
   readonly admits?: true;
   /** What the operator runs once per cluster. */
-  readonly cluster?: () => Promise<ClusterPart>;
+  readonly cluster?: () => Promise<ClusterPart<Options>>;
   /** Its section of `rampart status`. */
   readonly status?: () => Promise<StatusSection>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;
 }
 
-export type NodePart = (context: NodeContext, options: OptionValues) => Promise<void>;
-export type ClusterPart = (context: ClusterContext, options: OptionValues) => Promise<void>;
+export type NodePart<Options = unknown> = (context: NodeContext, options: Options) => Promise<void>;
+export type ClusterPart<Options = unknown> = (context: ClusterContext, options: Options) => Promise<void>;
+
+/**
+ * A guard as one of a list, in which the type of the options differs from guard to guard.
+ *
+ * The cast forgets that type. It is safe as `run-guards.ts` gives the parts of a guard what the same guard's `parse` returned,
+ * and nobody else calls them.
+ */
+export function defineGuard<Options>(guard: Guard<Options>): Guard {
+  return guard as Guard;
+}
 
 /** Where Rampart is deployed: its leases, and what belongs to no namespace of a user. The name is Kive's, whose KiveData live there. */
 export const systemNamespace = 'kivebpf-system';
@@ -113,7 +133,7 @@ export interface GuardOption {
   readonly env?: string;
 }
 
-/** By the camel-case names that commander makes of flags. A guard knows the types of its own. */
+/** By the camel-case names that commander makes of flags. */
 export type OptionValues = Readonly<Record<string, unknown>>;
 
 interface GuardDirectory {

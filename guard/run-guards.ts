@@ -4,6 +4,7 @@ import { aborted } from '../lib/time/abort.ts';
 import type { ClusterContext, GuardContext, NodeContext } from './context.ts';
 import { followServed } from './served-condition.ts';
 import type { Guard, HealthPart, OptionValues } from './guard.ts';
+import { parsedOptions } from './guard-options.ts';
 import { GuardStates } from './guard-states.ts';
 import { lead } from './lead.ts';
 import { type GuardProcess, healthName, partContext } from './part-context.ts';
@@ -51,7 +52,7 @@ export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): 
           return directoryOf(guard);
         },
       },
-      options.values,
+      parsedOptions(guard, options.values),
     );
   });
 }
@@ -88,7 +89,7 @@ export async function runClusterParts(
             }
           }),
       },
-      options.values,
+      parsedOptions(guard, options.values),
     );
   });
 }

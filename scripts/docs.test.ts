@@ -44,6 +44,7 @@ describe('what is generated is up to date (else run: node scripts/docs.ts)', () 
       name: 'doors',
       summary: '',
       resources: [],
+      parse: () => undefined,
       rights: {
         viewer: [
           {

@@ -36,6 +36,7 @@ const thingGuard: Guard = {
   name: 'guard',
   summary: 'guards things',
   resources: [],
+  parse: () => undefined,
   rights: {
     agent: [{ apiGroups: ['test.dev'], resources: ['things'], verbs: ['watch'], why: 'To know.' }],
     viewer: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'], inSystem: true }],

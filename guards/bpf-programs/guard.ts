@@ -1,8 +1,8 @@
 /** The descriptor of the eBPF programs guard: all that the rest of Rampart knows about it. */
-import type { Guard, HealthPart } from '../../guard/guard.ts';
+import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import { bpfResources } from './api.ts';
 import { pod, rights } from './deployment.ts';
-import { bpfProgramsOptions } from './options.ts';
+import { bpfProgramsOptions, parseBpfProgramsOptions } from './options.ts';
 
 const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'programs-listed', what: 'all kinds of programs are listed' },
@@ -21,7 +21,7 @@ const clusterHealth: readonly HealthPart[] = [
   { on: 'cluster', name: 'nodes', what: 'nodes are listed, while it leads' },
 ];
 
-export const bpfPrograms: Guard = {
+export const bpfPrograms = defineGuard({
   name: 'bpf-programs',
   summary: 'loads the eBPF programs that XdpProgram, TcNsProgram and similar objects request',
   resources: bpfResources,
@@ -33,6 +33,7 @@ export const bpfPrograms: Guard = {
   },
   lease: 'rampart-bpf-programs',
   options: bpfProgramsOptions,
+  parse: parseBpfProgramsOptions,
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node-part.ts')).bpfProgramsNode,
   cluster: async () => (await import('./cluster.ts')).runBpfProgramsCluster,
@@ -43,4 +44,4 @@ export const bpfPrograms: Guard = {
     const { registerNodeMetrics } = await import('./node/metrics.ts');
     return { node: (metrics) => registerNodeMetrics(metrics) };
   },
-};
+});

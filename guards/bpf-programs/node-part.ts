@@ -8,8 +8,7 @@ import type { PullBytecode } from './node/bytecode.ts';
 import { openLockedHost } from './node/locked-host.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
-export const bpfProgramsNode: NodePart = async (context, values) => {
-  const options = values as unknown as BpfProgramsOptions;
+export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, options) => {
   const { logger, client, directory, hostRoot } = context;
   await using stack = new AsyncDisposableStack();
   let registry: Promise<Registry> | undefined;

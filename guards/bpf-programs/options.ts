@@ -1,7 +1,7 @@
 /** The command-line options of this guard. */
-import type { GuardOption } from '../../guard/guard.ts';
+import type { GuardOption, OptionValues } from '../../guard/guard.ts';
+import { optionalText, text, texts } from '../../guard/option-values.ts';
 
-/** As the command line gives them. */
 export interface BpfProgramsOptions {
   /** The mount point of the node's bpffs. */
   readonly bpffs: string;
@@ -41,3 +41,12 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
     repeatable: true,
   },
 ];
+
+export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOptions {
+  return {
+    bpffs: text(values, 'bpffs'),
+    bpfState: text(values, 'bpfState'),
+    bpfRegistries: optionalText(values, 'bpfRegistries'),
+    bpfInsecureRegistry: texts(values, 'bpfInsecureRegistry'),
+  };
+}

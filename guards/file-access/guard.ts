@@ -1,11 +1,10 @@
 /** The guard of files in containers: what the rest of the program knows of it. */
-import type { Guard, HealthPart } from '../../guard/guard.ts';
+import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
-import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { pod, rights } from './deployment.ts';
 import type { NodeReadings } from './node/node-metrics.ts';
-import { type FileAccessOptions, fileAccessOptions } from './options.ts';
+import { fileAccessOptions, parseFileAccessOptions } from './options.ts';
 
 const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'kivepolicies', what: 'KivePolicies are listed' },
@@ -31,7 +30,7 @@ const clusterHealth: readonly HealthPart[] = [
   })),
 ];
 
-export const fileAccess: Guard = {
+export const fileAccess = defineGuard({
   name: 'file-access',
   summary: 'reports accesses to the files that a KivePolicy names',
   resources: [kivePolicies, kiveData],
@@ -44,14 +43,10 @@ export const fileAccess: Guard = {
   },
   lease: 'kive',
   options: fileAccessOptions,
-  checkOptions: (values) => {
-    // The operator has none.
-    const { callbackSecret = [] } = values as Partial<FileAccessOptions>;
-    parseCallbackDefaults(callbackSecret);
-  },
+  parse: parseFileAccessOptions,
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node-part.ts')).fileAccessNode,
-  cluster: async () => (await import('./cluster.ts')).runFileAccessCluster,
+  cluster: async () => (await import('./cluster.ts')).fileAccessCluster,
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
   lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],
   rights,
@@ -67,4 +62,4 @@ export const fileAccess: Guard = {
       },
     };
   },
-};
+});

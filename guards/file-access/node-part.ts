@@ -5,26 +5,24 @@ import { join } from 'node:path';
 
 import type { NodePart } from '../../guard/guard.ts';
 import { lastingIdentity } from '../../guard/identity.ts';
-import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
 import { CallbackSecrets } from './delivery/callback-secrets.ts';
 import { addDeliveryMetrics } from './delivery/delivery-metrics.ts';
 import { openDelivery } from './delivery/delivery.ts';
 import { runFileAccessNode } from './node.ts';
 import type { FileAccessOptions } from './options.ts';
 
-export const fileAccessNode: NodePart = async (context, values) => {
+export const fileAccessNode: NodePart<FileAccessOptions> = async (context, options) => {
   const { client, nodeName, directory, logger, metrics, say } = context;
-  const { allowCallback, callbackSecret, mode } = values as unknown as FileAccessOptions;
-  using secrets = new CallbackSecrets({ client, defaults: parseCallbackDefaults(callbackSecret), logger });
+  using secrets = new CallbackSecrets({ client, defaults: options.callbackSecrets, logger });
   await using delivery = openDelivery({
     directory: join(directory, 'callbacks'),
     log: logger,
-    allow: allowCallback,
+    allow: options.allowedCallbacks,
     credentialsFor: secrets.credentialsFor,
   });
   if (metrics !== undefined) addDeliveryMetrics(metrics.metrics, delivery);
   await runFileAccessNode(context, {
-    sensor: { mode },
+    sensor: { mode: options.mode },
     delivery,
     // The queues above are locked, so no other process has this directory now.
     identity: lastingIdentity(directory, nodeName),

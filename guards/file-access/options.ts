@@ -1,12 +1,13 @@
 /** The command-line options of this guard. */
-import type { GuardOption } from '../../guard/guard.ts';
+import type { GuardOption, OptionValues } from '../../guard/guard.ts';
+import { choice, texts } from '../../guard/option-values.ts';
 import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
 import type { SensorModeName } from '../../lib/sensor/modes.ts';
+import { type CallbackDefault, parseCallbackDefaults } from './delivery/callback-defaults.ts';
 
-/** As the command line gives them. */
 export interface FileAccessOptions {
-  readonly allowCallback: readonly string[];
-  readonly callbackSecret: readonly string[];
+  readonly allowedCallbacks: readonly string[];
+  readonly callbackSecrets: readonly CallbackDefault[];
   readonly mode: SensorModeName | 'auto';
 }
 
@@ -27,3 +28,12 @@ export const fileAccessOptions: readonly GuardOption[] = [
   },
   sensorModeOption,
 ];
+
+/** @throws {RampartError} `INPUT` for a `--callback-secret` that is none */
+export function parseFileAccessOptions(values: OptionValues): FileAccessOptions {
+  return {
+    allowedCallbacks: texts(values, 'allowCallback'),
+    callbackSecrets: parseCallbackDefaults(texts(values, 'callbackSecret')),
+    mode: choice(values, 'mode', sensorModeOption.choices),
+  };
+}

@@ -1,5 +1,5 @@
 /** The guard of the nodes' own files: what the rest of the program knows of it. */
-import type { Guard, HealthPart } from '../../guard/guard.ts';
+import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import {
   bothGroups,
   designFileIntegrities,
@@ -8,7 +8,7 @@ import {
   releasedNodeStatuses,
 } from './api.ts';
 import { pod, rights } from './deployment.ts';
-import { fileIntegrityOptions } from './options.ts';
+import { fileIntegrityOptions, parseFileIntegrityOptions } from './options.ts';
 
 const nodeHealth: readonly HealthPart[] = [
   ...bothGroups.map(({ integrities: { plural, group } }): HealthPart => ({
@@ -32,7 +32,7 @@ const clusterHealth: readonly HealthPart[] = [
   ].map((name): HealthPart => ({ on: 'cluster', name, what: 'they are listed, on the leader' })),
 ];
 
-export const fileIntegrity: Guard = {
+export const fileIntegrity = defineGuard({
   name: 'file-integrity',
   summary: 'reports changes to the files of nodes that a FileIntegrity selects',
   resources: [releasedFileIntegrities, releasedNodeStatuses, designFileIntegrities, designNodeStatuses],
@@ -45,6 +45,7 @@ export const fileIntegrity: Guard = {
   },
   lease: 'rampart-file-integrity',
   options: fileIntegrityOptions,
+  parse: parseFileIntegrityOptions,
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node/start.ts')).fileIntegrityNode,
   cluster: async () => (await import('./cluster/run.ts')).runFileIntegrityCluster,
@@ -60,4 +61,4 @@ export const fileIntegrity: Guard = {
       cluster: (metrics) => new ClusterMetrics().register(metrics),
     };
   },
-};
+});

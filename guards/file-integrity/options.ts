@@ -1,13 +1,14 @@
 /** The command-line options of this guard. */
-import type { GuardOption } from '../../guard/guard.ts';
+import type { GuardOption, OptionValues } from '../../guard/guard.ts';
+import { choice, optionalNumber } from '../../guard/option-values.ts';
 import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
 import type { SensorModeName } from '../../lib/sensor/modes.ts';
 
-/** As the command line gives them. */
 export interface FileIntegrityOptions {
-  /** Bytes a second. */
-  readonly integrityReadRate?: number;
-  readonly integrityWorkers?: number;
+  /** Default: as fast as it goes. */
+  readonly readBytesPerSecond: number | undefined;
+  /** Threads. Default: 2, or the CPUs that there are. */
+  readonly workers: number | undefined;
   readonly mode: SensorModeName | 'auto';
 }
 
@@ -26,6 +27,14 @@ export const fileIntegrityOptions: readonly GuardOption[] = [
   },
   sensorModeOption,
 ];
+
+export function parseFileIntegrityOptions(values: OptionValues): FileIntegrityOptions {
+  return {
+    readBytesPerSecond: optionalNumber(values, 'integrityReadRate'),
+    workers: optionalNumber(values, 'integrityWorkers'),
+    mode: choice(values, 'mode', sensorModeOption.choices),
+  };
+}
 
 const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 

@@ -1,14 +1,15 @@
 /** The descriptor of the network policy guard: all that the rest of Rampart knows about it. */
-import type { Guard } from '../../guard/guard.ts';
+import { defineGuard } from '../../guard/guard.ts';
 import { pod, rights } from './deployment.ts';
-import { networkPolicyOptions } from './options.ts';
+import { networkPolicyOptions, parseNetworkPolicyOptions } from './options.ts';
 
-export const networkPolicy: Guard = {
+export const networkPolicy = defineGuard({
   name: 'network-policy',
   summary: "enforces NetworkPolicies in the node's kernel",
   // NetworkPolicy is Kubernetes' own.
   resources: [],
   options: networkPolicyOptions,
+  parse: parseNetworkPolicyOptions,
   rights,
   pod,
   health: [
@@ -25,4 +26,4 @@ export const networkPolicy: Guard = {
   node: async () => (await import('./node.ts')).networkPolicyNode,
   lines: async () => [(await import('./refusal-line.ts')).refusalLines],
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
-};
+});

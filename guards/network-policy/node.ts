@@ -28,25 +28,23 @@ function isHopeless(error: unknown): boolean {
 
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
-export const networkPolicyNode: NodePart = async (context, values) => {
-  const { networkPolicyDefault, podCidr, networkPolicyBackend, networkPolicyEstablished } =
-    values as unknown as NetworkPolicyOptions;
+export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context, options) => {
+  const { unknownPods, podCidrs, backend, established } = options;
   // First: the API answers while the kernel is tried.
-  const followed = follow(context, podCidr);
+  const followed = follow(context, podCidrs);
   using _objects = followed.objects;
   const { openBackend } = await import('./node/backend.ts');
   const { logger, signal } = context;
-  const unknownPods = networkPolicyDefault;
-  const opened = await openBackend(networkPolicyBackend, { unknownPods }, logger, signal);
+  const opened = await openBackend(backend, { unknownPods }, logger, signal);
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
-  const options = {
+  const how = {
     dataplane,
-    refusesUnknown: networkPolicyDefault === 'deny',
+    refusesUnknown: unknownPods === 'deny',
     backend: opened.name,
-    cutsEstablished: networkPolicyEstablished === 'cut',
+    cutsEstablished: established === 'cut',
   };
-  await runNetworkPolicyNode(context, options, followed);
+  await runNetworkPolicyNode(context, how, followed);
 };
 
 /** An engine, and what feeds it. */

@@ -1,15 +1,20 @@
 /** The command-line options of this guard. */
-import type { GuardOption } from '../../guard/guard.ts';
+import type { GuardOption, OptionValues } from '../../guard/guard.ts';
+import { choice, texts } from '../../guard/option-values.ts';
 import { parseBlock } from './engine/addresses.ts';
 import type { BackendChoice } from './node/backend.ts';
 
-/** As the command line gives them. */
 export interface NetworkPolicyOptions {
-  readonly networkPolicyDefault: 'allow' | 'deny';
-  readonly podCidr: readonly string[];
-  readonly networkPolicyBackend: BackendChoice;
-  readonly networkPolicyEstablished: 'keep' | 'cut';
+  readonly unknownPods: 'allow' | 'deny';
+  /** Empty: those of the Node object. */
+  readonly podCidrs: readonly string[];
+  readonly backend: BackendChoice;
+  readonly established: 'keep' | 'cut';
 }
+
+const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
+const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];
+const backends: readonly BackendChoice[] = ['auto', 'nftables', 'iptables'];
 
 export const networkPolicyOptions: readonly GuardOption[] = [
   {
@@ -17,14 +22,14 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     description:
       'the verdict for pod addresses of this node that belong to no known pod, such as one that has just started',
     on: ['agent', 'standalone'],
-    choices: ['allow', 'deny'],
+    choices: verdicts,
     default: 'allow',
   },
   {
     flags: '--network-policy-established <what>',
     description: 'whether to keep or cut connections that a policy change no longer allows',
     on: ['agent', 'standalone'],
-    choices: ['keep', 'cut'],
+    choices: established,
     default: 'keep',
   },
   {
@@ -42,7 +47,16 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     flags: '--network-policy-backend <backend>',
     description: 'how to program the kernel; auto: nftables, or iptables where nftables does not work',
     on: ['agent', 'standalone'],
-    choices: ['auto', 'nftables', 'iptables'] satisfies BackendChoice[],
+    choices: backends,
     default: 'auto',
   },
 ];
+
+export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOptions {
+  return {
+    unknownPods: choice(values, 'networkPolicyDefault', verdicts),
+    podCidrs: texts(values, 'podCidr'),
+    backend: choice(values, 'networkPolicyBackend', backends),
+    established: choice(values, 'networkPolicyEstablished', established),
+  };
+}

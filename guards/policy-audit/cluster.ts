@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 import type { ClusterContext, GuardContext } from '../../guard/context.ts';
-import { type OptionValues, systemNamespace } from '../../guard/guard.ts';
+import { type ClusterPart, systemNamespace } from '../../guard/guard.ts';
 import { type Namespace, namespaces } from '../../lib/kube/object/object.ts';
 import { RampartError } from '../../lib/errors/errors.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
@@ -20,7 +20,7 @@ import { openModules } from './modules/open-modules.ts';
 import { joined, noSources, readSourcesFile } from './modules/sources.ts';
 import { readTrustRootFile } from './modules/trust-root.ts';
 import { readVerificationFile } from './modules/verification.ts';
-import { defaultOptions, type PolicyAuditOptions } from './options.ts';
+import type { PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
@@ -29,8 +29,7 @@ import type { PassSummary } from './scanner/audit-pass.ts';
 import { Scanner } from './scanner/scanner.ts';
 
 /** Runs until the signal aborts. */
-export async function runPolicyAuditCluster(context: ClusterContext, values: OptionValues): Promise<void> {
-  const options = { ...defaultOptions, ...(values as Partial<PolicyAuditOptions>) };
+export const runPolicyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
   try {
@@ -40,7 +39,7 @@ export async function runPolicyAuditCluster(context: ClusterContext, values: Opt
     if (error instanceof RampartError) context.admission?.giveUp(context.guard);
     throw error;
   }
-}
+};
 
 async function work(
   term: GuardContext,
@@ -67,7 +66,7 @@ async function work(
     context: term,
     policies,
     asked,
-    intervalMs: options.auditInterval,
+    intervalMs: options.auditIntervalMs,
     failuresOnly: options.reports === 'failures',
     reportKind: options.reportKind,
     reportsBy: options.reportsBy,

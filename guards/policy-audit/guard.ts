@@ -1,5 +1,5 @@
 /** The descriptor of the policy audit guard: all that the rest of Rampart knows about it. */
-import type { Guard } from '../../guard/guard.ts';
+import { defineGuard } from '../../guard/guard.ts';
 import {
   admissionPolicies,
   admissionPolicyGroups,
@@ -9,9 +9,9 @@ import {
   policyServers,
 } from './api.ts';
 import { rights } from './deployment.ts';
-import { policyAuditOptions } from './options.ts';
+import { parsePolicyAuditOptions, policyAuditOptions } from './options.ts';
 
-export const policyAudit: Guard = {
+export const policyAudit = defineGuard({
   name: 'policy-audit',
   summary:
     'reports objects that violate a (Cluster)AdmissionPolicy, and rejects new ones on a single machine',
@@ -24,6 +24,7 @@ export const policyAudit: Guard = {
   ],
   lease: 'rampart-policy-audit',
   options: policyAuditOptions,
+  parse: parsePolicyAuditOptions,
   rights,
   health: [
     { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
@@ -39,4 +40,4 @@ export const policyAudit: Guard = {
   },
   status: async () => (await import('./status/section.ts')).policyAuditStatus,
   cluster: async () => (await import('./cluster.ts')).runPolicyAuditCluster,
-};
+});

@@ -1,28 +1,25 @@
 /** The command-line options of this guard. */
-import type { GuardOption } from '../../guard/guard.ts';
+import type { GuardOption, OptionValues } from '../../guard/guard.ts';
+import { choice, number, optionalText } from '../../guard/option-values.ts';
 
-/** As given on the command line. */
 export interface PolicyAuditOptions {
-  readonly auditInterval: number;
+  readonly auditIntervalMs: number;
   readonly reports: 'all' | 'failures';
   readonly reportKind: 'openreports' | 'policyreport';
   readonly reportsBy: 'namespace' | 'object';
-  readonly policyModules?: string;
-  readonly policySources?: string;
-  readonly policyVerification?: string;
-  readonly sigstoreTrustConfig?: string;
+  readonly policyModules: string | undefined;
+  readonly policySources: string | undefined;
+  readonly policyVerification: string | undefined;
+  readonly sigstoreTrustConfig: string | undefined;
   /** Default: that of the operator's Deployment. */
-  readonly policyServerImage?: string;
+  readonly policyServerImage: string | undefined;
   /** In standalone: where it keeps its data. */
-  readonly data?: string;
+  readonly data: string | undefined;
 }
 
-export const defaultOptions: PolicyAuditOptions = {
-  auditInterval: 3_600_000,
-  reports: 'all',
-  reportKind: 'policyreport',
-  reportsBy: 'object',
-};
+const writtenResults: readonly PolicyAuditOptions['reports'][] = ['all', 'failures'];
+const reportKinds: readonly PolicyAuditOptions['reportKind'][] = ['policyreport', 'openreports'];
+const reportScopes: readonly PolicyAuditOptions['reportsBy'][] = ['object', 'namespace'];
 
 /** For each command that verifies signatures; named as in Kubewarden. */
 export const sigstoreTrustConfig = {
@@ -37,29 +34,29 @@ export const policyAuditOptions: readonly GuardOption[] = [
     description: 'how often to audit all objects, in addition to those that change: 10m, 1h',
     on: ['operator', 'standalone'],
     parse: duration,
-    default: defaultOptions.auditInterval,
+    default: 3_600_000,
     defaultText: '1h',
   },
   {
     flags: '--reports <which>',
     description: 'which results to write: all, or only fail, warn and error',
     on: ['operator', 'standalone'],
-    choices: ['all', 'failures'],
-    default: defaultOptions.reports,
+    choices: writtenResults,
+    default: 'all',
   },
   {
     flags: '--report-kind <kind>',
     description: 'write PolicyReports of wgpolicyk8s.io, or Reports of openreports.io',
     on: ['operator', 'standalone'],
-    choices: ['policyreport', 'openreports'],
-    default: defaultOptions.reportKind,
+    choices: reportKinds,
+    default: 'policyreport',
   },
   {
     flags: '--reports-by <what>',
     description: 'one report per object, or one per namespace and one for cluster-scoped objects',
     on: ['operator', 'standalone'],
-    choices: ['object', 'namespace'],
-    default: defaultOptions.reportsBy,
+    choices: reportScopes,
+    default: 'object',
   },
   {
     flags: '--policy-modules <dir>',
@@ -88,6 +85,21 @@ export const policyAuditOptions: readonly GuardOption[] = [
     on: ['operator'],
   },
 ];
+
+export function parsePolicyAuditOptions(values: OptionValues): PolicyAuditOptions {
+  return {
+    auditIntervalMs: number(values, 'auditInterval'),
+    reports: choice(values, 'reports', writtenResults),
+    reportKind: choice(values, 'reportKind', reportKinds),
+    reportsBy: choice(values, 'reportsBy', reportScopes),
+    policyModules: optionalText(values, 'policyModules'),
+    policySources: optionalText(values, 'policySources'),
+    policyVerification: optionalText(values, 'policyVerification'),
+    sigstoreTrustConfig: optionalText(values, 'sigstoreTrustConfig'),
+    policyServerImage: optionalText(values, 'policyServerImage'),
+    data: optionalText(values, 'data'),
+  };
+}
 
 /** `10m`, `1h`. @throws {RangeError} */
 function duration(text: string): number {

@@ -2,7 +2,8 @@
  * A guard that is not of the product: each node greets the name of each Door, and the operator counts the doors. All that the
  * program does for it follows from this folder.
  */
-import type { Guard } from '../../guard/guard.ts';
+import { defineGuard } from '../../guard/guard.ts';
+import { text } from '../../guard/option-values.ts';
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
 import { integer, object, optional, string } from '../../lib/kube/crd/schema.ts';
@@ -26,7 +27,11 @@ export const doorType = resourceType(doors, 'v1');
 
 const group = { apiGroups: ['toys.example.com'], resources: ['doors'] };
 
-export const doorWatch: Guard = {
+export interface DoorWatchOptions {
+  readonly greeter: string;
+}
+
+export const doorWatch = defineGuard<DoorWatchOptions>({
   name: 'door-watch',
   summary: 'greets whoever a Door names',
   resources: [doors],
@@ -39,6 +44,7 @@ export const doorWatch: Guard = {
       default: 'toy',
     },
   ],
+  parse: (values) => ({ greeter: text(values, 'doorGreeter') }),
   directory: { name: 'doors', flags: '--door-directory <dir>', description: 'where greetings are kept' },
   rights: {
     agent: [{ ...group, verbs: ['list', 'watch'], why: 'Which doors there are.' }],
@@ -62,4 +68,4 @@ export const doorWatch: Guard = {
   cluster: async () => (await import('./parts.fixture.ts')).runDoorCluster,
   status: async () => (await import('./views.fixture.ts')).doorStatus,
   lines: async () => (await import('./views.fixture.ts')).doorLines,
-};
+});

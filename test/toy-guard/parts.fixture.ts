@@ -7,15 +7,15 @@ import { done, runController } from '../../lib/kube/controller/controller.ts';
 import { keyQueue } from '../../lib/kube/controller/key-queue.ts';
 import { whenSynced } from '../../lib/kube/controller/run-parts.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
-import { doorType } from './guard.fixture.ts';
+import { type DoorWatchOptions, doorType } from './guard.fixture.ts';
 
 export function registerDoorMetrics(metrics: MetricsRegistry, greeted: () => number = () => 0): void {
   metrics.counter({ name: 'rampart_door_watch_greeted_total', help: 'Doors that were greeted.' }, greeted);
 }
 
-export const runDoorNode: NodePart = async (context, { doorGreeter }) => {
+export const runDoorNode: NodePart<DoorWatchOptions> = async (context, { greeter }) => {
   const { signal, logger, nodeName, directory, sink, metrics } = context;
-  if (doorGreeter === 'broken') {
+  if (greeter === 'broken') {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: 'nobody greets here',
       why: 'the greeter is broken',
@@ -36,7 +36,7 @@ export const runDoorNode: NodePart = async (context, { doorGreeter }) => {
         if (door === undefined) return done;
         const [namespace, name] = [door.metadata.namespace, door.metadata.name];
         const line = { kind: 'Greeting', timeMs: Date.now(), node: nodeName, door: `${namespace}/${name}` };
-        sink(JSON.stringify({ ...line, text: `${door.spec.greeting}, says ${String(doorGreeter)}` }));
+        sink(JSON.stringify({ ...line, text: `${door.spec.greeting}, says ${greeter}` }));
         writeFileSync(join(directory, `${namespace}.${name}`), '');
         greeted++;
         return done;

@@ -4,12 +4,11 @@ import { liveOf } from '../live/start-live.ts';
 import { runFileIntegrityNode } from './run-node.ts';
 import type { FileIntegrityOptions } from '../options.ts';
 
-export const fileIntegrityNode: NodePart = async (context, values) => {
-  const { mode, integrityReadRate, integrityWorkers } = values as unknown as FileIntegrityOptions;
+export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context, options) => {
+  const { mode, readBytesPerSecond, workers } = options;
   await runFileIntegrityNode(context, {
     // Changes are seen by kprobes where accesses are seen by fentry.
     live: liveOf({ signal: context.signal, mode: mode === 'fentry' ? 'auto' : mode }),
-    readBytesPerSecond: integrityReadRate,
-    workers: integrityWorkers,
+    ...{ readBytesPerSecond, workers },
   });
 };

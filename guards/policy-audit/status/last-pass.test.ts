@@ -4,11 +4,10 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { systemNamespace } from '../../../guard/guard.ts';
-import { runGivenCluster } from '../../../guard/part.fixture.ts';
+import { runClusterGuards } from '../../../guard/part.fixture.ts';
 import { type ConfigMap, configMaps } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { runPolicyAuditCluster } from '../cluster.ts';
 import { policyAudit } from '../guard.ts';
 import { ScanCluster } from '../scanner/scan.fixture.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
@@ -20,7 +19,7 @@ test('objects are counted as they are between two passes, and nothing is written
   await cluster.setObject('configmaps', 'shop', 'old', {});
   const { client } = cluster;
   const stop = new AbortController();
-  const running = runGivenCluster(policyAudit, (context) => runPolicyAuditCluster(context, {}), {
+  const running = runClusterGuards([policyAudit], {
     client,
     signal: stop.signal,
     logger: createLogger({ level: 'silent' }),
