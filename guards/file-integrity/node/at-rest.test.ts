@@ -18,16 +18,16 @@ function loadedWith(file: string, found = new Set<string>()): Set<string> {
 
 test('nothing of scans, baselines and configurations is loaded before there is a FileIntegrity', () => {
   const room = join(import.meta.dirname, '..');
-  const loaded = [...loadedWith(join(room, 'node.ts'))].map((file) => relative(room, file));
+  const loaded = [...loadedWith(join(room, 'node/run-node.ts'))].map((file) => relative(room, file));
   const own = loaded.filter((file) => !file.startsWith('..')).sort();
   const needed = [
     'api.ts',
-    'for-node.ts',
-    'node.ts',
     'node/node-counts.ts',
     'node/node-health.ts',
-    'same-name.ts',
+    'node/run-node.ts',
+    'results/for-node.ts',
+    'results/same-name.ts',
   ];
   assert.deepEqual(own, needed);
-  assert.ok(loaded.includes('../../shared/kube/facts.ts'), 'the walk over imports works');
+  assert.ok(loaded.includes('../../lib/kube/object/facts.ts'), 'the walk over imports works');
 });
