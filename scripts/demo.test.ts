@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -19,11 +19,11 @@ import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { sampled } from '../lib/testing/depth.fixture.ts';
+import { asNobody, publicPath } from '../lib/testing/public-checkout.fixture.ts';
 import { kubectlObstacle } from './demo/kubectl.ts';
 import { podsObstacle } from './demo/stage.ts';
 
 const script = fileURLToPath(new URL('./demo.ts', import.meta.url));
-const NOBODY = 65_534;
 const asRoot = process.geteuid?.() === 0;
 const needsRoot = asRoot ? false : 'needs root';
 const noPods = podsObstacle() ?? false;
@@ -35,7 +35,8 @@ const forSensor = '-bpf,-perfmon,-sys_admin';
 const waits = /^ {2}\.\.\. .*\n/gm;
 
 interface Meddling {
-  readonly uid?: number;
+  /** Another user runs it. */
+  readonly byNobody?: boolean;
   readonly path?: string;
   /** The kernel refuses it eBPF programs. */
   readonly noSensor?: true;
@@ -44,18 +45,19 @@ interface Meddling {
 }
 
 /** Runs the demo with a temporary directory of its own. */
-async function demo(words: readonly string[], { uid, path, noSensor, stopAfter }: Meddling = {}) {
+async function demo(words: readonly string[], { byNobody, path, noSensor, stopAfter }: Meddling = {}) {
   const temporary = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
   chmodSync(temporary, 0o777);
   const labs = new Set<string>();
   try {
     const without = noSensor ? ['setpriv', `--bounding-set=${forSensor}`, `--inh-caps=${forSensor}`] : [];
-    const [program, ...args] = [...without, process.execPath, script, ...words] as const;
-    const child = spawn(program ?? '', args, {
+    const node = [process.execPath, script];
+    const command = byNobody ? [...asNobody, ...node.map(publicPath)] : [...without, ...node];
+    const [program = '', ...args] = [...command, ...words];
+    const child = spawn(program, args, {
       env: { ...process.env, TMPDIR: temporary, ...(path !== undefined && { PATH: path }) },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
-      ...(uid === undefined ? {} : { uid, gid: uid }),
     });
     const ended = once(child, 'close');
     const looking = setInterval(() => {
@@ -109,13 +111,6 @@ function demoUnread(temporary: string): Promise<unknown> {
   });
   child.stdout.once('data', () => child.stdout.destroy());
   return once(child, 'exit');
-}
-
-/** Why another user can't run it: a checkout in root's home, for one. */
-function nobodyCannot(): string | false {
-  if (!asRoot) return false;
-  const check = spawnSync(process.execPath, ['--check', script], { uid: NOBODY, gid: NOBODY });
-  return check.status === 0 ? false : 'the checkout is not readable by other users';
 }
 
 /** A directory for PATH with all commands but one. */
@@ -275,19 +270,19 @@ describe('npm run demo', () => {
     },
   );
 
-  test('without root: one line, exit code 2', { skip: nobodyCannot() }, async () => {
-    const asNobody = asRoot ? { uid: NOBODY } : {};
-    const { stdout, stderr, exitCode, left } = await demo([], asNobody);
+  test('without root: one line, exit code 2', async () => {
+    const withoutRoot = { byNobody: asRoot };
+    const { stdout, stderr, exitCode, left } = await demo([], withoutRoot);
     assert.equal(
       stderr,
       'rampart: cannot watch files: loading eBPF programs requires root. Run it as root, e.g. with sudo\n',
     );
     assert.equal(stdout, '');
     assert.equal(exitCode, 2);
-    const pods = await demo(['--only', 'pods'], asNobody);
+    const pods = await demo(['--only', 'pods'], withoutRoot);
     assert.equal(pods.exitCode, 2);
     assert.equal(pods.stderr, 'demo: pods cannot be shown here: needs root, for containerd\n');
-    const integrity = await demo(['--only', 'integrity'], asNobody);
+    const integrity = await demo(['--only', 'integrity'], withoutRoot);
     assert.equal(integrity.exitCode, 2);
     assert.equal(
       integrity.stderr,

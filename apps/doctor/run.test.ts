@@ -1,35 +1,30 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 
 import { probeFeatures } from '../../lib/ebpf/features/features.ts';
 import { sensorModes } from '../../lib/sensor/modes.ts';
+import { asNobody, publicPath } from '../../lib/testing/public-checkout.fixture.ts';
 import type { DoctorReport } from './report.ts';
 
-const commandModule = fileURLToPath(new URL('./command.ts', import.meta.url));
+const commandModule = join(import.meta.dirname, 'command.ts');
 const program = `
-  const { doctorCommand } = await import(${JSON.stringify(commandModule)});
-  await doctorCommand().parseAsync(process.argv.slice(1), { from: 'user' });
+  const [commandModule, ...args] = process.argv.slice(1);
+  const { doctorCommand } = await import(commandModule);
+  await doctorCommand().parseAsync(args, { from: 'user' });
 `;
-const node = [process.execPath, '--input-type=module', '-e', program, '--'];
+const node = [process.execPath, '--input-type=module', '-e', program, '--', commandModule];
 
 /** `rampart doctor ARGS`, started through the commands in `under`. */
 function doctor(args: readonly string[], under: readonly string[] = [], environment: NodeJS.ProcessEnv = {}) {
-  const [command = '', ...rest] = [...under, ...node, ...args];
+  const [command = '', ...rest] = [...under, ...(under.length > 0 ? node.map(publicPath) : node), ...args];
   const env = { ...process.env, NO_COLOR: undefined, ...environment };
   return spawnSync(command, rest, { encoding: 'utf8', env });
 }
 
 const notRoot = process.getuid?.() === 0 ? false : 'needs root';
-const unprivileged = [
-  'setpriv',
-  '--reuid',
-  '65534',
-  '--clear-groups',
-  '--inh-caps=-all',
-  '--bounding-set=-all',
-];
+const unprivileged = [...asNobody, '--inh-caps=-all', '--bounding-set=-all'];
 
 test('--json is one object on one line that says what the probe found', { skip: notRoot }, () => {
   const run = doctor(['--json']);

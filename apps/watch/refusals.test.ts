@@ -1,6 +1,5 @@
 // Bad input: one clear line on stderr, exit code 2, and nothing changed.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -16,9 +15,10 @@ import { once } from 'node:events';
 import { suite, test } from 'node:test';
 
 import { run } from '../../lib/sensor/file-systems.fixture.ts';
+import { asNobody } from '../../lib/testing/public-checkout.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
-import { rampart, refused, Watching, type Ended } from './watch.fixture.ts';
+import { refused, Watching, type Ended } from './watch.fixture.ts';
 
 /** One line that says what and, behind it, what to do; nothing on stdout. */
 function isRefusal(ended: Ended, pattern: RegExp): void {
@@ -104,15 +104,10 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
     }
   });
 
-  test('a user who is not root', (t) => {
+  test('a user who is not root', () => {
     using files = new Files();
     chmodSync(files.path, 0o755);
-    const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
-    if (spawnSync(nobody[0] ?? '', [...nobody.slice(1), rampart, '--version']).status !== 0) {
-      t.skip('this checkout is not readable for other users');
-      return;
-    }
-    isRefusal(refused(['--create', files.file, files.absent], nobody), /requires root.*sudo/);
+    isRefusal(refused(['--create', files.file, files.absent], asNobody), /requires root.*sudo/);
     assert.deepEqual(files.list().includes('absent'), false);
   });
 

@@ -5,10 +5,10 @@ import * as fs from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { asNobody, NOBODY, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { type Ended, rampart, Scene, start } from './integrity.fixture.ts';
 
 const mustBeRoot = process.getuid?.() === 0 ? false : 'needs root';
-const nobody = 65_534;
 const protection = '/proc/sys/fs/protected_hardlinks';
 const cannotRefuseLinks =
   mustBeRoot || (fs.readFileSync(protection, 'utf8').trim() === '1' ? false : `needs ${protection}`);
@@ -92,11 +92,10 @@ test(
     using scene = new Scene();
     small(scene);
     // link(2) refuses what another user owns (proc_sys_fs(5), protected_hardlinks), with the error of FAT.
-    fs.chownSync(scene.path, nobody, nobody);
+    fs.chownSync(scene.path, NOBODY, NOBODY);
     const check = (...args: string[]): Promise<Ended> => {
       const files = ['-c', scene.at('aide.conf'), '--db', scene.at('db')];
-      const as = [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'];
-      return start('setpriv', [...as, rampart, 'integrity', 'check', ...files, ...args]).ended;
+      return start('env', [...asNobody, publicPath(rampart), 'integrity', 'check', ...files, ...args]).ended;
     };
     assert.equal((await check('--init')).code, 0);
     const before = fs.readFileSync(scene.at('db'));

@@ -6,6 +6,7 @@ import * as fs from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { publicPath, withPublicCheckout } from '../../../lib/testing/public-checkout.fixture.ts';
 import { withoutAide } from '../aide.fixture.ts';
 import { type Ended, onTerminal, rampart, Scene, start } from './integrity.fixture.ts';
 
@@ -245,9 +246,10 @@ test(
     small(scene);
     assert.equal((await scene.check('--init')).code, 0);
     const drop = '-dac_override,-dac_read_search';
+    const limited = [...withPublicCheckout, 'setpriv', `--inh-caps=${drop}`, `--bounding-set=${drop}`];
     const command = ['integrity', 'check', '-c', scene.at('aide.conf'), '--db', scene.at('db')];
     const restricted = (...args: string[]): Promise<Ended> =>
-      start('setpriv', [`--inh-caps=${drop}`, `--bounding-set=${drop}`, rampart, ...command, ...args]).ended;
+      start('env', [...limited, publicPath(rampart), ...command, ...args]).ended;
     const shut = (path: string): void => (
       fs.chmodSync(scene.at(path), 0),
       fs.chownSync(scene.at(path), 1000, 1000)

@@ -9,6 +9,7 @@ import { test } from 'node:test';
 
 import { Fd, inotifyAddWatch, inotifyInit, readAvailable } from '../../../lib/ebpf/libc.ts';
 import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { asNobody, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { describeAttributes } from '../model/attributes.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';
 import { all, confOf, isEntry, isProblem, pathsOf, Scene } from './scan.fixture.ts';
@@ -139,23 +140,18 @@ test('what may not be read is a problem, and the rest is seen', { skip: needsRoo
   }
   fs.chmodSync(scene.path('closed'), 0o700);
   fs.chmodSync(scene.path('open/file'), 0o600);
+  const publicModule = (name: string) => JSON.stringify(publicPath(join(import.meta.dirname, name)));
   const script = `
-    import { Scanner } from ${JSON.stringify(join(import.meta.dirname, 'scanner.ts'))};
-    import { all, confOf, pathsOf } from ${JSON.stringify(join(import.meta.dirname, 'scan.fixture.ts'))};
+    import { Scanner } from ${publicModule('scanner.ts')};
+    import { all, confOf, pathsOf } from ${publicModule('scan.fixture.ts')};
     await using scanner = new Scanner({ root: { directory: ${JSON.stringify(scene.root)}, prefix: '' } });
     const signal = new AbortController().signal;
     const [stream] = scanner.scan([confOf('/ p+sha256')], { signal });
     const found = await all(stream);
     const looked = await all(scanner.look(confOf('/ p+sha256'), [{ path: '/closed', below: true }], { signal }));
     console.log(JSON.stringify([pathsOf(found), pathsOf(looked)]));`;
-  const nobody = 65_534;
-  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
-    uid: nobody,
-    gid: nobody,
-    cwd: '/',
-    env: {},
-    encoding: 'utf8',
-  });
+  const command = [...asNobody, publicPath(process.execPath), '--input-type=module', '-e', script];
+  const { stdout, stderr } = spawnSync('env', command, { encoding: 'utf8' });
   assert.notEqual(stdout, '', stderr);
   assert.deepEqual(JSON.parse(stdout), [
     // The problem has the place of its path, not that of what would be below it.

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { Nftables } from '../node/nftables/nftables.ts';
 import { refuseFlows } from '../node/established/cut-table.ts';
 import { openNftablesDataplane } from '../node/nftables/dataplane.ts';
 import { everyone, nodeRules } from '../node/rules.fixture.ts';
+import { asNobody, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 
-const rampart = new URL('../../../bin/rampart', import.meta.url).pathname;
+const rampart = join(import.meta.dirname, '../../../bin/rampart');
 
 suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
-  const cleanup = (namespace: NetworkNamespace, ...before: readonly string[]) =>
-    namespace.run(() => {
-      return spawnSync('env', [...before, rampart, 'network', 'cleanup'], { encoding: 'utf8' });
-    });
+  const cleanup = (namespace: NetworkNamespace, ...[program = '', ...args]: readonly string[]) =>
+    namespace.run(() => spawnSync(program, [...args, 'network', 'cleanup'], { encoding: 'utf8' }));
 
   test('takes all of ours away and nothing else, says what, and finds nothing the second time', async () => {
     using namespace = new NetworkNamespace();
@@ -30,7 +30,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
     const policy = { policy: 'x/in', direction: 'ingress', selects: ['x/a'], allows: [everyone] } as const;
     await dataplane.sync(nodeRules([pod], [policy]));
     refuseFlows(nft, [{ from: '10.1.0.9', fromPort: 40_000, to: '10.1.0.10', port: 80 }]);
-    const { status, stdout } = cleanup(namespace);
+    const { status, stdout } = cleanup(namespace, rampart);
     assert.equal(status, 0);
     assert.match(
       stdout,
@@ -38,7 +38,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
     );
     assert.match(stdout, /^connections that were cut: removed\n  table inet rampart-network-policy-cut$/m);
     assert.equal(nft.list('list ruleset'), ofOthers);
-    const again = cleanup(namespace);
+    const again = cleanup(namespace, rampart);
     assert.deepEqual(
       [again.status, again.stdout],
       [
@@ -52,7 +52,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
 
   test('is for root', () => {
     using namespace = new NetworkNamespace();
-    const { status, stderr } = cleanup(namespace, 'setpriv', '--reuid', '65534', '--clear-groups');
+    const { status, stderr } = cleanup(namespace, ...asNobody, publicPath(rampart));
     assert.equal(status, 2);
     assert.match(
       stderr,

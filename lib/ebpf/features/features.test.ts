@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 
+import { asNobody, publicPath, withPublicCheckout } from '../../testing/public-checkout.fixture.ts';
 import { createLink, Descriptor, instructions, loadProgram } from '../bpf-call.ts';
 import {
   type AttachKind,
@@ -13,19 +14,18 @@ import {
   programKinds,
 } from './features.ts';
 
-const module = fileURLToPath(new URL('./features.ts', import.meta.url));
 const printFeatures = `
-  const { probeFeatures } = await import(${JSON.stringify(module)});
+  const { probeFeatures } = await import(${JSON.stringify(publicPath(join(import.meta.dirname, 'features.ts')))});
   process.stdout.write(JSON.stringify(probeFeatures()));
 `;
 const nodeArguments = ['--input-type=module', '-e', printFeatures];
 
-const nobody = ['--reuid', '65534', '--regid', '65534', '--clear-groups'];
 const notRoot = process.getuid?.() === 0 ? false : 'needs root';
 
-/** Runs the probe in another process that `command` changes the circumstances of. */
-function probeUnder(command: string, args: readonly string[]): KernelFeatures {
-  const output = execFileSync(command, [...args, process.execPath, ...nodeArguments], { encoding: 'utf8' });
+/** Runs the probe in another process that `command` changes the circumstances of, in the public checkout. */
+function probeUnder(command: readonly string[]): KernelFeatures {
+  const node = [publicPath(process.execPath), ...nodeArguments];
+  const output = execFileSync('env', [...command, ...node], { encoding: 'utf8' });
   return JSON.parse(output) as KernelFeatures;
 }
 
@@ -140,7 +140,7 @@ describe('on this kernel', { skip: notRoot }, () => {
 });
 
 test('without capabilities every probe says what is missing', { skip: notRoot }, () => {
-  const features = probeUnder('setpriv', [...nobody, '--inh-caps=-all', '--bounding-set=-all']);
+  const features = probeUnder([...asNobody, '--inh-caps=-all', '--bounding-set=-all']);
   assert.deepEqual(features.capabilities, []);
   const absent = new Set(['no_kprobes', 'no_uprobes', 'no_btf']);
   // Kernels that let everybody load these two say so in kernel.unprivileged_bpf_disabled.
@@ -157,8 +157,8 @@ test('without capabilities every probe says what is missing', { skip: notRoot },
 
 test('the capabilities named are the ones that help', { skip: notRoot }, () => {
   const capabilities = '-all,+bpf,+perfmon,+net_admin';
-  const features = probeUnder('setpriv', [
-    ...nobody,
+  const features = probeUnder([
+    ...asNobody,
     `--inh-caps=${capabilities}`,
     `--ambient-caps=${capabilities}`,
     `--bounding-set=${capabilities}`,
@@ -174,7 +174,7 @@ test('without BTF what needs it says no_btf, and the rest is as before', { skip:
   const mine = probeFeatures();
   if (!mine.btf.available) return t.skip('this kernel has no BTF to hide');
   const hidden = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"';
-  const features = probeUnder('unshare', ['--mount', 'sh', '-ec', hidden, 'sh']);
+  const features = probeUnder([...withPublicCheckout, 'sh', '-ec', hidden, 'sh']);
   assert.ok(!features.btf.available && features.btf.reason === 'no_btf');
   assert.equal(features.btfSizeBytes, undefined);
   const needBtf = new Set(['fentry', 'fexit', 'fmod_ret', 'iter', 'lsm', 'struct_ops']);
@@ -193,7 +193,7 @@ test('without BTF what needs it says no_btf, and the rest is as before', { skip:
 test('in a user namespace capabilities do not count, and the answer says so', { skip: notRoot }, (t) => {
   const allowed = spawnSync('unshare', ['--user', '--map-root-user', 'true']);
   if (allowed.status !== 0) return t.skip('this kernel gives no user namespaces');
-  const features = probeUnder('unshare', ['--user', '--map-root-user']);
+  const features = probeUnder([...withPublicCheckout, 'unshare', '--user', '--map-root-user']);
   assert.equal(features.inUserNamespace, true);
   const { raw_tracepoint: answer } = features.programs;
   assert.ok(!answer.available && answer.reason === 'missing_capability');

@@ -7,28 +7,28 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { Tracking } from './path-tracker.fixture.ts';
+import { asNobody, publicPath, withPublicCheckout } from '../../testing/public-checkout.fixture.ts';
 import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts';
+
+/** Its root may read what is his or everybody's, and nothing more. */
+const inUserNamespace = [...withPublicCheckout, 'unshare', '--user', '--map-root-user'];
 
 /** Whether a user namespace with its own inotify limits can be had here. */
 function userNamespaces(): string | false {
   try {
-    execFileSync(
-      'unshare',
-      ['--user', '--map-root-user', 'test', '-w', '/proc/sys/user/max_inotify_watches'],
-      {
-        stdio: 'ignore',
-      },
-    );
+    execFileSync('env', [...inUserNamespace, 'test', '-w', '/proc/sys/user/max_inotify_watches'], {
+      stdio: 'ignore',
+    });
     return false;
   } catch {
-    return 'needs user namespaces (unshare --user)';
+    return 'needs root, and user namespaces (unshare --user)';
   }
 }
 
 /** Run in a user namespace in which only so many watches may be had; prints what the tracker told. */
 const program = `
 import { writeFileSync, renameSync } from 'node:fs';
-import { Tracking } from ${JSON.stringify(join(import.meta.dirname, 'path-tracker.fixture.ts'))};
+import { Tracking } from ${JSON.stringify(publicPath(join(import.meta.dirname, 'path-tracker.fixture.ts')))};
 const root = process.argv[1];
 using tracking = new Tracking(root, ['/a/b/c/one', '/a/b/c/two', '/d/e/three']);
 const problems = tracking.problems.map((problem) => problem.code + ' ' + problem.next);
@@ -54,11 +54,13 @@ test(
     mkdirSync(root.at('d/e'), { recursive: true });
     writeFileSync(root.at('a/b/c/one'), '');
     const shell = 'echo 3 > /proc/sys/user/max_inotify_watches; exec "$@"';
-    const node = [process.execPath, '--input-type=module-typescript', '-e', program, root.path];
+    const node = [publicPath(process.execPath), '--input-type=module-typescript', '-e', program, root.path];
     const { stdout } = await promisify(execFile)(
-      'unshare',
-      ['--user', '--map-root-user', 'sh', '-c', shell, 'sh', ...node],
-      { timeout: 60_000 },
+      'env',
+      [...inUserNamespace, 'sh', '-c', shell, 'sh', ...node],
+      {
+        timeout: 60_000,
+      },
     );
     const told = JSON.parse(stdout) as Record<string, unknown>;
     assert.deepEqual(told['problems'], ['RAMPART_LIMIT Raise it: sysctl fs.inotify.max_user_watches=VALUE']);
@@ -93,7 +95,7 @@ test('forty links are followed, forty-one are a loop, as for the kernel', () => 
 
 /** Run by a user without privileges; prints each state of the path. */
 const unprivileged = `
-import { Tracking } from ${JSON.stringify(join(import.meta.dirname, 'path-tracker.fixture.ts'))};
+import { Tracking } from ${JSON.stringify(publicPath(join(import.meta.dirname, 'path-tracker.fixture.ts')))};
 using tracking = new Tracking(process.argv[1], ['/a/b/file']);
 let last = '';
 await tracking.until(() => {
@@ -113,12 +115,8 @@ test(
     writeFileSync(root.at('a/b/file'), '');
     chmodSync(root.path, 0o755);
     chmodSync(root.at('a/b'), 0o744); // may be read and so watched, not searched
-    const NOBODY = 65534;
-    const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', unprivileged, root.path], {
-      uid: NOBODY,
-      gid: NOBODY,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const node = [publicPath(process.execPath), '--input-type=module-typescript', '-e', unprivileged];
+    const child = spawn('env', [...asNobody, ...node, root.path], { stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = once(child, 'exit');
     try {
       let told = '';

@@ -1,0 +1,41 @@
+/**
+ * The checkout for processes without root's capabilities. The checkout itself may be below a home directory with mode 0700,
+ * belong to another user, or be written under umask 077: they see it elsewhere, and readable.
+ */
+import { join } from 'node:path';
+
+const top = join(import.meta.dirname, '../..');
+/** A directory that everybody may enter and that nobody needs: what is mounted here, only the command sees. */
+const place = '/media';
+
+/**
+ * An overlay, so that modes change without a copy (`metacopy`) and the checkout stays as it is. `lowerdir=.` because a path
+ * may have a character that separates options. No test reads what is pruned, more than half of all files.
+ */
+const script = `
+cd "$1"
+shift
+mount -t tmpfs -o mode=755 none ${place}
+mkdir ${place}/upper ${place}/work ${place}/checkout
+mount -t overlay -o metacopy=on,lowerdir=.,upperdir=${place}/upper,workdir=${place}/work none ${place}/checkout
+cd ${place}/checkout
+find . '(' -path ./.git -o -path ./node_modules/@kubernetes -o -path './node_modules/node-linux-*/include' ')' -prune \\
+  -o ! -type l ! -perm -o=r -exec chmod a+rX {} +
+exec "$@"
+`;
+
+/** Put before a command, with which the command finds the checkout where {@link publicPath} says. It starts in its top. */
+export const withPublicCheckout: readonly string[] = ['unshare', '--mount', 'sh', '-euc', script, 'sh', top];
+
+export const NOBODY = 65_534;
+
+/** Put before a command that another user is to run, without any capability. */
+export const asNobody: readonly string[] = [
+  ...withPublicCheckout,
+  ...['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'],
+];
+
+/** Where a command with {@link withPublicCheckout} finds what is at `path` in the checkout; other words are as they are. */
+export function publicPath(path: string): string {
+  return path.startsWith(`${top}/`) ? `${place}/checkout${path.slice(top.length)}` : path;
+}
