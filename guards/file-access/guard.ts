@@ -1,9 +1,7 @@
 /** The guard of files in containers: what the rest of the program knows of it. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
-import type { Delivery } from './delivery/delivery.ts';
 import { pod, rights } from './deployment.ts';
-import type { NodeReadings } from './node/node-metrics.ts';
 import { fileAccessOptions, parseFileAccessOptions } from './options.ts';
 
 const nodeHealth: readonly HealthPart[] = [
@@ -56,9 +54,8 @@ export const fileAccess = defineGuard({
     const { addDeliveryMetrics } = await import('./delivery/delivery-metrics.ts');
     return {
       node: (metrics) => {
-        // Nothing is read of what is given to them.
-        registerNodeMetrics(metrics, {} as NodeReadings);
-        addDeliveryMetrics(metrics, {} as Delivery);
+        registerNodeMetrics(metrics);
+        addDeliveryMetrics(metrics);
       },
     };
   },

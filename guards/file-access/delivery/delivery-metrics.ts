@@ -8,23 +8,32 @@ const SNAPSHOT_MS = 50;
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 
-/** Adds `rampart_callback_...` to the metrics. Callbacks are named without path and query, which may be secret. */
+/**
+ * Adds `rampart_callback_...` to the metrics. Callbacks are named without path and query, which may be secret.
+ *
+ * @param delivery - Without it all is 0.
+ */
 export function addDeliveryMetrics(
   metrics: MetricsRegistry,
-  delivery: Pick<Delivery, 'stats' | 'callbacks'>,
+  delivery?: Pick<Delivery, 'stats' | 'callbacks'>,
 ): void {
-  const stats = snapshot(() => delivery.stats);
-  const callbacks = snapshot(() => delivery.callbacks());
+  const stats = snapshot(() => delivery?.stats);
+  const callbacks = snapshot(() => delivery?.callbacks() ?? []);
   const count = (name: string, help: string, read: (now: DeliveryStats) => number): void =>
-    metrics.counter({ name: `rampart_callback_${name}_total`, help }, () => read(stats()));
+    metrics.counter({ name: `rampart_callback_${name}_total`, help }, () => {
+      const now = stats();
+      return now === undefined ? 0 : read(now);
+    });
   const byReason = (
     name: string,
     help: string,
     read: (now: DeliveryStats) => Readonly<Record<string, number>>,
   ): void =>
-    metrics.counter({ name: `rampart_callback_${name}_total`, help, labelNames: ['reason'] }, () =>
-      Object.entries(read(stats())).map(([reason, value]): Sample => ({ labels: { reason }, value })),
-    );
+    metrics.counter({ name: `rampart_callback_${name}_total`, help, labelNames: ['reason'] }, () => {
+      const now = stats();
+      const counts = now === undefined ? {} : read(now);
+      return Object.entries(counts).map(([reason, value]): Sample => ({ labels: { reason }, value }));
+    });
   const gauge = (name: string, help: string, read: (callback: CallbackStats) => number): void =>
     metrics.gauge({ name: `rampart_callback_${name}`, help, labelNames: ['callback'] }, () =>
       callbacks().map((callback): Sample => ({ labels: { callback: callback.name }, value: read(callback) })),

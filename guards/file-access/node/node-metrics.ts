@@ -17,6 +17,8 @@ export class NodeCounts {
   ]);
 }
 
+const zero = (): number => 0;
+
 /** What is read at a scrape. */
 export interface NodeReadings {
   readonly counts: NodeCounts;
@@ -32,33 +34,40 @@ export interface NodeReadings {
   readonly data: () => number;
 }
 
-/** Registers `rampart_file_access_*`. @throws when the registry has them already. */
+/**
+ * Registers `rampart_file_access_*`.
+ *
+ * @param readings - Without them all is 0.
+ * @throws when the registry has them already.
+ */
 export function registerNodeMetrics(
   metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>,
-  of: NodeReadings,
+  readings?: NodeReadings,
 ): void {
-  const { counts } = of;
-  const counter = (name: string, help: string, read: () => number): void =>
-    metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read);
-  const gauge = (name: string, help: string, read: () => number): void =>
-    metrics.gauge({ name: `rampart_file_access_${name}`, help }, read);
+  const { counts = new NodeCounts() } = readings ?? {};
+  const counter = (name: string, help: string, read: (() => number) | undefined): void =>
+    metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read ?? zero);
+  const gauge = (name: string, help: string, read: (() => number) | undefined): void =>
+    metrics.gauge({ name: `rampart_file_access_${name}`, help }, read ?? zero);
   counter('alerts', 'Alerts raised.', () => counts.alerts);
   counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
   counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
-  registerSensorCounts(metrics, 'rampart_file_access', of.sensor);
+  registerSensorCounts(metrics, 'rampart_file_access', () => readings?.sensor());
   metrics.histogram(
     { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },
     () => counts.latencies.read(),
   );
-  gauge('moved', 'Moved files that are still watched for their traps.', of.moved);
+  gauge('moved', 'Moved files that are still watched for their traps.', readings?.moved);
   counter(
     'moved_dropped',
     'Moved files that are no longer watched because their trap has too many.',
-    of.movedDropped,
+    readings?.movedDropped,
   );
-  gauge('watched', 'Traps on files in containers that are watched.', of.watched);
-  gauge('refused', 'Traps on files that exceed the capacity of the sensor.', of.refused);
-  gauge('loader', 'Whether this agent is the loader of its kernel.', () => (of.isLoader() ? 1 : 0));
-  gauge('containers', 'Running containers on this node.', of.containers);
-  gauge('kivedata', 'KiveData in the cluster.', of.data);
+  gauge('watched', 'Traps on files in containers that are watched.', readings?.watched);
+  gauge('refused', 'Traps on files that exceed the capacity of the sensor.', readings?.refused);
+  gauge('loader', 'Whether this agent is the loader of its kernel.', () =>
+    readings?.isLoader() === true ? 1 : 0,
+  );
+  gauge('containers', 'Running containers on this node.', readings?.containers);
+  gauge('kivedata', 'KiveData in the cluster.', readings?.data);
 }
