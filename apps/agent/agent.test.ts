@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
@@ -17,7 +18,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { guards } from '../guards.ts';
 import { kustomizedText } from './kustomize.fixture.ts';
 
-const deploy = new URL('../../deploy', import.meta.url).pathname;
+const deploy = join(import.meta.dirname, '../../deploy');
 
 suite('rampart agent and rampart operator', () => {
   for (const [what, args, pattern] of [

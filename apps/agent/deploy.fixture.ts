@@ -18,7 +18,7 @@ import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
 import { kustomize, kustomizedText } from './kustomize.fixture.ts';
 
-export const deploy: string = new URL('../../deploy', import.meta.url).pathname;
+export const deploy: string = join(import.meta.dirname, '../../deploy');
 export const systemNamespace = 'kivebpf-system';
 
 interface Rule {

@@ -1,10 +1,11 @@
 /** `rampart alerts` as a user starts it, for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
-const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
+const rampart = join(import.meta.dirname, '../../bin/rampart');
 const PATIENCE_MS = 60_000;
 
 /** One process; killed at the end. */

@@ -4,13 +4,14 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Agent as PlainAgent, type IncomingMessage, request as plainRequest } from 'node:http';
 import { Agent, request } from 'node:https';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
-export const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
+export const rampart = join(import.meta.dirname, '../../bin/rampart');
 /** What takes longer than this hangs, also on a machine with much else to do. */
 const PATIENCE_MS = 60_000;
 

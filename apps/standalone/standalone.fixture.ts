@@ -9,7 +9,7 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { testMode } from '../../lib/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
-export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
+export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
 const PATIENCE_MS = 60_000;
 
 export interface Ran {

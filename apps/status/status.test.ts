@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 
 import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
@@ -183,7 +184,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       /does not serve KivePolicy or FileIntegrity or .*: Rampart is not installed there/,
     );
 
-    kubectl(['apply', '-f', '-'], kustomizedText(new URL('../../deploy', import.meta.url).pathname));
+    kubectl(['apply', '-f', '-'], kustomizedText(join(import.meta.dirname, '../../deploy')));
     const lab = stack.use(await startLab());
     const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
     const metadata = {

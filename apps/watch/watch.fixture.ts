@@ -1,11 +1,12 @@
 /** `rampart watch` as a user starts it, for tests. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 
 import { testMode } from '../../lib/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
-export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
+export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
 
 /** How a run ended, with all it said. */
 export interface Ended {

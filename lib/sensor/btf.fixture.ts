@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-export const BPF_DIRECTORY = new URL('./bpf', import.meta.url).pathname;
+export const BPF_DIRECTORY = join(import.meta.dirname, 'bpf');
 
 /** The part of `bpftool -j btf dump` that is read here. */
 interface BtfType {

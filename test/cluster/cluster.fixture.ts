@@ -16,7 +16,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
 
-const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
+const rampart = join(import.meta.dirname, '../../bin/rampart');
 const READY_MS = 30_000;
 /** Real clusters take their time, this machine may be busy; what takes longer hangs. */
 const PATIENCE_MS = 60_000;

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -13,7 +14,7 @@ import { served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const WIDGETS = 200;
 const CHANGES = scaled(900, 300);
-const agentFile = new URL('./agent.fixture.ts', import.meta.url).pathname;
+const agentFile = join(import.meta.dirname, 'agent.fixture.ts');
 const path = '/apis/follow.example.com/v1/namespaces/default/widgets';
 
 interface Item {

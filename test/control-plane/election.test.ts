@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { Http, RestartedServer } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 
-const candidateFile = new URL('./candidate.fixture.ts', import.meta.url).pathname;
+const candidateFile = join(import.meta.dirname, 'candidate.fixture.ts');
 
 class Candidate implements AsyncDisposable {
   readonly name: string;

@@ -29,7 +29,7 @@ import type { Finding } from '../../guards/file-integrity/model/finding.ts';
 import { keptName, nodeStatusName } from '../../guards/file-integrity/results/object-names.ts';
 import { AgentProcess } from '../lab/file-access/agent-process.fixture.ts';
 
-const deploy = new URL('../../deploy', import.meta.url).pathname;
+const deploy = join(import.meta.dirname, '../../deploy');
 export const namespace = 'openshift-file-integrity';
 const KUBECTL_MS = 60_000;
 

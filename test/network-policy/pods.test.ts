@@ -1,6 +1,7 @@
 // A policy on real pods, from YAML to the kernel: containerd, a bridge, `rampart standalone` in the network of the node, and kubectl.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -8,7 +9,7 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { type Lab, type LabPod, startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';
 
-const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
+const rampart = join(import.meta.dirname, '../../bin/rampart');
 const names = ['frontend', 'backend', 'db'] as const;
 type Name = (typeof names)[number];
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { scaled } from '../../../lib/testing/depth.fixture.ts';
@@ -10,7 +11,7 @@ import { withoutAide } from '../aide.fixture.ts';
 import { patience, TestHost } from './job.fixture.ts';
 import { AideProvider } from './provider.ts';
 
-const loop = new URL('init-loop.fixture.ts', import.meta.url).pathname;
+const loop = join(import.meta.dirname, 'init-loop.fixture.ts');
 
 test(
   'kill -9 leaves a baseline that fits the files, and nothing that is not cleaned up',

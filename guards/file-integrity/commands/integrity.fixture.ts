@@ -8,7 +8,7 @@ import { after } from 'node:test';
 
 import { Commands } from '../../../apps/commands.fixture.ts';
 
-export const rampart: string = new URL('../../../bin/rampart', import.meta.url).pathname;
+export const rampart: string = join(import.meta.dirname, '../../../bin/rampart');
 /** What takes longer hangs. */
 const PATIENCE_MS = 60_000;
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile as execFileWithCallback } from 'node:child_process';
 import * as fs from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -179,7 +180,7 @@ test('a scanner that is disposed ends all its scans with an error', async () => 
 
 test('a process may end while its threads load their code', async () => {
   await using scene = new Scene();
-  const program = new URL('short-scan.fixture.ts', import.meta.url).pathname;
+  const program = join(import.meta.dirname, 'short-scan.fixture.ts');
   // Several at a time, so that threads are slow to load.
   const ends = Array.from({ length: 12 }, async (_, at) => {
     await sleep(Math.floor(at / 6) * 500);

@@ -9,7 +9,7 @@ import { suite, test } from 'node:test';
 import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
 import { type Found, lookAround } from './tools.fixture.ts';
 
-const own = new URL('tools.fixture.ts', import.meta.url).pathname;
+const own = join(import.meta.dirname, 'tools.fixture.ts');
 
 /** A directory with some programs of this machine, for PATH. */
 class Tools implements Disposable {

@@ -12,8 +12,8 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import { AdmittingApi } from './admitting-api.fixture.ts';
 
 const noKubectl = spawnSync('kubectl', ['version', '--client']).status === 0 ? false : 'needs kubectl';
-const labelsModule = new URL('../../../test/policies/labels.wapc.wasm', import.meta.url).pathname;
-const ownerModule = new URL('../../../test/policies/owner.wapc.wasm', import.meta.url).pathname;
+const labelsModule = join(import.meta.dirname, '../../../test/policies/labels.wapc.wasm');
+const ownerModule = join(import.meta.dirname, '../../../test/policies/owner.wapc.wasm');
 
 suite('kubectl, with policies', { skip: noKubectl }, () => {
   const directory = mkdtempSync(join(tmpdir(), 'rampart-admission-test-'));

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 
@@ -16,7 +17,7 @@ import { MemoryReports } from '../reports/memory-store.ts';
 import { reportTypes } from '../reports/report.ts';
 import { lineOf, ScanCluster } from './scan.fixture.ts';
 
-const rampart = new URL('../../../bin/rampart', import.meta.url).pathname;
+const rampart = join(import.meta.dirname, '../../../bin/rampart');
 const system = 'kivebpf-system';
 const spaces = ['one', 'two', 'three'];
 const OBJECTS = 20;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 
@@ -15,7 +16,7 @@ const KILLS = scaled(210, 30);
 const LANES = ['thread', 'thread', 'inline'] as const;
 const WRITERS = 20;
 
-const fixture = new URL('./kill.fixture.ts', import.meta.url).pathname;
+const fixture = join(import.meta.dirname, 'kill.fixture.ts');
 
 /** What is known of one directory from the lines of the processes that wrote there. */
 class Lane {

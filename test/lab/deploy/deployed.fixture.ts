@@ -33,7 +33,7 @@ import { ServiceAccounts } from './service-accounts.fixture.ts';
 /** An archive of the image, as `deploy/README.md` says how to make it; without one the checkout stands in for it. */
 const archive = process.env['RAMPART_IMAGE'];
 const program = '/opt/rampart/bin/rampart';
-const checkout = new URL('../../..', import.meta.url).pathname;
+const checkout = join(import.meta.dirname, '../../..');
 const nodeName = 'lab-node';
 
 const PATIENCE_MS = 60_000;
