@@ -46,11 +46,11 @@ export type RuleVerdict = 'accept' | 'refuse' | 'continue' | 'return';
  * @param rules - Undefined: there is no such chain.
  * @param chains - Those that the packet has passed: this one is added.
  */
-export function followChain(
+export function followChain<Rule>(
   name: string,
-  rules: readonly string[] | undefined,
+  rules: readonly Rule[] | undefined,
   chains: string[],
-  verdictOf: (rule: string) => RuleVerdict,
+  verdictOf: (rule: Rule) => RuleVerdict,
 ): Exclude<RuleVerdict, 'return'> {
   if (rules === undefined || chains.length >= MOST_CHAINS) throw unknownRule(`chain ${name} is missing`);
   chains.push(name);

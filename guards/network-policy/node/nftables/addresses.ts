@@ -1,13 +1,26 @@
-/** Addresses as nft lists them: a range that is a block is written as its prefix. */
-import { addressValue } from '../../engine/addresses.ts';
-import type { AddressRange, Family } from '../../engine/rules.ts';
+/** Ranges of addresses: as nft lists them, one that is a block is written as its prefix. */
+import { addressText, addressValue } from '../../engine/addresses.ts';
+import type { Address, AddressRange, Family } from '../../engine/rules.ts';
 
-const widths = { 4: 32n, 6: 128n } as const;
+const widths = { 4: 32, 6: 128 } as const;
 
-export function rangeText(family: Family, { first, last }: AddressRange): string {
+export function rangeText(family: Family, range: AddressRange): string {
+  const { first, last } = range;
   if (first === last) return first;
+  const prefix = prefixLength(family, range);
+  return prefix === undefined ? `${first}-${last}` : `${first}/${prefix}`;
+}
+
+/** Undefined: it is not a block. */
+export function prefixLength(family: Family, { first, last }: AddressRange): number | undefined {
   const [low, high] = [addressValue(first), addressValue(last)];
   const size = high - low + 1n;
-  const isBlock = (size & (size - 1n)) === 0n && low % size === 0n;
-  return isBlock ? `${first}/${widths[family] - BigInt(size.toString(2).length - 1)}` : `${first}-${last}`;
+  const isBlock = size > 0n && (size & (size - 1n)) === 0n && low % size === 0n;
+  return isBlock ? widths[family] - (size.toString(2).length - 1) : undefined;
+}
+
+export function blockRange(first: Address, prefix: number): AddressRange {
+  const family = first.includes(':') ? 6 : 4;
+  const size = 1n << BigInt(widths[family] - prefix);
+  return { first, last: addressText(family, addressValue(first) + size - 1n) };
 }

@@ -1,6 +1,7 @@
 /** Refused commands in nft's own language, for people. */
 import { tableName } from './names.ts';
 import type { Command, TableObject } from './objects.ts';
+import { baseText, ruleText, setTypeText, verdictText } from './rule-text.ts';
 
 export function commandText(command: Command): string {
   switch (command.do) {
@@ -14,15 +15,16 @@ export function commandText(command: Command): string {
     case 'flush chain':
       return `flush chain ${tableName} ${command.chain}`;
     case 'add rule':
-      return `add rule ${tableName} ${command.chain} ${command.rule}`;
+      return `add rule ${tableName} ${command.chain} ${ruleText(command.rule)}`;
     case 'add element':
     case 'delete element': {
-      const { name, elements } = command.set;
-      const texts = command.keys.map((key) => {
-        const value = command.do === 'add element' ? elements.get(key) : undefined;
-        return value ? `${key} : ${value}` : key;
+      const { set, keys } = command;
+      const texts = keys.map((key) => {
+        const verdict =
+          command.do === 'add element' && set.holds === 'verdicts' ? set.elements.get(key) : undefined;
+        return verdict === undefined ? key : `${key} : ${verdictText(verdict)}`;
       });
-      return `${command.do} ${tableName} ${name} { ${texts.join(', ')} }`;
+      return `${command.do} ${tableName} ${set.name} { ${texts.join(', ')} }`;
     }
   }
 }
@@ -32,8 +34,9 @@ function additionText(object: TableObject): string {
   if (object.kind === 'counter') return head;
   if (object.kind === 'chain') {
     const comment = object.comment === undefined ? '' : `comment "${object.comment}";`;
-    const parts = [object.base ?? '', comment].filter(Boolean);
+    const base = object.base === undefined ? '' : baseText(object.base);
+    const parts = [base, comment].filter(Boolean);
     return parts.length === 0 ? head : `${head} { ${parts.join(' ')} }`;
   }
-  return `${head} { type ${object.type};${object.interval ? ' flags interval;' : ''} }`;
+  return `${head} { type ${setTypeText(object)};${object.holds === 'ranges' ? ' flags interval;' : ''} }`;
 }

@@ -5,6 +5,7 @@
  * checked against what its destination may receive, and by the tables of others. No packet is marked.
  */
 import type {
+  Address,
   Clause,
   Direction,
   Endpoint,
@@ -26,19 +27,38 @@ import {
   shortDirection,
   unknownChain,
 } from './names.ts';
-import type { Chain, ElementSet, TableObject } from './objects.ts';
-import { addressType, peerMatches, rangeSet } from './peer-sets.ts';
+import type { ElementSet, EndpointElements, VerdictElements } from './nft-sets.ts';
+import type { Chain, TableObject } from './objects.ts';
+import { peerMatches, rangeSet } from './peer-sets.ts';
 import { portMatches } from './ports.ts';
+import { endpointText } from './rule-text.ts';
+import { accept, type BaseChain, type Match, rule, type Rule, type Side, type Verdict } from './rule.ts';
 
-const ip = { 4: 'ip', 6: 'ip6' } as const;
 /** The address that identifies the pod: the source of what it sends, the destination of what it receives. */
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
 
 /** Path MTU discovery and IPv6 neighbour discovery depend on these: they belong to no connection that could be allowed. */
 const control = [
-  'icmp type { destination-unreachable, time-exceeded, parameter-problem } accept',
-  'icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept',
+  rule(
+    {
+      kind: 'icmp type',
+      family: 4,
+      types: ['destination-unreachable', 'time-exceeded', 'parameter-problem'],
+    },
+    accept,
+  ),
+  rule(
+    {
+      kind: 'icmp type',
+      family: 6,
+      types: [
+        ...(['destination-unreachable', 'packet-too-big', 'time-exceeded', 'parameter-problem'] as const),
+        ...(['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'] as const),
+      ],
+    },
+    accept,
+  ),
 ];
 
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
@@ -53,24 +73,27 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
     // What a pod sends to its node, including to a NodePort whose destination is in the node's own network.
     baseChain('input', 'egress', []),
     // A node always reaches its own pods. Not in forward: there, a source address of the node is forged.
-    baseChain('output', 'ingress', ['fib saddr type local accept']),
+    baseChain('output', 'ingress', [rule({ kind: 'local address', side: 'saddr', is: true }, accept)]),
     ...directions.map((direction) => directionChain(direction, deny)),
     {
       kind: 'chain',
       name: 'refuse',
       // At once, also over IPv6, where an ICMP error reaches connect(2) only after a second.
-      rules: ['meta l4proto 6 reject with tcp reset', 'reject'],
+      rules: [
+        rule({ kind: 'protocol', protocol: protocolNumbers.TCP }, { kind: 'reject', with: 'tcp reset' }),
+        rule({ kind: 'reject', with: 'icmp error' }),
+      ],
     },
     ...(deny ? unknownObjects(rules, options) : []),
   ];
 }
 
-function baseChain(hook: string, direction: Direction, first: readonly string[]): Chain {
+function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonly Rule[]): Chain {
   return {
     kind: 'chain',
     name: `${hook}-${shortDirection[direction]}`,
-    base: `type filter hook ${hook} priority ${priority[direction]}; policy accept;`,
-    rules: [...first, `jump ${shortDirection[direction]}`],
+    base: { hook, priority: priority[direction] },
+    rules: [...first, rule({ kind: 'jump', chain: shortDirection[direction] })],
   };
 }
 
@@ -80,23 +103,29 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
     kind: 'chain',
     name: shortDirection[direction],
     rules: [
-      'ct state established,related accept',
+      rule({ kind: 'connection state', states: ['established', 'related'] }, accept),
       ...control,
-      ...families.map((family) => `${ip[family]} ${side} vmap @${podMap(direction, family)}`),
-      ...families.flatMap((family) =>
-        denyUnknown
-          ? [
-              `${ip[family]} ${side} @pod-cidrs-${family} fib ${side} type != local goto ${unknownChain(direction)}`,
-            ]
-          : [],
+      ...families.map((family) =>
+        rule({ kind: 'verdict map', family, side, map: podMap(direction, family) }),
+      ),
+      ...(denyUnknown ? families : []).map((family) =>
+        rule(
+          { kind: 'address in set', family, side, set: podCidrSet(family) },
+          { kind: 'local address', side, is: false },
+          { kind: 'goto', chain: unknownChain(direction) },
+        ),
       ),
     ],
   };
 }
 
+function podCidrSet(family: Family): string {
+  return `pod-cidrs-${family}`;
+}
+
 function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   return [
-    ...families.map((family) => rangeSet(`pod-cidrs-${family}`, family, rules.podCidrs[family])),
+    ...families.map((family) => rangeSet(podCidrSet(family), family, rules.podCidrs[family])),
     ...directions.flatMap((direction): TableObject[] => {
       const name = unknownChain(direction);
       return [
@@ -107,10 +136,13 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
   ];
 }
 
-function refusal(name: string, { logGroup }: DataplaneOptions): string[] {
+function refusal(name: string, { logGroup }: DataplaneOptions): Rule[] {
   return [
-    `limit rate 10/minute burst 10 packets log prefix "${logPrefix(name)}" group ${logGroup}`,
-    `counter name ${name} goto refuse`,
+    rule(
+      { kind: 'limit', perMinute: 10, burst: 10 },
+      { kind: 'log', prefix: logPrefix(name), group: logGroup },
+    ),
+    rule({ kind: 'counter', name }, { kind: 'goto', chain: 'refuse' }),
   ];
 }
 
@@ -121,32 +153,32 @@ function refusal(name: string, { logGroup }: DataplaneOptions): string[] {
 export function compileMaps(pods: Iterable<LocalPod>): TableObject[] {
   const all = [...pods];
   return directions.flatMap((direction) =>
-    families.map((family): ElementSet => {
-      const elements = new Map<string, string>();
+    families.map((family): VerdictElements => {
+      const elements = new Map<Address, Verdict>();
       for (const pod of all) {
         for (const address of pod.addresses[family]) {
           if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
-          else if (!elements.has(address)) elements.set(address, 'accept');
+          else if (!elements.has(address)) elements.set(address, accept);
         }
       }
       return {
         kind: 'map',
+        holds: 'verdicts',
         name: podMap(direction, family),
-        type: `${addressType[family]} : verdict`,
-        interval: false,
+        family,
         elements,
       };
     }),
   );
 }
 
-const verdicts = { ingress: new WeakMap<LocalPod, string>(), egress: new WeakMap<LocalPod, string>() };
+const verdicts = { ingress: new WeakMap<LocalPod, Verdict>(), egress: new WeakMap<LocalPod, Verdict>() };
 
 /** A change affects one pod of a node: the names of the others are not hashed again. */
-function gotoPod(direction: Direction, pod: LocalPod): string {
+function gotoPod(direction: Direction, pod: LocalPod): Verdict {
   let verdict = verdicts[direction].get(pod);
   if (verdict === undefined) {
-    verdict = `goto ${podChain(direction, pod.pod)}`;
+    verdict = { kind: 'goto', chain: podChain(direction, pod.pod) };
     verdicts[direction].set(pod, verdict);
   }
   return verdict;
@@ -164,14 +196,23 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
         name,
         comment: commentText(pod.pod),
         rules: [
-          'ct state invalid drop',
+          rule({ kind: 'connection state', states: ['invalid'] }, { kind: 'drop' }),
           // Through a Service that leads back to it.
           ...families.flatMap((family) =>
-            pod.addresses[family].map((address) => `${ip[family]} ${peerSide[direction]} ${address} accept`),
+            pod.addresses[family].map((address) =>
+              rule(
+                {
+                  ...{ kind: 'address', family, side: peerSide[direction] },
+                  range: { first: address, last: address },
+                },
+                accept,
+              ),
+            ),
           ),
-          ...policies.map(
-            (policy) => `jump ${policyChain(direction, policy)} comment "${commentText(policy)}"`,
-          ),
+          ...policies.map((policy) => ({
+            ...rule({ kind: 'jump', chain: policyChain(direction, policy) }),
+            comment: commentText(policy),
+          })),
           ...refusal(name, options),
         ],
       },
@@ -186,20 +227,20 @@ export function compilePolicy(
 ): TableObject[] {
   const chain = policyChain(direction, policy);
   const sets: ElementSet[] = [];
-  const lines = rules.flatMap(({ index, clauses }) =>
+  const accepting = rules.flatMap(({ index, clauses }) =>
     clauses.flatMap((clause, place) => {
       const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`, peers);
       sets.push(...compiled.sets);
-      return compiled.matches.map((match) =>
-        [match, 'accept', `comment "${direction}[${index}]"`].filter(Boolean).join(' '),
-      );
+      const comment = `${direction}[${index}]`;
+      return compiled.matches.map((matches): Rule => ({ statements: [...matches, accept], comment }));
     }),
   );
-  return [...sets, { kind: 'chain', name: chain, comment: commentText(policy), rules: lines }];
+  return [...sets, { kind: 'chain', name: chain, comment: commentText(policy), rules: accepting }];
 }
 
 interface CompiledClause {
-  readonly matches: readonly string[];
+  /** Of each rule. */
+  readonly matches: readonly (readonly Match[])[];
   readonly sets: readonly ElementSet[];
 }
 
@@ -212,11 +253,11 @@ function compileClause(
   if (clause.peers === 'everyone' && 'ports' in clause) {
     return { matches: portMatches(clause.ports), sets: [] };
   }
-  const matches: string[] = [];
+  const matches: Match[][] = [];
   const sets: ElementSet[] = [];
   for (const family of families) {
-    const matched = peerFields(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, peers);
-    let destinations: readonly string[];
+    const matched = peersOf(clause.peers, { family, side: peerSide[direction] }, peers);
+    let destinations: readonly (readonly Match[])[];
     if ('ports' in clause) {
       destinations = portMatches(clause.ports);
     } else {
@@ -224,32 +265,31 @@ function compileClause(
       // Nobody: no rule, so nothing is allowed, and no set for it.
       if (endpoints.elements.size === 0) continue;
       sets.push(endpoints);
-      destinations = [`${ip[family]} daddr . meta l4proto . th dport @${endpoints.name}`];
+      destinations = [[{ kind: 'endpoint in set', family, set: endpoints.name }]];
     }
     for (const peer of matched) {
-      matches.push(...destinations.map((destination) => `${peer} ${destination}`.trim()));
+      matches.push(...destinations.map((destination) => [...peer, ...destination]));
     }
   }
   return { matches, sets };
 }
 
-function peerFields(key: Clause['peers'], family: Family, field: string, all: NodeRules['peers']): string[] {
-  if (key === 'everyone') return [''];
+function peersOf(
+  key: Clause['peers'],
+  of: { readonly family: Family; readonly side: Side },
+  all: NodeRules['peers'],
+): Match[][] {
+  if (key === 'everyone') return [[]];
   const peers = all.get(key);
-  return peers === undefined ? [] : peerMatches(key, peers, family).map((match) => `${field} ${match}`);
+  return peers === undefined ? [] : peerMatches(key, peers, of).map((match) => [match]);
 }
 
-function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[]): ElementSet {
-  return {
-    kind: 'set',
-    name,
-    type: `${addressType[family]} . inet_proto . inet_service`,
-    interval: false,
-    elements: new Map(
-      endpoints.map(({ address, protocol, port }) => [
-        `${address} . ${protocolNumbers[protocol]} . ${port}`,
-        '',
-      ]),
-    ),
-  };
+function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[]): EndpointElements {
+  const elements = new Map(
+    endpoints.map(({ address, protocol, port }) => {
+      const element = { address, protocol: protocolNumbers[protocol], port };
+      return [endpointText(element), element];
+    }),
+  );
+  return { kind: 'set', holds: 'endpoints', name, family, elements };
 }

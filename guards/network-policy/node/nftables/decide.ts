@@ -1,11 +1,11 @@
 /**
- * Decides what the rules in the kernel do with the first packet of a connection: reads them as nft lists them, and follows them rule by rule.
+ * Decides what the rules in the kernel do with the first packet of a connection: follows them rule by rule.
  *
  * It knows only the rules that this dataplane makes (compile.ts): for a rule that it does not know it says so, and never
  * guesses.
  */
-import { type IpAddress, parseAddress, parseBlock } from '../../engine/addresses.ts';
-import type { Direction } from '../../engine/rules.ts';
+import { addressValue, type IpAddress } from '../../engine/addresses.ts';
+import type { AddressRange, Direction, Family } from '../../engine/rules.ts';
 import {
   followChain,
   type KernelDecision,
@@ -14,11 +14,13 @@ import {
   unknownRule,
 } from '../kernel-packet.ts';
 import { podMap, shortDirection } from './names.ts';
+import type { ElementSet } from './nft-sets.ts';
 import { objectKey, type TableObjects } from './objects.ts';
-import { transports } from './ports.ts';
+import { type Rule, type Side, type Statement, transports, type Verdict } from './rule.ts';
+import { endpointText, ruleText } from './rule-text.ts';
 
 /**
- * @param objects - As `parseListing` has them.
+ * @param objects - As `parseJsonListing` has them.
  * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
  */
 export function decideInKernel(
@@ -52,124 +54,115 @@ class Walk {
   chain(name: string): RuleVerdict {
     const chain = this.#objects.get(objectKey({ kind: 'chain', name }));
     const rules = chain?.kind === 'chain' ? chain.rules : undefined;
-    return followChain(name, rules, this.#chains, (rule) =>
-      this.#rule(rule.replace(/ comment "[^"]*"$/, '').split(' '), rule),
-    );
+    return followChain(name, rules, this.#chains, (rule) => this.#rule(rule));
   }
 
-  #rule(words: readonly string[], rule: string): RuleVerdict {
-    for (let at = 0; at < words.length;) {
-      const [first = '', second = '', third = '', fourth = ''] = words.slice(at);
-      switch (first) {
-        case 'accept':
-          return 'accept';
-        case 'drop':
-        case 'reject':
-          return 'refuse';
-        case 'return':
-          return 'return';
-        case 'jump':
-          return this.chain(second);
-        // Does not return: only the target chain decides.
-        case 'goto': {
-          const verdict = this.chain(second);
-          return verdict === 'continue' ? 'return' : verdict;
-        }
-        // Matches established or invalid connections, not the first packet of one.
-        case 'ct':
-          return 'continue';
-        // Errors and neighbour discovery: never the first packet of a connection.
-        case 'icmp':
-        case 'icmpv6':
-          return 'continue';
-        // Logs, and continues.
-        case 'limit':
-          return 'continue';
-        case 'counter':
-          at += 3;
-          break;
-        case 'meta':
-          if (second !== 'l4proto') throw unknownRule(rule);
-          if (this.#packet.protocol !== Number(third)) return 'continue';
-          at += 3;
-          break;
-        case 'tcp':
-        case 'udp':
-        case 'sctp': {
-          if (second !== 'dport') throw unknownRule(rule);
-          const [low = '', high = low] = third.split('-');
-          const { port, protocol } = this.#packet;
-          const fits = port !== undefined && Number(low) <= port && port <= Number(high);
-          if (protocol !== transports[first] || !fits) return 'continue';
-          at += 3;
-          break;
-        }
-        case 'fib': {
-          const isNot = fourth === '!=';
-          const isLocal = second === 'saddr' && this.#packet.fromNode;
-          if (third !== 'type' || words[at + (isNot ? 4 : 3)] !== 'local') throw unknownRule(rule);
-          if (isLocal === isNot) return 'continue';
-          at += isNot ? 5 : 4;
-          break;
-        }
-        case 'ip':
-        case 'ip6': {
-          const address = this.#address(second, rule);
-          if (address.family !== (first === 'ip' ? 4 : 6)) return 'continue';
-          if (third === 'vmap') return this.#mapped(address, fourth, rule);
-          if (third === '.') {
-            const { protocol, port } = this.#packet;
-            const set = words.slice(at).find((word) => word.startsWith('@')) ?? '';
-            if (!this.#elements(set, rule).has(`${address.text} . ${protocol} . ${port}`)) return 'continue';
-            at += words.slice(at).indexOf(set) + 1;
-            break;
-          }
-          if (!this.#fits(address, third, rule)) return 'continue';
-          at += 3;
-          break;
-        }
-        default:
-          throw unknownRule(rule);
-      }
+  #rule(rule: Rule): RuleVerdict {
+    for (const statement of rule.statements) {
+      const verdict = this.#statement(statement, rule);
+      if (verdict !== 'next statement') return verdict;
     }
     return 'continue';
   }
 
-  #address(side: string, rule: string): IpAddress {
-    if (side === 'saddr') return this.#packet.source;
-    if (side === 'daddr') return this.#packet.destination;
-    throw unknownRule(rule);
-  }
-
-  #mapped({ text }: IpAddress, name: string, rule: string): RuleVerdict {
-    const verdict = this.#elements(name, rule).get(text);
-    return verdict === undefined ? 'continue' : this.#rule(verdict.split(' '), rule);
-  }
-
-  #fits(address: IpAddress, where: string, rule: string): boolean {
-    if (!where.startsWith('@')) return isWithin(address, where, rule);
-    const elements = this.#elements(where, rule);
-    if (elements.has(address.text)) return true;
-    return [...elements.keys()].some((key) => /[-/]/.test(key) && isWithin(address, key, rule));
-  }
-
-  #elements(name: string, rule: string): ReadonlyMap<string, string> {
-    for (const kind of ['set', 'map'] as const) {
-      const found = this.#objects.get(objectKey({ kind, name: name.slice(1) }));
-      if (found !== undefined && (found.kind === 'set' || found.kind === 'map')) return found.elements;
+  #statement(statement: Statement, rule: Rule): RuleVerdict | 'next statement' {
+    const { protocol, port, fromNode } = this.#packet;
+    const onlyIf = (matches: boolean) => (matches ? 'next statement' : 'continue');
+    switch (statement.kind) {
+      case 'address': {
+        const address = this.#address(statement);
+        return onlyIf(address !== undefined && isWithin(address, statement.range));
+      }
+      case 'address in set': {
+        const address = this.#address(statement);
+        return onlyIf(address !== undefined && holds(this.#set(statement.set, rule), address));
+      }
+      case 'verdict map': {
+        const address = this.#address(statement);
+        if (address === undefined) return 'continue';
+        const map = this.#set(statement.map, rule);
+        if (map.holds !== 'verdicts') throw unknownRule(ruleText(rule));
+        const verdict = map.elements.get(address.text);
+        return verdict === undefined ? 'continue' : this.#verdict(verdict);
+      }
+      case 'endpoint in set': {
+        const address = this.#address({ family: statement.family, side: 'daddr' });
+        if (address === undefined || port === undefined) return 'continue';
+        const key = endpointText({ address: address.text, protocol, port });
+        return onlyIf(this.#set(statement.set, rule).elements.has(key));
+      }
+      case 'local address':
+        return onlyIf((statement.side === 'saddr' && fromNode) === statement.is);
+      case 'protocol':
+        return onlyIf(protocol === statement.protocol);
+      case 'destination port':
+        return onlyIf(
+          protocol === transports[statement.protocol] &&
+            port !== undefined &&
+            statement.first <= port &&
+            port <= statement.last,
+        );
+      // Errors and neighbour discovery, established and invalid connections: never the first packet of one.
+      case 'icmp type':
+      case 'connection state':
+        return 'continue';
+      case 'counter':
+      case 'log':
+        return 'next statement';
+      case 'limit':
+        // Whether a packet is within a limit cannot be told: nothing but a log may depend on it.
+        if (rule.statements.at(-1)?.kind === 'log') return 'continue';
+        throw unknownRule(ruleText(rule));
+      case 'reject':
+        return 'refuse';
+      case 'listed':
+        throw unknownRule(ruleText(rule));
+      case 'accept':
+      case 'drop':
+      case 'return':
+      case 'jump':
+      case 'goto':
+        return this.#verdict(statement);
     }
-    throw unknownRule(rule);
+  }
+
+  #verdict(verdict: Verdict): RuleVerdict {
+    switch (verdict.kind) {
+      case 'drop':
+        return 'refuse';
+      case 'jump':
+        return this.chain(verdict.chain);
+      case 'goto': {
+        // Does not return: only the target chain decides.
+        const decided = this.chain(verdict.chain);
+        return decided === 'continue' ? 'return' : decided;
+      }
+      case 'accept':
+      case 'return':
+        return verdict.kind;
+    }
+  }
+
+  /** Undefined: it is of the other family. */
+  #address({ family, side }: { readonly family: Family; readonly side: Side }): IpAddress | undefined {
+    const address = side === 'saddr' ? this.#packet.source : this.#packet.destination;
+    return address.family === family ? address : undefined;
+  }
+
+  #set(name: string, rule: Rule): ElementSet {
+    for (const kind of ['set', 'map'] as const) {
+      const found = this.#objects.get(objectKey({ kind, name }));
+      if (found !== undefined && 'holds' in found && found.holds !== 'unknown') return found;
+    }
+    throw unknownRule(ruleText(rule));
   }
 }
 
-/** In a block, a range, or one address. */
-function isWithin({ value }: IpAddress, text: string, rule: string): boolean {
-  if (text.includes('/')) {
-    const block = parseBlock(text);
-    if (typeof block === 'string') throw unknownRule(rule);
-    return block.low <= value && value <= block.high;
-  }
-  const [low, high = low] = text.split('-').map((one) => parseAddress(one)?.value);
-  if (low === undefined || high === undefined) throw unknownRule(rule);
-  return low <= value && value <= high;
+function holds(set: ElementSet, address: IpAddress): boolean {
+  if (set.elements.has(address.text)) return true;
+  return set.holds === 'ranges' && [...set.elements.values()].some((range) => isWithin(address, range));
+}
+
+function isWithin({ value }: IpAddress, { first, last }: AddressRange): boolean {
+  return addressValue(first) <= value && value <= addressValue(last);
 }

@@ -1,157 +1,166 @@
-/** Encodes one rule in nft's language as the expressions that nft generates for it. */
-import { compare, type NftablesBatch } from './nftables-batch.ts';
+/** Encodes one rule as the expressions that nft generates for it. */
+import type { AddressRange, Family } from '../../engine/rules.ts';
+import { addressValue } from '../../engine/addresses.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
-import { addressBytes, commentData, elementRange, numberOf, unreadable, verdictOf } from './encode-values.ts';
-import { transports } from './ports.ts';
+import { prefixLength } from './addresses.ts';
+import { addressBytes, commentData, fits, inexpressible, mostPort, mostProtocol } from './encode-values.ts';
+import { compare, type NftablesBatch } from './nftables-batch.ts';
+import { icmpTypes, type Rule, type Side, type Statement, transports } from './rule.ts';
+import { ruleText } from './rule-text.ts';
 
 const metaKeys = { networkProtocol: 15, transportProtocol: 16 } as const;
 const bases = { network: 1, transport: 2 } as const;
+const DESTINATION_PORT_OFFSET = 2;
+/** The numbers of netfilter, and where the addresses are in the header. */
 const families = {
-  ip: { family: 4, number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
-  ip6: { family: 6, number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
+  4: { number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
+  6: { number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
 } as const;
-const stateBits: Readonly<Record<string, number>> = { invalid: 1, established: 2, related: 4 };
+const stateBits = { invalid: 1, established: 2, related: 4 } as const;
+const fibFlags = { saddr: 1, daddr: 2 } as const;
 const RTN_LOCAL = 2;
+const MINUTE_SECONDS = 60;
+const rejections = { 'tcp reset': [1, 0], 'icmp error': [2, 1] } as const;
 const ANONYMOUS_CONSTANT = 3;
-const CONTROL_SET = '__set%d';
-/** Types of messages, and nft's number of the type of their type. */
-const controls = {
-  icmp: {
-    ...{ family: 2, protocol: protocolNumbers.ICMP, keyType: 14 },
-    types: { 'destination-unreachable': 3, 'time-exceeded': 11, 'parameter-problem': 12 } as Readonly<
-      Record<string, number>
-    >,
-  },
-  icmpv6: {
-    ...{ family: 10, protocol: protocolNumbers.ICMPv6, keyType: 29 },
-    types: {
-      ...{ 'destination-unreachable': 1, 'packet-too-big': 2, 'time-exceeded': 3, 'parameter-problem': 4 },
-      ...{ 'nd-router-solicit': 133, 'nd-router-advert': 134 },
-      ...{ 'nd-neighbor-solicit': 135, 'nd-neighbor-advert': 136 },
-    } as Readonly<Record<string, number>>,
-  },
+const ANONYMOUS_SET = '__set%d';
+/** The number of nft's type of ICMP types (include/datatype.h). */
+const icmp = {
+  4: { protocol: protocolNumbers.ICMP, keyType: 14 },
+  6: { protocol: protocolNumbers.ICMPv6, keyType: 29 },
 } as const;
 
 /**
  * @param newSetId - A number that is unique among the sets of the batch.
- * @throws {RampartError} `UNSUPPORTED` for tokens that compile.ts does not write.
+ * @throws {RampartError} `UNSUPPORTED` for what nftables cannot express.
  */
-export function encodeRule(batch: NftablesBatch, chain: string, rule: string, newSetId: () => number): void {
-  const [, text = '', comment] = /^(.*?)(?: ?comment "([^"]*)")?$/.exec(rule) ?? [];
-  const control = /^(icmp|icmpv6) type \{ (.*) \} (\w+)$/.exec(text);
-  const set = control === null ? undefined : controlSet(batch, control, newSetId());
+export function encodeRule(batch: NftablesBatch, chain: string, rule: Rule, newSetId: () => number): void {
+  // Anonymous sets are created before the rule that refers to them.
+  const setIds = rule.statements.map((statement) =>
+    statement.kind === 'icmp type' ? icmpTypeSet(batch, statement, newSetId()) : 0,
+  );
   batch.message('newRule', () => {
     batch.text(2, chain);
     batch.nest(4, () => {
-      if (set !== undefined) set();
-      else {
-        const words = text.split(' ');
-        let isKnown = false;
-        for (let at = 0; at < words.length;) {
-          const isAddress = words[at] === 'ip' || words[at] === 'ip6';
-          // Once in a rule is enough: its addresses belong to one family.
-          if (isAddress && !isKnown) networkProtocol(batch, families[words[at] as 'ip' | 'ip6'].number);
-          isKnown ||= isAddress;
-          at += expression(batch, words.slice(at), text);
+      let isKnown = false;
+      for (const [at, statement] of rule.statements.entries()) {
+        // Once in a rule is enough: its addresses belong to one family.
+        if ('family' in statement && !isKnown) {
+          networkProtocol(batch, statement.family);
+          isKnown = true;
         }
+        if (!encodeStatement(batch, statement, setIds[at] as number)) throw inexpressible(ruleText(rule));
       }
     });
-    if (comment !== undefined) batch.data(7, commentData(comment));
+    if (rule.comment !== undefined) batch.data(7, commentData(rule.comment));
   });
 }
 
-/** Adds the expressions of the first tokens to the rule. @returns how many tokens they were. */
-function expression(batch: NftablesBatch, words: readonly string[], rule: string): number {
-  const [first = '', second = '', third = '', fourth = ''] = words;
-  switch (first) {
-    case 'ip':
-    case 'ip6':
-      return address(batch, families[first], words, rule);
-    case 'tcp':
-    case 'udp':
-    case 'sctp': {
-      const [low = '', high = low] = third.split('-');
-      transport(batch, transports[first]);
-      batch.payload(bases.transport, 2, 2);
-      between(batch, portBytes(low), portBytes(high));
-      return 3;
+/** @returns whether it can be expressed */
+function encodeStatement(batch: NftablesBatch, statement: Statement, setId: number): boolean {
+  switch (statement.kind) {
+    case 'address':
+      return encodeRange(batch, statement, statement.range);
+    case 'address in set':
+      loadAddress(batch, statement);
+      batch.lookup(statement.set);
+      return true;
+    case 'verdict map':
+      loadAddress(batch, statement);
+      batch.lookup(statement.map, { verdict: true });
+      return true;
+    case 'endpoint in set':
+      endpointInSet(batch, statement.family, statement.set);
+      return true;
+    case 'local address':
+      batch.addressKind(fibFlags[statement.side]);
+      batch.compare(statement.is ? compare.equal : compare.notEqual, hostNumber(RTN_LOCAL));
+      return true;
+    case 'protocol':
+      return transportProtocol(batch, statement.protocol);
+    case 'destination port': {
+      const { first, last, protocol } = statement;
+      if (!fits(first, last) || !fits(last, mostPort)) return false;
+      if (!transportProtocol(batch, transports[protocol])) return false;
+      batch.payload(bases.transport, DESTINATION_PORT_OFFSET, 2);
+      between(batch, networkShort(first), networkShort(last));
+      return true;
     }
-    case 'meta':
-      transport(batch, numberOf(third, 255));
-      return 3;
-    case 'ct': {
-      const bits = third.split(',').reduce((sum, state) => sum | (stateBits[state] ?? 0), 0);
+    case 'icmp type':
+      transportProtocol(batch, icmp[statement.family].protocol);
+      batch.payload(bases.transport, 0, 1);
+      batch.lookup(ANONYMOUS_SET, { id: setId });
+      return true;
+    case 'connection state':
       batch.connectionState();
-      batch.mask(hostNumber(bits));
+      batch.mask(hostNumber(statement.states.reduce((bits, state) => bits | stateBits[state], 0)));
       batch.compare(compare.notEqual, hostNumber(0));
-      return 3;
-    }
-    case 'fib': {
-      const isNot = fourth === '!=';
-      batch.addressKind(second === 'saddr' ? 1 : 2);
-      batch.compare(isNot ? compare.notEqual : compare.equal, hostNumber(RTN_LOCAL));
-      return isNot ? 5 : 4;
-    }
-    case 'limit': {
-      const [, prefix, group] =
-        /^limit rate 10\/minute burst 10 packets log prefix "([^"]*)" group (\d+)$/.exec(rule) ?? [];
-      if (prefix === undefined || group === undefined) throw unreadable(rule);
-      batch.limit(10, 60, 10);
-      batch.log(prefix, numberOf(group, 65_535));
-      return words.length;
-    }
+      return true;
+    case 'limit':
+      batch.limit(statement.perMinute, MINUTE_SECONDS, statement.burst);
+      return true;
+    case 'log':
+      batch.log(statement.prefix, statement.group);
+      return true;
     case 'counter':
-      batch.counter(third);
-      return 3;
+      batch.counter(statement.name);
+      return true;
     case 'reject': {
-      const isReset = words.slice(1).join(' ') === 'with tcp reset';
-      batch.reject(isReset ? 1 : 2, isReset ? 0 : 1);
-      return words.length;
+      const [type, code] = rejections[statement.with];
+      batch.reject(type, code);
+      return true;
     }
-    default: {
-      const [verdict, chain] = verdictOf(words.join(' '));
-      batch.verdict(verdict, chain);
-      return words.length;
-    }
+    case 'listed':
+      return false;
+    case 'jump':
+    case 'goto':
+      batch.verdict(statement.kind, statement.chain);
+      return true;
+    case 'accept':
+    case 'drop':
+    case 'return':
+      batch.verdict(statement.kind);
+      return true;
   }
 }
 
-function address(
+interface AddressOf {
+  readonly family: Family;
+  readonly side: Side;
+}
+
+function loadAddress(
   batch: NftablesBatch,
-  of: (typeof families)['ip' | 'ip6'],
-  [, side = '', where = '', ...rest]: readonly string[],
-  rule: string,
-): number {
-  const offset = side === 'saddr' ? of.saddr : of.daddr;
-  const load = (sizeBytes: number = of.sizeBytes): void => batch.payload(bases.network, offset, sizeBytes);
-  if (where === '.') {
-    const [set = ''] = rest.slice(5);
-    // Each field starts at the next four-byte register after the previous one: NFT_REG32_*, of which an IPv4 address takes one.
-    load();
-    batch.meta(metaKeys.transportProtocol, of.family === 4 ? 9 : 2);
-    batch.payload(bases.transport, 2, 2, of.family === 4 ? 10 : 13);
-    batch.lookup(setName(set, rule));
-    return 9;
+  { family, side }: AddressOf,
+  sizeBytes: number = families[family].sizeBytes,
+): void {
+  batch.payload(bases.network, families[family][side], sizeBytes);
+}
+
+function endpointInSet(batch: NftablesBatch, family: Family, set: string): void {
+  // Each field starts at the next four-byte register after the previous one: NFT_REG32_*, of which an IPv4 address takes one.
+  loadAddress(batch, { family, side: 'daddr' });
+  batch.meta(metaKeys.transportProtocol, family === 4 ? 9 : 2);
+  batch.payload(bases.transport, DESTINATION_PORT_OFFSET, 2, family === 4 ? 10 : 13);
+  batch.lookup(set);
+}
+
+function encodeRange(batch: NftablesBatch, of: AddressOf, range: AddressRange): boolean {
+  const { family } = of;
+  const [low, high] = [addressValue(range.first), addressValue(range.last)];
+  if (low > high) return false;
+  const first = addressBytes(family, low);
+  const prefix = prefixLength(family, range);
+  if (prefix === undefined) {
+    loadAddress(batch, of);
+    between(batch, first, addressBytes(family, high));
+    return true;
   }
-  if (where === 'vmap' || where.startsWith('@')) {
-    const isMap = where === 'vmap';
-    load();
-    batch.lookup(setName(isMap ? (rest[0] ?? '') : where, rule), { verdict: isMap });
-    return isMap ? 4 : 3;
-  }
-  const { low, high, prefix } = elementRange(where);
-  if (prefix !== undefined) {
-    // Whole bytes are compared as they are, bits through a mask.
-    const isWhole = prefix > 0 && prefix % 8 === 0;
-    const first = addressBytes(of.family, low);
-    load(isWhole ? prefix / 8 : of.sizeBytes);
-    if (!isWhole) batch.mask(prefixMask(of.sizeBytes, prefix));
-    batch.compare(compare.equal, isWhole ? first.subarray(0, prefix / 8) : first);
-  } else {
-    load();
-    between(batch, addressBytes(of.family, low), addressBytes(of.family, high));
-  }
-  return 3;
+  // Whole bytes are compared as they are, bits through a mask.
+  const wholeBytes = prefix > 0 && prefix % 8 === 0 ? prefix / 8 : undefined;
+  loadAddress(batch, of, wholeBytes);
+  if (wholeBytes === undefined) batch.mask(prefixMask(families[family].sizeBytes, prefix));
+  batch.compare(compare.equal, first.subarray(0, wholeBytes));
+  return true;
 }
 
 function between(batch: NftablesBatch, low: Buffer, high: Buffer): void {
@@ -160,19 +169,16 @@ function between(batch: NftablesBatch, low: Buffer, high: Buffer): void {
   batch.compare(compare.atMost, high);
 }
 
-function networkProtocol(batch: NftablesBatch, number: number): void {
+function networkProtocol(batch: NftablesBatch, family: Family): void {
   batch.meta(metaKeys.networkProtocol);
-  batch.compare(compare.equal, Buffer.of(number));
+  batch.compare(compare.equal, Buffer.of(families[family].number));
 }
 
-function transport(batch: NftablesBatch, protocol: number): void {
+function transportProtocol(batch: NftablesBatch, protocol: number): boolean {
+  if (!fits(protocol, mostProtocol)) return false;
   batch.meta(metaKeys.transportProtocol);
   batch.compare(compare.equal, Buffer.of(protocol));
-}
-
-function setName(word: string, rule: string): string {
-  if (!word.startsWith('@')) throw unreadable(rule);
-  return word.slice(1);
+  return true;
 }
 
 function prefixMask(sizeBytes: number, prefix: number): Buffer {
@@ -181,9 +187,9 @@ function prefixMask(sizeBytes: number, prefix: number): Buffer {
   );
 }
 
-function portBytes(text: string): Buffer {
+function networkShort(value: number): Buffer {
   const bytes = Buffer.alloc(2);
-  bytes.writeUInt16BE(numberOf(text, 65_535));
+  bytes.writeUInt16BE(value);
   return bytes;
 }
 
@@ -194,35 +200,27 @@ function hostNumber(value: number): Buffer {
   return bytes;
 }
 
-/** The anonymous set of a rule, which is created before it. @returns a function that adds the rule's expressions. */
-function controlSet(
+/** @returns its ID in the batch */
+function icmpTypeSet(
   batch: NftablesBatch,
-  [, name, list = '', verdict = '']: RegExpExecArray,
+  { family, types }: Extract<Statement, { readonly kind: 'icmp type' }>,
   id: number,
-): () => void {
-  const { family, protocol, keyType, types } = controls[name as keyof typeof controls];
-  const numbers = list.split(', ').map((type) => types[type] ?? NaN);
-  if (numbers.some(Number.isNaN)) throw unreadable(list);
+): number {
+  const numbers: Readonly<Record<string, number>> = icmpTypes[family];
   batch.message('newSet', () => {
-    batch.text(2, CONTROL_SET);
+    batch.text(2, ANONYMOUS_SET);
     batch.number(3, ANONYMOUS_CONSTANT);
-    batch.number(4, keyType);
+    batch.number(4, icmp[family].keyType);
     batch.number(5, 1);
     batch.number(10, id);
-    batch.nest(9, () => batch.number(1, numbers.length));
+    batch.nest(9, () => batch.number(1, types.length));
   });
   batch.message('newElements', () => {
-    batch.text(2, CONTROL_SET);
+    batch.text(2, ANONYMOUS_SET);
     batch.number(4, id);
     batch.nest(3, () => {
-      for (const number of numbers) batch.item(() => batch.value(1, Buffer.of(number)));
+      for (const type of types) batch.item(() => batch.value(1, Buffer.of(numbers[type] ?? NaN)));
     });
   });
-  return () => {
-    networkProtocol(batch, family);
-    transport(batch, protocol);
-    batch.payload(bases.transport, 0, 1);
-    batch.lookup(CONTROL_SET, { id });
-    batch.verdict(...verdictOf(verdict));
-  };
+  return id;
 }

@@ -1,38 +1,10 @@
-/** Addresses, keys and verdicts of nft's language as bytes. */
-import type { VerdictName } from './nftables-batch.ts';
+/** Addresses, elements and comments as bytes. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
-import { addressGroups, addressValue, ipv4Value, parseBlock } from '../../engine/addresses.ts';
-import type { Family } from '../../engine/rules.ts';
+import { addressGroups, ipv4Value } from '../../engine/addresses.ts';
+import type { Address, Family } from '../../engine/rules.ts';
 
-export interface FamilyRange {
-  readonly family: Family;
-  readonly low: bigint;
-  readonly high: bigint;
-  /** Of a block: the length of its prefix. */
-  readonly prefix?: number;
-}
-
-/** `10.0.0.0/8`, `10.0.0.1-10.0.0.9`, or one address. @throws {RampartError} `UNSUPPORTED` */
-export function elementRange(text: string): FamilyRange {
-  const family = text.includes(':') ? 6 : 4;
-  const [address = '', prefix] = text.split('/');
-  if (prefix !== undefined) {
-    const block = parseBlock(text);
-    if (typeof block !== 'string') return { ...block, prefix: Number(prefix) };
-    // An IPv4-mapped block does not come from a policy, but it can from consecutive addresses.
-    const size = 1n << BigInt(128 - Number(prefix));
-    return {
-      family,
-      low: addressValue(address),
-      high: addressValue(address) + size - 1n,
-      prefix: Number(prefix),
-    };
-  }
-  const [first = '', last = first] = text.split('-');
-  const [low, high] = [addressValue(first), addressValue(last)];
-  if (low > high) throw unreadable(text);
-  return { family, low, high };
-}
+export const mostPort = 65_535;
+export const mostProtocol = 255;
 
 export function addressBytes(family: Family, value: bigint): Buffer {
   const bytes = Buffer.alloc(family === 4 ? 4 : 16);
@@ -44,10 +16,8 @@ export function addressBytes(family: Family, value: bigint): Buffer {
   return bytes;
 }
 
-/** `10.0.0.1`, or `10.0.0.1 . 6 . 80`: each field padded to four bytes. */
-export function elementKey(type: string, key: string): Buffer {
-  const family = type.startsWith('ipv4_addr') ? 4 : 6;
-  const [address = '', protocol, port] = key.split(' . ');
+/** As `addressBytes` of its value, without a bigint: there are tens of thousands. */
+export function addressTextBytes(family: Family, address: Address): Buffer {
   const bytes = Buffer.allocUnsafe(family === 4 ? 4 : 16);
   if (family === 4) bytes.writeUInt32BE(ipv4Value(address));
   else {
@@ -56,20 +26,23 @@ export function elementKey(type: string, key: string): Buffer {
       bytes[2 * at + 1] = group & 0xff;
     });
   }
-  if (protocol === undefined || port === undefined) return bytes;
-  const rest = Buffer.alloc(8);
-  rest[0] = numberOf(protocol, 255);
-  rest.writeUInt16BE(numberOf(port, 65_535), 4);
-  return Buffer.concat([bytes, rest]);
+  return bytes;
 }
 
-/** `accept`, `goto CHAIN` */
-export function verdictOf(text: string): [VerdictName, string?] {
-  const [name = '', chain] = text.split(' ');
-  const takesChain = name === 'goto' || name === 'jump';
-  if (takesChain && chain !== undefined) return [name, chain];
-  if (name === 'accept' || name === 'drop' || name === 'return') return [name];
-  throw unreadable(text);
+/** False for `undefined`, too: the number of a protocol that is unknown here. */
+export function fits(value: number, most: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= most;
+}
+
+/** A key of three fields, each padded to four bytes. */
+export function endpointBytes(
+  address: Buffer,
+  { protocol, port }: { readonly protocol: number; readonly port: number },
+): Buffer {
+  const rest = Buffer.alloc(8);
+  rest[0] = protocol;
+  rest.writeUInt16BE(port, 4);
+  return Buffer.concat([address, rest]);
 }
 
 /** As nft keeps comments of chains and rules: type, length, text. */
@@ -77,14 +50,8 @@ export function commentData(comment: string): Buffer {
   return Buffer.from([0, Buffer.byteLength(comment) + 1, ...Buffer.from(`${comment}\0`)]);
 }
 
-/** @throws {RampartError} `UNSUPPORTED` */
-export function numberOf(text: string, most: number): number {
-  const number = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (!(number <= most)) throw unreadable(text);
-  return number;
-}
-
-export function unreadable(text: string): RampartError {
+/** @param text - In nft's language. */
+export function inexpressible(text: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'nftables cannot express a rule',
     why: `it would be \`${text}\``,

@@ -1,29 +1,32 @@
 /**
- * Encodes commands as nf_tables messages. Rules and elements are text in nft's language, of which this parses what compile.ts writes.
- * The bytes are the same as libnftables' for the same text (encode.property.test.ts), so nft lists them the same way.
+ * Encodes commands as nf_tables messages. The bytes are the same as libnftables' for the text of the same commands
+ * (encode.property.test.ts), so nft lists them the same way.
  */
-import type { NftablesBatch } from './nftables-batch.ts';
+import { addressValue } from '../../engine/addresses.ts';
+import type { Address, Family } from '../../engine/rules.ts';
 import { encodeRule } from './encode-rule.ts';
 import {
   addressBytes,
+  addressTextBytes,
   commentData,
-  elementKey,
-  elementRange,
-  unreadable,
-  verdictOf,
+  endpointBytes,
+  fits,
+  inexpressible,
+  mostPort,
+  mostProtocol,
 } from './encode-values.ts';
-import type { Chain, Command, ElementSet, TableObject } from './objects.ts';
+import type { ElementSet, RangeElements } from './nft-sets.ts';
+import type { NftablesBatch } from './nftables-batch.ts';
+import type { Chain, Command, TableObject } from './objects.ts';
+import { baseText, setTypeText } from './rule-text.ts';
 
 /** The lengths of attributes have 16 bits; an element has up to some hundred bytes. */
 const elementsPerMessage = 400;
 
-/** Types of keys: their number in nft (include/datatype.h), and their size in a key. */
-const keyTypes: Readonly<Record<string, { readonly type: number; readonly sizeBytes: number }>> = {
-  ipv4_addr: { type: 7, sizeBytes: 4 },
-  ipv6_addr: { type: 8, sizeBytes: 16 },
-  inet_proto: { type: 12, sizeBytes: 4 },
-  inet_service: { type: 13, sizeBytes: 4 },
-};
+/** Fields of keys: the number of their type in nft (include/datatype.h), and their size in a key. */
+const addressFields = { 4: { type: 7, sizeBytes: 4 }, 6: { type: 8, sizeBytes: 16 } } as const;
+const protocolField = { type: 12, sizeBytes: 4 } as const;
+const portField = { type: 13, sizeBytes: 4 } as const;
 const BITS_OF_TYPE = 6;
 const NFT_DATA_VERDICT = 0xffffff00;
 const setFlags = { interval: 4, map: 8 } as const;
@@ -32,19 +35,19 @@ const INTERVAL_END = 1;
 const byteOrder = { host: 0, network: 2 } as const;
 /** Of the last element of a set of ranges: nothing follows to end it. */
 const openInterval = Buffer.of(1, 4, 1, 0, 0, 0);
-const hooks: Readonly<Record<string, number>> = { input: 1, forward: 2, output: 3 };
+const hooks = { input: 1, forward: 2, output: 3 } as const;
 
 export class Encoder {
   readonly #batch: NftablesBatch;
-  /** Of elements, by their text: a pod is in the sets of many peers. */
-  readonly #keys = new Map<string, Buffer>();
+  /** Of addresses: a pod is in the sets of many peers. */
+  readonly #addresses = new Map<string, Buffer>();
   #sets = 0;
 
   constructor(batch: NftablesBatch) {
     this.#batch = batch;
   }
 
-  /** @throws {RampartError} `UNSUPPORTED` for what it cannot parse; the batch must not be sent then. */
+  /** @throws {RampartError} `UNSUPPORTED` for what nftables cannot express; the batch must not be sent then. */
   command(command: Command): void {
     const batch = this.#batch;
     switch (command.do) {
@@ -90,30 +93,26 @@ export class Encoder {
     const batch = this.#batch;
     batch.text(3, name);
     if (base !== undefined) {
-      const [, type = '', hook = '', priority] =
-        /^type (\w+) hook (\w+) priority (-?\d+); policy accept;$/.exec(base) ?? [];
-      const number = hooks[hook];
-      if (number === undefined) throw unreadable(base);
+      if ('text' in base) throw inexpressible(baseText(base));
       batch.nest(4, () => {
-        batch.number(1, number);
-        batch.number(2, Number(priority));
+        batch.number(1, hooks[base.hook]);
+        batch.number(2, base.priority);
       });
       batch.number(5, 1);
-      batch.text(7, type);
+      batch.text(7, 'filter');
     }
     if (comment !== undefined) batch.data(12, commentData(comment));
   }
 
-  #set({ kind, name, type, interval }: ElementSet): void {
+  #set(set: ElementSet): void {
     const batch = this.#batch;
-    const fields = (type.split(' : ')[0] ?? '').split(' . ').map((field) => {
-      const known = keyTypes[field];
-      if (known === undefined) throw unreadable(type);
-      return known;
-    });
+    if (set.holds === 'unknown') throw inexpressible(setTypeText(set));
+    const address = addressFields[set.family];
+    const fields = set.holds === 'endpoints' ? [address, protocolField, portField] : [address];
+    const isMap = set.holds === 'verdicts';
     const order = fields.length === 1 ? byteOrder.network : byteOrder.host;
-    batch.text(2, name);
-    batch.number(3, (interval ? setFlags.interval : 0) | (kind === 'map' ? setFlags.map : 0));
+    batch.text(2, set.name);
+    batch.number(3, (set.holds === 'ranges' ? setFlags.interval : 0) | (isMap ? setFlags.map : 0));
     batch.number(
       4,
       fields.reduce((all, field) => (all << BITS_OF_TYPE) | field.type, 0),
@@ -122,12 +121,12 @@ export class Encoder {
       5,
       fields.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
     );
-    if (kind === 'map') {
+    if (isMap) {
       batch.number(6, NFT_DATA_VERDICT);
       batch.number(7, 0);
     }
     batch.number(10, ++this.#sets);
-    const data = kind === 'map' ? [1, 4, byteOrder.host, 0, 0, 0] : [];
+    const data = isMap ? [1, 4, byteOrder.host, 0, 0, 0] : [];
     batch.data(13, Buffer.from([0, 4, order, 0, 0, 0, ...data]));
   }
 
@@ -144,40 +143,62 @@ export class Encoder {
 
   #elements(isNew: boolean, set: ElementSet, keys: readonly string[]): void {
     const batch = this.#batch;
-    // Tens of thousands: without a function for each.
-    const isPlain = !set.interval && !(isNew && set.kind === 'map');
+    const encode = this.#elementEncoder(isNew, set);
     for (let from = 0; from < keys.length; from += elementsPerMessage) {
       batch.message(isNew ? 'newElements' : 'deleteElements', () => {
         batch.text(2, set.name);
         batch.nest(3, () => {
           const end = Math.min(from + elementsPerMessage, keys.length);
-          for (let at = from; at < end; at++) {
-            const key = keys[at] as string;
-            if (isPlain) batch.keyItem(this.#key(set.type, key));
-            else this.#element(set, key);
-          }
+          for (let at = from; at < end; at++) encode(keys[at] as string);
         });
       });
     }
   }
 
-  #key(type: string, key: string): Buffer {
-    // Addresses of the two families, and keys of one or more fields, have no text in common.
-    let bytes = this.#keys.get(key);
-    if (bytes === undefined) this.#keys.set(key, (bytes = elementKey(type, key)));
+  #elementEncoder(isNew: boolean, set: ElementSet): (key: string) => void {
+    const batch = this.#batch;
+    switch (set.holds) {
+      case 'addresses':
+        return (address) => batch.keyItem(this.#address(set.family, address));
+      case 'verdicts':
+        return (address) => {
+          const key = this.#address(set.family, address);
+          const verdict = isNew ? set.elements.get(address) : undefined;
+          if (verdict === undefined) return batch.keyItem(key);
+          batch.item(() => {
+            batch.value(1, key);
+            batch.verdictValue(2, verdict.kind, 'chain' in verdict ? verdict.chain : undefined);
+          });
+        };
+      case 'endpoints':
+        return (key) => {
+          const endpoint = set.elements.get(key);
+          const isKnown =
+            endpoint !== undefined && fits(endpoint.protocol, mostProtocol) && fits(endpoint.port, mostPort);
+          if (!isKnown) throw inexpressible(key);
+          batch.keyItem(endpointBytes(this.#address(set.family, endpoint.address), endpoint));
+        };
+      case 'ranges':
+        return (key) => this.#range(set, key);
+      case 'unknown':
+        throw inexpressible(setTypeText(set));
+    }
+  }
+
+  #address(family: Family, address: Address): Buffer {
+    // Addresses of the two families have no text in common.
+    let bytes = this.#addresses.get(address);
+    if (bytes === undefined) this.#addresses.set(address, (bytes = addressTextBytes(family, address)));
     return bytes;
   }
 
-  #element({ type, interval, elements }: ElementSet, key: string): void {
+  /** A range is encoded as its first address, and the one after its last, if there is one. */
+  #range({ family, elements }: RangeElements, key: string): void {
     const batch = this.#batch;
-    if (!interval) {
-      return batch.item(() => {
-        batch.value(1, this.#key(type, key));
-        batch.verdictValue(2, ...verdictOf(elements.get(key) ?? ''));
-      });
-    }
-    // A range is encoded as its first address, and the one after its last, if there is one.
-    const { family, low, high } = elementRange(key);
+    const range = elements.get(key);
+    if (range === undefined) throw inexpressible(key);
+    const [low, high] = [addressValue(range.first), addressValue(range.last)];
+    if (low > high) throw inexpressible(key);
     const isOpen = high === (1n << (family === 4 ? 32n : 128n)) - 1n;
     batch.item(() => {
       batch.value(1, addressBytes(family, low));

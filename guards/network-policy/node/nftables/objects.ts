@@ -1,25 +1,14 @@
-/**
- * The contents of a table, in the form in which nft lists it, so that the desired and the actual state can be
- * compared, and their difference is one transaction.
- */
+/** The contents of a table, so that the desired and the actual state can be compared, and their difference is one transaction. */
+import type { ElementSet } from './nft-sets.ts';
+import type { BaseChain, Listed, Rule } from './rule.ts';
+import { baseText, ruleText, verdictText } from './rule-text.ts';
 
 export interface Chain {
   readonly kind: 'chain';
   readonly name: string;
   readonly comment?: string | undefined;
-  /** `type filter hook forward priority -10; policy accept;` */
-  readonly base?: string | undefined;
-  readonly rules: readonly string[];
-}
-
-/** A set or a map. The elements of a set map to an empty string, those of a map to their verdict. */
-export interface ElementSet {
-  readonly kind: 'set' | 'map';
-  readonly name: string;
-  /** `ipv4_addr`, `ipv4_addr : verdict` */
-  readonly type: string;
-  readonly interval: boolean;
-  readonly elements: ReadonlyMap<string, string>;
+  readonly base?: BaseChain | Listed | undefined;
+  readonly rules: readonly Rule[];
 }
 
 export interface Counter {
@@ -45,7 +34,7 @@ export type Command =
   | { readonly do: 'add table' | 'delete table' }
   | { readonly do: 'add' | 'delete'; readonly object: TableObject }
   | { readonly do: 'flush chain'; readonly chain: string }
-  | { readonly do: 'add rule'; readonly chain: string; readonly rule: string }
+  | { readonly do: 'add rule'; readonly chain: string; readonly rule: Rule }
   | {
       readonly do: 'add element' | 'delete element';
       readonly set: ElementSet;
@@ -83,6 +72,35 @@ export function sameObject(a: TableObject, b: TableObject): boolean {
   return commandsBetween(objectsOf([a]), objectsOf([b]))?.length === 0;
 }
 
+function headOf({ base, comment }: Chain): string {
+  return `${base === undefined ? '' : baseText(base)} ${comment ?? ''}`;
+}
+
+function sameRules(a: readonly Rule[], b: readonly Rule[]): boolean {
+  return (
+    a === b ||
+    (a.length === b.length &&
+      a.every((one, at) => one === b[at] || ruleText(one) === ruleText(b[at] as Rule)))
+  );
+}
+
+function sameType(a: ElementSet, b: ElementSet): boolean {
+  return a.holds !== 'unknown' && b.holds !== 'unknown' && a.holds === b.holds && a.family === b.family;
+}
+
+/** Keys of `a` that `b` does not have, or not with the same verdict. */
+function changedKeys(a: ElementSet, b: ElementSet): string[] {
+  if (a.holds !== 'verdicts' || b.holds !== 'verdicts') {
+    return [...a.elements.keys()].filter((key) => !b.elements.has(key));
+  }
+  return [...a.elements].flatMap(([key, verdict]) => {
+    const other = b.elements.get(key);
+    return other !== undefined && (other === verdict || verdictText(other) === verdictText(verdict))
+      ? []
+      : [key];
+  });
+}
+
 /** Collects commands by when they may run: nothing is deleted while it is referenced, and nothing is referenced before it exists. */
 class Commands {
   readonly #elementsOut: Command[] = [];
@@ -103,17 +121,15 @@ class Commands {
   /** Whether `before` can become `after` in place. */
   change(before: TableObject, after: TableObject): boolean {
     if (before.kind === 'chain' && after.kind === 'chain') {
-      if (before.base !== after.base || before.comment !== after.comment) return false;
-      if (before.rules.join('\n') !== after.rules.join('\n')) {
+      if (headOf(before) !== headOf(after)) return false;
+      if (!sameRules(before.rules, after.rules)) {
         this.#flush(after);
         this.#addRules(after);
       }
     } else if (before.kind !== 'counter' && before.kind !== 'chain' && before.kind === after.kind) {
-      if (before.type !== after.type || before.interval !== after.interval) return false;
-      const differs = (a: ElementSet, b: ElementSet): string[] =>
-        [...a.elements].filter(([key, value]) => b.elements.get(key) !== value).map(([key]) => key);
-      this.#elements('delete element', before, differs(before, after));
-      this.#elements('add element', after, differs(after, before));
+      if (!sameType(before, after)) return false;
+      this.#elements('delete element', before, changedKeys(before, after));
+      this.#elements('add element', after, changedKeys(after, before));
     }
     return true;
   }

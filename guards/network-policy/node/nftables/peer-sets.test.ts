@@ -5,6 +5,7 @@ import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-po
 import { blocks, changeBetween, type GivenPolicy, nodeRules } from '../rules.fixture.ts';
 import { openNftablesDataplane } from './dataplane.ts';
 import { peerMatches, peerSets } from './peer-sets.ts';
+import { ruleText } from './rule-text.ts';
 
 const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
 
@@ -29,7 +30,8 @@ test('rules with the same peers share their sets; blocks are rules', () => {
     [['10.1.0.20', '10.1.0.30'], ['fd00:1::20']],
   );
   const [[key, each] = ['[' as const, peers]] = rules.peers;
-  assert.deepEqual(peerMatches(key, each, 4), [`@${sets[0]?.name}`, '10.2.0.0/16']);
+  const matches = peerMatches(key, each, { family: 4, side: 'saddr' });
+  assert.equal(ruleText({ statements: matches }), `ip saddr @${sets[0]?.name} ip saddr 10.2.0.0/16`);
 });
 
 suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {

@@ -5,19 +5,24 @@
 import type { Address, AddressSet, Family, Peers, PeersChange, PeersKey } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
 import { families, peersName } from './names.ts';
-import type { ElementSet, TableObjects } from './objects.ts';
+import type { AddressElements, ElementSet, RangeElements } from './nft-sets.ts';
+import type { TableObjects } from './objects.ts';
+import type { Match, Side } from './rule.ts';
 
-/** nft's types of addresses. */
-export const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
 /** More blocks than this become a set. */
 const blocksAsRules = 8;
 
-/** What rules match an address against, each separately: sets and blocks. None: nobody is allowed. */
-export function peerMatches(key: PeersKey, { pods, blocks }: Peers, family: Family): string[] {
+/** What rules match the address of that side against, each separately: sets and blocks. None: nobody is allowed. */
+export function peerMatches(
+  key: PeersKey,
+  { pods, blocks }: Peers,
+  { family, side }: { readonly family: Family; readonly side: Side },
+): Match[] {
   const name = peersName(key);
-  const podSet = pods[family].length > 0 ? [`@${podSetName(name, family)}`] : [];
-  const texts = blocks[family].map((range) => rangeText(family, range));
-  return [...podSet, ...(texts.length > blocksAsRules ? [`@${name}-blocks-${family}`] : texts)];
+  const inSet = (set: string): Match => ({ kind: 'address in set', family, side, set });
+  const podSet = pods[family].length > 0 ? [inSet(podSetName(name, family))] : [];
+  if (blocks[family].length > blocksAsRules) return [...podSet, inSet(blockSetName(name, family))];
+  return [...podSet, ...blocks[family].map((range): Match => ({ kind: 'address', family, side, range }))];
 }
 
 /**
@@ -27,9 +32,9 @@ export function peerMatches(key: PeersKey, { pods, blocks }: Peers, family: Fami
 export function peerSets(key: PeersKey, { pods, blocks }: Peers): ElementSet[] {
   const name = peersName(key);
   return families.flatMap((family) => [
-    ...(pods[family].length > 0 ? [addressSet(podSetName(name, family), family, pods[family], false)] : []),
+    ...(pods[family].length > 0 ? [addressSet(podSetName(name, family), family, pods[family])] : []),
     ...(blocks[family].length > blocksAsRules
-      ? [rangeSet(`${name}-blocks-${family}`, family, blocks[family])]
+      ? [rangeSet(blockSetName(name, family), family, blocks[family])]
       : []),
   ]);
 }
@@ -58,7 +63,7 @@ export function elementChanges(
   }
   const changed = families.flatMap((family) => {
     for (const whole of sets.values()) {
-      const isOfPods = whole.kind === 'set' && whole.type === addressType[family] && !whole.interval;
+      const isOfPods = whole.kind === 'set' && whole.holds === 'addresses' && whole.family === family;
       if (isOfPods) return [{ ...change[family], whole }];
     }
     return [];
@@ -68,9 +73,9 @@ export function elementChanges(
     come: changed.map(({ whole, come }) => ({ ...whole, elements: elementsOf(come) })),
     done() {
       for (const { whole, gone, come } of changed) {
-        const elements = whole.elements as Map<string, string>;
+        const elements = whole.elements as Map<Address, undefined>;
         for (const address of gone) elements.delete(address);
-        for (const address of come) elements.set(address, '');
+        for (const address of come) elements.set(address, undefined);
       }
     },
   };
@@ -80,22 +85,21 @@ function podSetName(name: string, family: Family): string {
   return `${name}-pods-${family}`;
 }
 
-export function rangeSet(name: string, family: Family, ranges: AddressSet): ElementSet {
-  const texts = ranges.map((range) => rangeText(family, range));
-  return addressSet(name, family, texts, true);
+function blockSetName(name: string, family: Family): string {
+  return `${name}-blocks-${family}`;
 }
 
-function addressSet(
-  name: string,
-  family: Family,
-  elements: readonly string[],
-  interval: boolean,
-): ElementSet {
-  return { kind: 'set', name, type: addressType[family], interval, elements: elementsOf(elements) };
+export function rangeSet(name: string, family: Family, ranges: AddressSet): RangeElements {
+  const elements = new Map(ranges.map((range) => [rangeText(family, range), range]));
+  return { kind: 'set', holds: 'ranges', name, family, elements };
 }
 
-function elementsOf(addresses: readonly Address[]): Map<string, string> {
-  const elements = new Map<string, string>();
-  for (const address of addresses) elements.set(address, '');
+function addressSet(name: string, family: Family, addresses: readonly Address[]): AddressElements {
+  return { kind: 'set', holds: 'addresses', name, family, elements: elementsOf(addresses) };
+}
+
+function elementsOf(addresses: readonly Address[]): Map<Address, undefined> {
+  const elements = new Map<Address, undefined>();
+  for (const address of addresses) elements.set(address, undefined);
   return elements;
 }

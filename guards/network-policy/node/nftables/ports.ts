@@ -1,26 +1,22 @@
-/** Ports as nft matches and lists them. */
+/** Ports as matches of rules. */
 import type { PortRange } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
+import type { Match, Transport } from './rule.ts';
 
-/** By nft's names. */
-export const transports = {
-  tcp: protocolNumbers.TCP,
-  udp: protocolNumbers.UDP,
-  sctp: protocolNumbers.SCTP,
-} as const;
 const lastPort = 65_535;
 
 /**
- * A match for each range; an empty one matches everything. None: nothing is allowed. Not one set of ports for each rule: the
+ * A list of matches for each range; an empty list matches everything. None: nothing is allowed. Not one set of ports for each rule: the
  * time that a listing takes grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
  */
-export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
-  if (ports === 'any') return [''];
+export function portMatches(ports: 'any' | readonly PortRange[]): Match[][] {
+  if (ports === 'any') return [[]];
   const protocols = [...new Set(ports.map(({ protocol }) => protocol))].sort();
   return protocols.flatMap((protocol) =>
-    mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }) => {
-      if (first === 0 && last === lastPort) return `meta l4proto ${protocolNumbers[protocol]}`;
-      return `${protocol.toLowerCase()} dport ${first === last ? first : `${first}-${last}`}`;
+    mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }): Match[] => {
+      if (first === 0 && last === lastPort)
+        return [{ kind: 'protocol', protocol: protocolNumbers[protocol] }];
+      return [{ kind: 'destination port', protocol: protocol.toLowerCase() as Transport, first, last }];
     }),
   );
 }

@@ -42,13 +42,13 @@ export class TableProgram implements Disposable {
     const batch = new NftablesBatch(tableName.split(' ')[1] ?? '');
     const encoder = new Encoder(batch);
     const commandOf: Command[] = [];
-    const unreadable: RefusedCommand[] = [];
+    const inexpressible: RefusedCommand[] = [];
     for (const command of commands) {
       const why = encode(encoder, command);
-      if (why !== undefined) unreadable.push({ command, why });
+      if (why !== undefined) inexpressible.push({ command, why });
       while (commandOf.length < batch.count) commandOf.push(command);
     }
-    if (unreadable[0] !== undefined) throw new RefusedCommands(unreadable, unreadable[0].why);
+    if (inexpressible[0] !== undefined) throw new RefusedCommands(inexpressible, inexpressible[0].why);
     try {
       batch.send(this.#socket);
     } catch (error) {

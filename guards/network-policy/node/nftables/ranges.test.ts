@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import type { PortRange } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
 import { podChain, commentText } from './names.ts';
 import { portMatches } from './ports.ts';
+import { ruleText } from './rule-text.ts';
 
 test('a range that is a block is told as its prefix, another one by its ends', () => {
   const texts = (
@@ -36,11 +38,14 @@ test('a range that is a block is told as its prefix, another one by its ends', (
   ]);
 });
 
+const textsOf = (ports: readonly PortRange[]): string[] =>
+  portMatches(ports).map((statements) => ruleText({ statements }));
+
 test('ports that overlap or touch are one match, by protocol', () => {
-  assert.deepEqual(portMatches('any'), ['']);
+  assert.deepEqual(portMatches('any'), [[]]);
   assert.deepEqual(portMatches([]), []);
   assert.deepEqual(
-    portMatches([
+    textsOf([
       { protocol: 'UDP', first: 53, last: 53 },
       { protocol: 'TCP', first: 90, last: 99 },
       { protocol: 'TCP', first: 80, last: 95 },

@@ -102,7 +102,7 @@ function ruleOf(
 ): { readonly of: PolicyRules; readonly index: number } | undefined {
   const [, chain, index] =
     command.do === 'add rule'
-      ? [undefined, command.chain, /\[(\d+)\]"$/.exec(command.rule)?.[1]]
+      ? [undefined, command.chain, /\[(\d+)\]$/.exec(command.rule.comment ?? '')?.[1]]
       : (/^(\S+)-(\d+)-\d+-endpoints-[46]$/.exec(setOf(command)) ?? []);
   const of = byChain.get(chain ?? '');
   return of === undefined || index === undefined ? undefined : { of, index: Number(index) };

@@ -1,0 +1,45 @@
+/** Sets and maps of nftables as data. */
+import type { Address, AddressRange, Family } from '../../engine/rules.ts';
+import type { Verdict } from './rule.ts';
+
+interface SetOf<Kind extends 'set' | 'map', Holds extends string, Element> {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly holds: Holds;
+  readonly family: Family;
+  /** By their keys as nft lists them. */
+  readonly elements: ReadonlyMap<string, Element>;
+}
+
+export type AddressElements = SetOf<'set', 'addresses', undefined>;
+export type RangeElements = SetOf<'set', 'ranges', AddressRange>;
+export type EndpointElements = SetOf<'set', 'endpoints', EndpointElement>;
+/** By address. */
+export type VerdictElements = SetOf<'map', 'verdicts', Verdict>;
+
+export interface EndpointElement {
+  readonly address: Address;
+  /** One of IANA's numbers. */
+  readonly protocol: number;
+  readonly port: number;
+}
+
+/** Somebody else's, as it is listed: it differs from any of ours, and can only be deleted. */
+export interface UnknownSet {
+  readonly kind: 'set' | 'map';
+  readonly name: string;
+  readonly holds: 'unknown';
+  readonly type: string;
+  readonly elements: ReadonlyMap<string, undefined>;
+}
+
+export type ElementSet = AddressElements | RangeElements | EndpointElements | VerdictElements | UnknownSet;
+
+/** What is read of a listing. Undefined: one of them is none of ours. */
+export function elementsOf<Item, Element>(
+  items: readonly Item[],
+  read: (item: Item) => readonly [string, Element] | undefined,
+): Map<string, Element> | undefined {
+  const elements = items.map(read).filter((element) => element !== undefined);
+  return elements.length === items.length ? new Map(elements) : undefined;
+}

@@ -1,0 +1,102 @@
+/**
+ * Rules of nftables as data: the statements that this dataplane uses, and no others. rule-text.ts prints them in nft's language,
+ * encode-rule.ts encodes them for the kernel, listing-json.ts reads them back.
+ */
+import type { AddressRange, Family } from '../../engine/rules.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
+
+/** By nft's names. */
+export const transports = {
+  tcp: protocolNumbers.TCP,
+  udp: protocolNumbers.UDP,
+  sctp: protocolNumbers.SCTP,
+} as const;
+export type Transport = keyof typeof transports;
+
+/** By nft's names: the numbers of ICMP (RFC 792) and ICMPv6 (RFC 4443, RFC 4861). */
+export const icmpTypes = {
+  4: { 'destination-unreachable': 3, 'time-exceeded': 11, 'parameter-problem': 12 },
+  6: {
+    'destination-unreachable': 1,
+    'packet-too-big': 2,
+    'time-exceeded': 3,
+    'parameter-problem': 4,
+    'nd-router-solicit': 133,
+    'nd-router-advert': 134,
+    'nd-neighbor-solicit': 135,
+    'nd-neighbor-advert': 136,
+  },
+} as const;
+
+export type Side = 'saddr' | 'daddr';
+export type ConnectionState = 'established' | 'related' | 'invalid';
+
+export type Verdict =
+  | { readonly kind: 'accept' | 'drop' | 'return' }
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string };
+
+interface AddressOf {
+  readonly family: Family;
+  readonly side: Side;
+}
+
+type IcmpMatch = {
+  [F in Family]: {
+    readonly kind: 'icmp type';
+    readonly family: F;
+    readonly types: readonly (keyof (typeof icmpTypes)[F])[];
+  };
+}[Family];
+
+export type Match =
+  | ({ readonly kind: 'address'; readonly range: AddressRange } & AddressOf)
+  | ({ readonly kind: 'address in set'; readonly set: string } & AddressOf)
+  /** Its destination: address, protocol and port. */
+  | { readonly kind: 'endpoint in set'; readonly family: Family; readonly set: string }
+  /** The address of that side belongs to the node, or does not. */
+  | { readonly kind: 'local address'; readonly side: Side; readonly is: boolean }
+  | { readonly kind: 'protocol'; readonly protocol: number }
+  | {
+      readonly kind: 'destination port';
+      readonly protocol: Transport;
+      readonly first: number;
+      readonly last: number;
+    }
+  | IcmpMatch
+  | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] };
+
+export type Statement =
+  | Match
+  /** Matches until that many packets have come in a minute. */
+  | { readonly kind: 'limit'; readonly perMinute: number; readonly burst: number }
+  | { readonly kind: 'log'; readonly prefix: string; readonly group: number }
+  | { readonly kind: 'counter'; readonly name: string }
+  | { readonly kind: 'reject'; readonly with: 'tcp reset' | 'icmp error' }
+  /** The verdict that the map has for the address. */
+  | ({ readonly kind: 'verdict map'; readonly map: string } & AddressOf)
+  | Verdict
+  | Listed;
+
+/** What nft lists, uninterpreted: to be compared and shown. It has no encoding. */
+export interface Listed {
+  readonly kind: 'listed';
+  readonly text: string;
+}
+
+export interface Rule {
+  /** In this order; the first match that fails ends the rule. */
+  readonly statements: readonly Statement[];
+  readonly comment?: string | undefined;
+}
+
+/** What the kernel calls at a hook. Its policy is to accept. */
+export interface BaseChain {
+  readonly hook: 'forward' | 'input' | 'output';
+  readonly priority: number;
+}
+
+export const accept: Verdict = { kind: 'accept' };
+
+export function rule(...statements: readonly Statement[]): Rule {
+  return { statements };
+}
