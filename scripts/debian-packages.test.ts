@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
+import { deepTest } from '../lib/testing/depth.fixture.ts';
 import { boundDependency, debianPackage, fits, newestVersion, packagePins } from './debian-packages.ts';
 import { findMainArchive } from './debian-sources.ts';
 
@@ -89,7 +90,7 @@ describe('fetching', { skip: obstacle() }, () => {
     }
   });
 
-  test(
+  deepTest(
     'without a network it is the network that is told, not the list',
     { skip: process.getuid?.() !== 0 },
     () => {

@@ -25,13 +25,13 @@ suite('the tests that only repeat for depth', () => {
       'lib/a.test.ts',
       "test('short', () => {});\ndeepTest(\n  'it\\'s long', () => {});\ndeepSuite(`all`, x);\n",
     );
-    write('lib/b.deep.test.ts', "test('whole', () => {});\n");
+    write('lib/alone/b.deep.test.ts', "test('whole', () => {});\n");
     write('lib/c.deep.test.ts', "test('whole', () => {});\n");
     write('lib/c.test.ts', "test('short', () => {});\n");
     write('lib/d.test.ts', "deepTest('alone', () => {});\n");
     assert.deepEqual(deepTests(directory.path), [
       { file: 'lib/a.test.ts', titles: ["it\\'s long", 'all'], hasShortCase: true },
-      { file: 'lib/b.deep.test.ts', titles: [], hasShortCase: false },
+      { file: 'lib/alone/b.deep.test.ts', titles: [], hasShortCase: false },
       { file: 'lib/c.deep.test.ts', titles: [], hasShortCase: true },
       { file: 'lib/d.test.ts', titles: ['alone'], hasShortCase: false },
     ]);

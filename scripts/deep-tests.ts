@@ -1,6 +1,6 @@
 /** Which tests `npm run test:deep` has beside those of `npm test`: read from the sources, for CONTRIBUTING.md. */
 import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** A file with tests that only repeat for depth. */
 export interface DeepTests {
@@ -8,7 +8,7 @@ export interface DeepTests {
   readonly file: string;
   /** Their titles as the source has them. Empty: the whole file, `*.deep.test.ts`. */
   readonly titles: readonly string[];
-  /** Whether a test of the same file, or of `x.test.ts` beside `x.deep.test.ts`, is in `npm test`. */
+  /** Whether a test of the same file, or beside `x.deep.test.ts` one of the same folder, is in `npm test`. */
   readonly hasShortCase: boolean;
 }
 
@@ -25,10 +25,8 @@ export function deepTests(top: string): DeepTests[] {
   return files.toSorted().flatMap((file): DeepTests[] => {
     const text = readFileSync(join(top, file), 'utf8');
     if (file.endsWith('.deep.test.ts')) {
-      const beside = globSync(file.replace(/\.deep\.test\.ts$/, '{,.property,.suite}.{test,fixture}.ts'), {
-        cwd: top,
-      });
-      return [{ file, titles: [], hasShortCase: beside.some((path) => path.endsWith('.test.ts')) }];
+      const beside = globSync(join(dirname(file), '*.test.ts'), { cwd: top });
+      return [{ file, titles: [], hasShortCase: beside.some((path) => !path.endsWith('.deep.test.ts')) }];
     }
     const titles = [...text.matchAll(deepCall)].map(([, , title = '']) => title);
     return titles.length === 0 ? [] : [{ file, titles, hasShortCase: shortCall.test(text) }];

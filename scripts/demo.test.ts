@@ -18,7 +18,7 @@ import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { sampled } from '../lib/testing/depth.fixture.ts';
+import { deepSuite, deepTest } from '../lib/testing/depth.fixture.ts';
 import { asNobody, publicPath } from '../lib/testing/public-checkout.fixture.ts';
 import { kubectlObstacle } from './demo/kubectl.ts';
 import { podsObstacle } from './demo/stage.ts';
@@ -166,7 +166,7 @@ describe('npm run demo', () => {
     },
   );
 
-  test(
+  deepTest(
     'a pod that the policy is not for: no alert, exit code 1, and what differs',
     { skip: needsRoot || noPods },
     async () => {
@@ -183,7 +183,7 @@ describe('npm run demo', () => {
     },
   );
 
-  test(
+  deepTest(
     'where the kernel refuses the sensor: integrity is shown all the same, without who it was',
     { skip: needsRoot || (kubectlObstacle() ?? false) },
     async () => {
@@ -214,11 +214,11 @@ describe('npm run demo', () => {
     ).map(([said, forMs]) => [['--only', 'pods'], said, forMs] as const),
     [['--only', 'integrity'], /^uid 65534 \$ /m, 0],
   ];
-  describe(
+  deepSuite(
     'stopped by Ctrl-C it leaves nothing behind',
     { skip: needsRoot || noPods, concurrency: 2 },
     () => {
-      for (const [only, said, forMs] of sampled(moments, 2)) {
+      for (const [only, said, forMs] of moments) {
         test(`${forMs} ms after ${said}`, async () => {
           const { stderr, exitCode, left, stdout } = await demo(only, { stopAfter: { said, forMs } });
           // It says that it cleans up where that takes long, which may be before or after the reason.
@@ -241,7 +241,7 @@ describe('npm run demo', () => {
     }
   });
 
-  test(
+  deepTest(
     'without kubectl: pods and integrity are not shown, and it says what to do',
     { skip: needsRoot || noPods },
     async () => {

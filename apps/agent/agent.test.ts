@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 
+import { statusOf } from '../../guards/file-access/cluster/policy-status.ts';
+import { kiveDataType, kivePolicyType } from '../../guards/file-access/api.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { pods } from '../../lib/kube/object/object.ts';
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
@@ -15,12 +20,17 @@ import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { rampart, RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { Commands } from '../commands.fixture.ts';
 import { guards } from '../guards.ts';
+import { applyManifest } from './apply.fixture.ts';
 import { kustomizedText } from './kustomize.fixture.ts';
 
 const deploy = join(import.meta.dirname, '../../deploy');
 
 suite('rampart agent and rampart operator', () => {
+  const commands = new Commands();
+  after(() => commands[Symbol.asyncDispose]());
+
   for (const [what, args, pattern] of [
     ['an agent without a node', ['agent'], /name of this node is unknown\. Set NODE_NAME/],
     ['an agent without a cluster', ['agent', '--node-name', 'n'], /no Kubernetes API server is configured/],
@@ -36,14 +46,10 @@ suite('rampart agent and rampart operator', () => {
       /no\/such\/file|no Kubernetes API/,
     ],
   ] as const) {
-    test(`refused: ${what}`, () => {
-      const env = { PATH: process.env['PATH'], HOME: '/nonexistent' };
-      const { status, stdout, stderr } = spawnSync(rampart, [...args], {
-        encoding: 'utf8',
-        env,
-        timeout: 60_000,
-      });
-      assert.deepEqual({ status, stdout }, { status: 2, stdout: '' }, stderr);
+    test(`refused: ${what}`, async () => {
+      const env = { HOME: '/nonexistent', KUBECONFIG: undefined };
+      const { code, stdout, stderr } = await commands.run(args, env);
+      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, stderr);
       assert.match(stderr, pattern);
     });
   }
@@ -76,18 +82,16 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       await RampartProcess.apiServer('--data', directory.at('data'), '--listen', '127.0.0.1:0'),
     );
     const kubeconfig = await server.ready;
-    const kubectl = (args: readonly string[], input = ''): string => {
-      const { status, stdout, stderr } = spawnSync('kubectl', ['--kubeconfig', kubeconfig, ...args], {
-        input,
-        encoding: 'utf8',
-        env: { PATH: process.env['PATH'], HOME: directory.path },
-      });
-      assert.equal(status, 0, stderr);
-      return stdout.trim();
-    };
-    kubectl(['apply', '-f', '-'], kustomizedText(deploy));
-    const secret = ['create', 'secret', 'generic', 'receiver', '--namespace', 'kivebpf-system'];
-    kubectl([...secret, '--from-literal=token=of-the-agent', `--from-literal=ca.crt=${authority.cert}`]);
+    const client = stack.use(
+      new KubeClient(findClusterAccess({ path: kubeconfig }), { perSecond: 1000, burst: 1000 }),
+    );
+    await applyManifest(client, kustomizedText(deploy));
+    await applyManifest(client, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'receiver', namespace: 'kivebpf-system' },
+      stringData: { token: 'of-the-agent', 'ca.crt': authority.cert },
+    });
     const lab = stack.use(await startLab());
     const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
     const container = pod.containers.get('nginx');
@@ -101,17 +105,13 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       annotations,
     };
     const spec = { nodeName: 'n1', containers: [{ name: 'nginx', image: 'lab' }] };
-    kubectl(['create', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
-    const status = { status: { phase: 'Running', podIP: pod.ip } };
-    kubectl([
-      'patch',
-      'pod',
-      'nginx-pod',
-      '--subresource=status',
-      '--type=merge',
-      '-p',
-      JSON.stringify(status),
-    ]);
+    await client.create(pods, { metadata, spec });
+    const body = { status: { phase: 'Running', podIP: pod.ip } };
+    await client.patch(
+      pods,
+      { namespace: 'default', name: 'nginx-pod', subresource: 'status' },
+      { type: 'merge', body },
+    );
 
     const operator = stack.use(
       new RampartProcess(['operator', '--kubeconfig', kubeconfig, '--metrics', '0']),
@@ -140,12 +140,12 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       callback: `https://127.0.0.1:${port}/`,
       matchAny: [{ matchLabels: { 'security-level': 'high' } }],
     };
-    const policy = { metadata: { name: 'p' }, spec: { traps: [trap] } };
-    kubectl(
-      ['apply', '-f', '-'],
-      JSON.stringify({ apiVersion: 'kivebpf.san7o.github.io/v1', kind: 'KivePolicy', ...policy }),
-    );
-    kubectl(['wait', '--for=condition=Ready', 'kivepolicy/p', '--timeout=60s']);
+    const policy = { metadata: { name: 'p', namespace: 'default' }, spec: { traps: [trap] } };
+    await client.create(kivePolicyType, policy);
+    await until('the policy to be ready', async () => {
+      const { conditions } = statusOf(await client.get(kivePolicyType, policy.metadata));
+      return conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+    });
     // Until the agent is the loader of this kernel, what is read is not alerted.
     await until('an alert', async () => {
       await lab.exec(container, ['cat', '/etc/shadow']);
@@ -199,8 +199,8 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       ),
     );
 
-    kubectl(['delete', 'kivepolicy', 'p', '--timeout=60s']);
-    await until('no KiveData', () => kubectl(['get', 'kivedata', '-A', '-o', 'name']) === '');
+    await client.delete(kivePolicyType, policy.metadata);
+    await until('no KiveData', async () => (await client.list(kiveDataType)).items.length === 0);
     agent.kill('SIGTERM');
     assert.deepEqual(await ended, [0, null], stderr);
     const { code } = await operator.stop();

@@ -1,6 +1,5 @@
 // File integrity as a user of a single machine has it. No container runtime is needed.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
@@ -8,7 +7,8 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import type { FindingLine } from '../../guards/file-integrity/status/finding-line-kind.ts';
 import type { IntegrityReport } from '../../guards/file-integrity/status/report.ts';
 import type { JsonReport } from '../status/found.fixture.ts';
-import { rampart, Standalone } from './standalone.fixture.ts';
+import { type CommandEnded, Commands } from '../commands.fixture.ts';
+import { Standalone } from './standalone.fixture.ts';
 
 /** As people have it for FIO, with its shortest period. */
 const manifest = `
@@ -30,14 +30,13 @@ spec:
   config: { name: conf, namespace: guard, key: aide.conf, gracePeriod: 10 }
 `;
 
-function ran(...args: readonly string[]): { readonly stdout: string; readonly stderr: string } {
-  const env = { PATH: process.env['PATH'], HOME: '/nonexistent' };
-  const { stdout, stderr } = spawnSync(rampart, [...args], { encoding: 'utf8', timeout: 60_000, env });
-  return { stdout, stderr };
-}
+const commands = new Commands();
+after(() => commands[Symbol.asyncDispose]());
+const ran = (...args: readonly string[]): Promise<CommandEnded> =>
+  commands.run(args, { HOME: '/nonexistent', KUBECONFIG: undefined });
 
-function reported(one: Standalone): IntegrityReport | undefined {
-  const { stdout } = ran('status', '--data', one.at('data'), '--format', 'json');
+async function reported(one: Standalone): Promise<IntegrityReport | undefined> {
+  const { stdout } = await ran('status', '--data', one.at('data'), '--format', 'json');
   return (JSON.parse(stdout) as JsonReport).fileIntegrities?.[0];
 }
 
@@ -61,15 +60,15 @@ suite('file integrity on one machine', () => {
     one.write('host/etc/group', 'root\n');
     one.write('integrity.yaml', manifest.replace('p+s+sha256', 'p+nonsense'));
     await start();
-    const wrong = await until('the error', () => {
-      const now = reported(one);
+    const wrong = await until('the error', async () => {
+      const now = await reported(one);
       return now?.phase === 'Error' && now;
     });
     assert.equal(wrong.guarded, false);
     assert.match(wrong.problems.map(({ message }) => message).join('\n'), /aide\.conf:1.*nonsense/s);
     one.write('integrity.yaml', manifest);
-    const first = await until('the first result', () => {
-      const now = reported(one);
+    const first = await until('the first result', async () => {
+      const now = await reported(one);
       return now?.intact === true && now.phase === 'Active' && now;
     });
     assert.deepEqual([first.guarded, first.nodes.length, first.nodes[0]?.condition], [true, 1, 'Succeeded']);
@@ -79,8 +78,8 @@ suite('file integrity on one machine', () => {
   test('a change is on stdout, in rampart alerts and status, in a report; a restart keeps the baseline', async () => {
     appendFileSync(one.at('host/etc/passwd'), 'eve\n');
     rmSync(one.at('host/etc/group'));
-    const changed = await until('the change', () => {
-      const now = reported(one);
+    const changed = await until('the change', async () => {
+      const now = await reported(one);
       return now?.nodes[0]?.findingCount === 2 && now;
     });
     assert.equal(changed.intact, false);
@@ -96,7 +95,15 @@ suite('file integrity on one machine', () => {
       new Set(lines.map(({ fileIntegrity, state, path }) => `${fileIntegrity} ${state} ${path}`)),
       new Set(['guard/machine found /etc/group', 'guard/machine found /etc/passwd']),
     );
-    const { stdout } = ran('alerts', '--data', one.at('data'), '--format', 'pretty', '--policy', 'machine');
+    const { stdout } = await ran(
+      'alerts',
+      '--data',
+      one.at('data'),
+      '--format',
+      'pretty',
+      '--policy',
+      'machine',
+    );
     assert.match(stdout, /^\S+ {3}changed {7}\S+:\/etc\/passwd .* \(size, sha256\) {2}guard\/machine$/m);
     assert.match(stdout, /^\S+ {3}removed {7}\S+:\/etc\/group /m);
     const report = one.kubectl(
@@ -118,8 +125,11 @@ suite('file integrity on one machine', () => {
     one.write('host/etc/group', 'root\n');
     await start();
     // What the baseline says is what it said.
-    await until('one finding to be gone', () => reported(one)?.nodes[0]?.findingCount === 1);
-    assert.equal(reported(one)?.nodes[0]?.findings[0]?.path, '/etc/passwd');
+    const { findings: left } = await until('one finding to be gone', async () => {
+      const machine = (await reported(one))?.nodes[0];
+      return machine?.findingCount === 1 && machine;
+    });
+    assert.equal(left[0]?.path, '/etc/passwd');
   });
 
   for (const [what, args, pattern] of [
@@ -127,6 +137,6 @@ suite('file integrity on one machine', () => {
     ['a rate that is none', ['--integrity-read-rate', 'fast'], /must be a number of bytes/],
     ['no threads', ['--integrity-workers', '0'], /must be a number from 1 to 64/],
   ] as const) {
-    test(`refused: ${what}`, () => assert.match(ran('standalone', ...args).stderr, pattern));
+    test(`refused: ${what}`, async () => assert.match((await ran('standalone', ...args)).stderr, pattern));
   }
 });

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
@@ -8,7 +7,8 @@ import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Receiver } from '../../guards/file-access/delivery/receiver.fixture.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { startLab } from '../../test/lab/lab.ts';
-import { rampart, Standalone } from './standalone.fixture.ts';
+import { Commands } from '../commands.fixture.ts';
+import { Standalone } from './standalone.fixture.ts';
 
 const policy = (name: string, path: string): string => `apiVersion: kivebpf.san7o.github.io/v1
 kind: KivePolicy
@@ -26,6 +26,8 @@ spec:
 const noRuntime = ['--cri-socket', '/nonexistent/rampart-test.sock'];
 
 suite('rampart standalone', { skip: sensorSkip }, () => {
+  const commands = new Commands();
+  after(() => commands[Symbol.asyncDispose]());
   let one: Standalone;
   const policies = (): string[] => [...noRuntime, '-f', one.at('policies')];
   const get = [
@@ -97,12 +99,9 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
       /"shop" is not the name of a Secret/,
     ],
   ] as const) {
-    test(`refuses ${what}`, () => {
-      const { status, stdout, stderr } = spawnSync(rampart, ['standalone', ...noRuntime, ...args], {
-        encoding: 'utf8',
-        timeout: 60_000,
-      });
-      assert.deepEqual({ status, stdout }, { status: 2, stdout: '' }, stderr);
+    test(`refuses ${what}`, async () => {
+      const { code, stdout, stderr } = await commands.run(['standalone', ...noRuntime, ...args]);
+      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, stderr);
       assert.match(stderr, pattern);
     });
   }

@@ -4,9 +4,13 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
 import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
+import { applyManifest } from '../agent/apply.fixture.ts';
 import { kustomizedText } from '../agent/kustomize.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -101,12 +105,10 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.deepEqual([typo.code, typo.stdout], [2, ''], typo.stderr);
     assert.match(typo.stderr, /there is no namespace typo/);
     await lab.runPod({ name: 'nginx-pod', namespace: 'shop', labels: { 'security-level': 'high' } });
-    const apply = (name: string, ...traps: readonly object[]): void => {
-      one.write(`${name}.json`, policy(name, ...traps));
-      const { code, stderr } = one.kubectl('apply', '-f', one.at(`${name}.json`));
-      assert.equal(code, 0, stderr);
-    };
-    apply('secrets', { path: '/etc/shadow', matchAny: high });
+    using client = new KubeClient(findClusterAccess({ path: one.at('data/kubeconfig') }));
+    const apply = (name: string, ...traps: readonly object[]): Promise<void> =>
+      applyManifest(client, policy(name, ...traps));
+    await apply('secrets', { path: '/etc/shadow', matchAny: high });
     const well = await until(
       data,
       ({ policies, guarded, operator }) =>
@@ -133,9 +135,9 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.match(stdout, /^kivebpf-system\/secrets {2}1 {6}1 {11}1 {6}- {11}yes$/m);
     assert.match(stdout, /^\S+ +running +itself, \d s ago +[0-9a-f]{8} +1 +1$/m);
 
-    apply('missing', { path: '/etc/shadow', matchAny: high }, { path: '/no/such', matchAny: high });
-    apply('nobody', { path: '/etc/shadow', matchAny: [{ pod: 'vault-0' }] });
-    apply(
+    await apply('missing', { path: '/etc/shadow', matchAny: high }, { path: '/no/such', matchAny: high });
+    await apply('nobody', { path: '/etc/shadow', matchAny: [{ pod: 'vault-0' }] });
+    await apply(
       'refused',
       { path: '/etc/passwd', matchAny: high },
       { path: '/x', matchAny: [{ ip: '300.1.1.1' }] },
@@ -162,74 +164,87 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.match(away.stderr, /^rampart: cannot list kivepolicies: no response from 127\.0\.0\.1:\d+: .*\n$/);
   });
 
-  test('of a cluster: a node without an agent, one that is guarded, one whose agent was killed', async () => {
-    using directory = new TemporaryDirectory();
-    await using stack = new AsyncDisposableStack();
-    const server = stack.use(
-      await RampartProcess.apiServer('--data', directory.at('data'), '--listen', '127.0.0.1:0'),
-    );
-    const kubeconfig = await server.ready;
-    const kubectl = (args: readonly string[], input = ''): void => {
-      const ran = spawnSync('kubectl', ['--kubeconfig', kubeconfig, ...args], {
-        input,
-        encoding: 'utf8',
-        env: { PATH: process.env['PATH'], HOME: directory.path },
+  deepTest(
+    'of a cluster: a node without an agent, one that is guarded, one whose agent was killed',
+    async () => {
+      using directory = new TemporaryDirectory();
+      await using stack = new AsyncDisposableStack();
+      const server = stack.use(
+        await RampartProcess.apiServer('--data', directory.at('data'), '--listen', '127.0.0.1:0'),
+      );
+      const kubeconfig = await server.ready;
+      const kubectl = (args: readonly string[], input = ''): void => {
+        const ran = spawnSync('kubectl', ['--kubeconfig', kubeconfig, ...args], {
+          input,
+          encoding: 'utf8',
+          env: { PATH: process.env['PATH'], HOME: directory.path },
+        });
+        assert.equal(ran.status, 0, ran.stderr);
+      };
+      const notThere = await status('--kubeconfig', kubeconfig);
+      assert.equal(notThere.code, 2);
+      assert.match(
+        notThere.stderr,
+        /does not serve KivePolicy or FileIntegrity or .*: Rampart is not installed there/,
+      );
+
+      kubectl(['apply', '-f', '-'], kustomizedText(join(import.meta.dirname, '../../deploy')));
+      const lab = stack.use(await startLab());
+      const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
+      const metadata = {
+        name: 'nginx-pod',
+        namespace: 'default',
+        labels: { 'security-level': 'high' },
+        // As a kubelet mirrors what it has not from the API.
+        annotations: { 'kubernetes.io/config.hash': pod.uid },
+      };
+      const spec = { nodeName: 'n1', containers: [{ name: 'nginx', image: 'lab' }] };
+      kubectl(['create', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
+      const running = JSON.stringify({ status: { phase: 'Running', podIP: pod.ip } });
+      kubectl(['patch', 'pod', 'nginx-pod', '--subresource=status', '--type=merge', '-p', running]);
+      kubectl(['apply', '-f', '-'], policy('secrets', { path: '/etc/shadow', matchAny: high }));
+      const cluster = ['--kubeconfig', kubeconfig];
+      const silent = await until(cluster, () => true);
+      assert.deepEqual(kinds(silent), ['secrets node-silent']);
+      assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
+      assert.match(
+        (await status(...cluster)).stdout,
+        /node n1: 1 container matches there, but no agent has reported on it\./,
+      );
+
+      const agent = spawn(
+        rampart,
+        [
+          ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
+          ...[
+            '--mode',
+            testMode(),
+            '--alerts-socket',
+            directory.at('alerts.sock'),
+            '--kubeconfig',
+            kubeconfig,
+          ],
+        ],
+        { stdio: 'ignore' },
+      );
+      const ended = once(agent, 'close');
+      stack.defer(async () => {
+        agent.kill('SIGKILL');
+        await ended;
       });
-      assert.equal(ran.status, 0, ran.stderr);
-    };
-    const notThere = await status('--kubeconfig', kubeconfig);
-    assert.equal(notThere.code, 2);
-    assert.match(
-      notThere.stderr,
-      /does not serve KivePolicy or FileIntegrity or .*: Rampart is not installed there/,
-    );
+      const guarded = await until(cluster, (report) => report.guarded);
+      assert.equal(guarded.policies[0]?.ready, null);
+      // Nobody has made the sums; the agent's part is enough to tell.
+      assert.match((await status(...cluster)).stdout, /^kivebpf-system\/secrets .* yes, unconfirmed$/m);
 
-    kubectl(['apply', '-f', '-'], kustomizedText(join(import.meta.dirname, '../../deploy')));
-    const lab = stack.use(await startLab());
-    const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
-    const metadata = {
-      name: 'nginx-pod',
-      namespace: 'default',
-      labels: { 'security-level': 'high' },
-      // As a kubelet mirrors what it has not from the API.
-      annotations: { 'kubernetes.io/config.hash': pod.uid },
-    };
-    const spec = { nodeName: 'n1', containers: [{ name: 'nginx', image: 'lab' }] };
-    kubectl(['create', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
-    const running = JSON.stringify({ status: { phase: 'Running', podIP: pod.ip } });
-    kubectl(['patch', 'pod', 'nginx-pod', '--subresource=status', '--type=merge', '-p', running]);
-    kubectl(['apply', '-f', '-'], policy('secrets', { path: '/etc/shadow', matchAny: high }));
-    const cluster = ['--kubeconfig', kubeconfig];
-    const silent = await until(cluster, () => true);
-    assert.deepEqual(kinds(silent), ['secrets node-silent']);
-    assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
-    assert.match(
-      (await status(...cluster)).stdout,
-      /node n1: 1 container matches there, but no agent has reported on it\./,
-    );
-
-    const agent = spawn(
-      rampart,
-      [
-        ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
-        ...['--mode', testMode(), '--alerts-socket', directory.at('alerts.sock'), '--kubeconfig', kubeconfig],
-      ],
-      { stdio: 'ignore' },
-    );
-    const ended = once(agent, 'close');
-    stack.defer(async () => {
       agent.kill('SIGKILL');
       await ended;
-    });
-    const guarded = await until(cluster, (report) => report.guarded);
-    assert.equal(guarded.policies[0]?.ready, null);
-    // Nobody has made the sums; the agent's part is enough to tell.
-    assert.match((await status(...cluster)).stdout, /^kivebpf-system\/secrets .* yes, unconfirmed$/m);
-
-    agent.kill('SIGKILL');
-    await ended;
-    const killed = await until(cluster, (report) => !report.guarded && report.nodes[0]?.agent === 'not-seen');
-    assert.deepEqual(kinds(killed), ['secrets no-loader']);
-    assert.equal(killed.nodes[0]?.loader.state, 'stale');
-  });
+      const killed = await until(
+        cluster,
+        (report) => !report.guarded && report.nodes[0]?.agent === 'not-seen',
+      );
+      assert.deepEqual(kinds(killed), ['secrets no-loader']);
+      assert.equal(killed.nodes[0]?.loader.state, 'stale');
+    },
+  );
 });

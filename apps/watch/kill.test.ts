@@ -6,13 +6,13 @@ import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import { heldBy, leftOf, untilGone } from '../../lib/ebpf/kernel-objects.fixture.ts';
-import { scaled } from '../../lib/testing/depth.fixture.ts';
+import { isDeep, scaled } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
-const ROUNDS = scaled(100);
+const ROUNDS = isDeep ? scaled(100) : 2;
 
 test(`${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`, { skip }, async (t) => {
   using directory = new TemporaryDirectory();

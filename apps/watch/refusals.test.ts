@@ -12,12 +12,13 @@ import {
 } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 
 import { run } from '../../lib/sensor/file-systems.fixture.ts';
 import { asNobody } from '../../lib/testing/public-checkout.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { Commands } from '../commands.fixture.ts';
 import { refused, Watching, type Ended } from './watch.fixture.ts';
 
 /** One line that says what and, behind it, what to do; nothing on stdout. */
@@ -49,6 +50,9 @@ class Files extends TemporaryDirectory {
 }
 
 suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () => {
+  const commands = new Commands();
+  after(() => commands[Symbol.asyncDispose]());
+
   for (const [what, args, pattern] of [
     ['no path', [], /missing required argument 'path'.*--help/],
     ['a directory', ['DIR/directory'], /cannot watch \S+\/directory: it is a directory/],
@@ -77,13 +81,13 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
       /cannot create \S+\/no\/file: its directory .*ENOENT/,
     ],
   ] as const) {
-    test(what, () => {
+    test(what, async () => {
       using files = new Files();
       const before = files.list();
       // Each with a path that would be created, in front and behind: the bad one must stop that.
       const given = args.map((arg) => arg.replace('DIR', files.path));
       const create = args.length === 0 ? [] : ['--create', files.absent, ...given, `${files.absent}2`];
-      isRefusal(refused(create), pattern);
+      isRefusal(await commands.run(['watch', ...create]), pattern);
       assert.deepEqual(files.list(), before);
       assert.equal(readFileSync(files.file, 'utf8'), 'content\n');
     });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
@@ -111,17 +112,22 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     await begin(theirs, 'app', 20);
     assert.deepEqual(begun(), after);
 
-    const chains = (): Chains => JSON.parse(machine.bpf('chain', 'eth0', '-o', 'json').stdout) as Chains;
-    const [chain, ...others] = chains().chains;
+    const chains = async (): Promise<Chains> =>
+      JSON.parse((await machine.bpf('chain', 'eth0', '-o', 'json')).stdout) as Chains;
+    const [chain, ...others] = (await chains()).chains;
     assert.deepEqual([chain?.members.length, others.length, typeof chain?.container], [1, 0, 'string']);
     const runs = chain?.members[0]?.runs ?? 0;
     // Nobody answers at that port, but the packets are seen.
     const ask = lab.spawn(['busybox', 'nc', '-w', '1', ours.ip, '9'], { stdio: 'ignore' });
     stack.defer(() => void ask.kill('SIGKILL'));
-    await until('packets', () => (chains().chains[0]?.members[0]?.runs ?? 0) > runs);
+    await until('packets', async () => ((await chains()).chains[0]?.members[0]?.runs ?? 0) > runs);
 
     await lab.removePod(ours);
-    await until('nothing is left', () => machine.bpf('list').stdout.startsWith('No eBPF programs'), 10_000);
+    await until(
+      'nothing is left',
+      async () => (await machine.bpf('list')).stdout.startsWith('No eBPF programs'),
+      10_000,
+    );
     await until('the condition', async () => {
       const text = await machine.untilCondition('NotYetLoaded', '-n', 'shop', 'uprobensprogram', 'begins');
       return text.startsWith(
@@ -130,81 +136,87 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     });
   });
 
-  test('a pod with the processes of the node is gated by its cgroup or refused, and links lead to files of their container', async (t) => {
-    await using stack = new AsyncDisposableStack();
-    const registry = stack.use(await RegistryFixture.start());
-    const image = bytecodeImage(probesObject, { on_uprobe: 'uprobe' });
-    const { reference } = await registry.push('team/probes', 'v1', image);
-    const lab = stack.use(await startLab());
-    const run = (name: string, namespace: string, hostPid: boolean): Promise<LabPod> =>
-      lab.runPod({
-        ...{ name, namespace, hostPid, labels: { app: name } },
-        containers: [{ name: 'app', command: ['sleep', '1000'] }],
-      });
-    const [node, linked, theirs] = [
-      await run('node', 'shop', true),
-      await run('linked', 'shop', false),
-      await run('node', 'other', true),
-    ];
-    const shell = async (pod: LabPod, script: string): Promise<void> => {
-      const container = pod.containers.get('app');
-      assert.ok(container);
-      const { exitCode, stderr } = await lab.exec(container, ['/bin/busybox', 'sh', '-c', script]);
-      assert.equal(exitCode, 0, stderr);
-    };
-    // Only the container has what the link leads to; another file of the same path would be the agent's.
-    await shell(linked, 'mkdir -p /opt /srv && cp /bin/busybox /opt/busybox && ln -s /opt/busybox /srv/link');
-    const machine = stack.use(new BpfStandalone());
-    await machine.start('--cri-socket', lab.socketPath, '--bpf-insecure-registry', registry.host);
-    await machine.process.kubectlUntil(['get', 'namespace', 'shop'], ({ code }) => code === 0);
-    for (const [name, target, app] of [
-      ['node', '/bin/busybox', 'node'],
-      ['linked', '/srv/link', 'linked'],
-    ] as const) {
-      const applied = machine.apply(uprobe(reference, { name, target, app }));
-      assert.equal(applied.code, 0, applied.stderr);
-    }
-    const counted = (name: string): number => {
-      const selector = `bpfman.io/ownedByProgram=${name}`;
-      const of = [
+  deepTest(
+    'a pod with the processes of the node is gated by its cgroup or refused, and links lead to files of their container',
+    async (t) => {
+      await using stack = new AsyncDisposableStack();
+      const registry = stack.use(await RegistryFixture.start());
+      const image = bytecodeImage(probesObject, { on_uprobe: 'uprobe' });
+      const { reference } = await registry.push('team/probes', 'v1', image);
+      const lab = stack.use(await startLab());
+      const run = (name: string, namespace: string, hostPid: boolean): Promise<LabPod> =>
+        lab.runPod({
+          ...{ name, namespace, hostPid, labels: { app: name } },
+          containers: [{ name: 'app', command: ['sleep', '1000'] }],
+        });
+      const [node, linked, theirs] = [
+        await run('node', 'shop', true),
+        await run('linked', 'shop', false),
+        await run('node', 'other', true),
+      ];
+      const shell = async (pod: LabPod, script: string): Promise<void> => {
+        const container = pod.containers.get('app');
+        assert.ok(container);
+        const { exitCode, stderr } = await lab.exec(container, ['/bin/busybox', 'sh', '-c', script]);
+        assert.equal(exitCode, 0, stderr);
+      };
+      // Only the container has what the link leads to; another file of the same path would be the agent's.
+      await shell(
+        linked,
+        'mkdir -p /opt /srv && cp /bin/busybox /opt/busybox && ln -s /opt/busybox /srv/link',
+      );
+      const machine = stack.use(new BpfStandalone());
+      await machine.start('--cri-socket', lab.socketPath, '--bpf-insecure-registry', registry.host);
+      await machine.process.kubectlUntil(['get', 'namespace', 'shop'], ({ code }) => code === 0);
+      for (const [name, target, app] of [
+        ['node', '/bin/busybox', 'node'],
+        ['linked', '/srv/link', 'linked'],
+      ] as const) {
+        const applied = machine.apply(uprobe(reference, { name, target, app }));
+        assert.equal(applied.code, 0, applied.stderr);
+      }
+      const counted = (name: string): number => {
+        const selector = `bpfman.io/ownedByProgram=${name}`;
+        const of = [
+          'get',
+          'bpfnsprograms',
+          '-n',
+          'shop',
+          '-l',
+          selector,
+          '-o',
+          'jsonpath={.items[*].metadata.name}',
+        ];
+        return machine.counted(`shop/${machine.process.kubectl(...of).stdout}`);
+      };
+      const loop = (program: string): string => `for i in $(/bin/busybox seq 20); do ${program} true; done`;
+
+      await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'uprobensprogram', 'linked');
+      await shell(linked, loop('/opt/busybox'));
+      assert.equal(counted('linked'), 20);
+
+      const condition = [
         'get',
-        'bpfnsprograms',
         '-n',
         'shop',
-        '-l',
-        selector,
+        'uprobensprogram',
+        'node',
         '-o',
-        'jsonpath={.items[*].metadata.name}',
+        'jsonpath={.status.conditions[*]}',
       ];
-      return machine.counted(`shop/${machine.process.kubectl(...of).stdout}`);
-    };
-    const loop = (program: string): string => `for i in $(/bin/busybox seq 20); do ${program} true; done`;
-
-    await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'uprobensprogram', 'linked');
-    await shell(linked, loop('/opt/busybox'));
-    assert.equal(counted('linked'), 20);
-
-    const condition = [
-      'get',
-      '-n',
-      'shop',
-      'uprobensprogram',
-      'node',
-      '-o',
-      'jsonpath={.status.conditions[*]}',
-    ];
-    const { stdout } = await machine.process.kubectlUntil(condition, ({ stdout: text }) =>
-      /Reconcile(Success|Error)/.test(text),
-    );
-    t.diagnostic(`hostPID: ${/ReconcileSuccess/.test(stdout) ? 'gated by its cgroup' : 'refused'}`);
-    if (!/ReconcileSuccess/.test(stdout)) {
-      assert.match(stdout, /NotLoaded.*shares the node's PID namespace \(hostPID\)/);
-      return;
-    }
-    await shell(theirs, loop('/bin/busybox'));
-    assert.equal(counted('node'), 0);
-    await shell(node, loop('/bin/busybox'));
-    // The shell and seq.
-    assert.equal(counted('node'), 22);
-  });
+      const { stdout } = await machine.process.kubectlUntil(condition, ({ stdout: text }) =>
+        /Reconcile(Success|Error)/.test(text),
+      );
+      t.diagnostic(`hostPID: ${/ReconcileSuccess/.test(stdout) ? 'gated by its cgroup' : 'refused'}`);
+      if (!/ReconcileSuccess/.test(stdout)) {
+        assert.match(stdout, /NotLoaded.*shares the node's PID namespace \(hostPID\)/);
+        return;
+      }
+      await shell(theirs, loop('/bin/busybox'));
+      assert.equal(counted('node'), 0);
+      await shell(node, loop('/bin/busybox'));
+      // The shell and seq.
+      assert.equal(counted('node'), 22);
+    },
+  );
 });

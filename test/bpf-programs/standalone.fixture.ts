@@ -2,20 +2,32 @@
  * `rampart standalone` with this guard alone, on the kernel of this machine: with a bpffs of its own, for tests in a network
  * namespace of theirs.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { rampart, type Ran, Standalone } from '../../apps/standalone/standalone.fixture.ts';
+import { Commands } from '../../apps/commands.fixture.ts';
+import { type Ran, Standalone } from '../../apps/standalone/standalone.fixture.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { resourceType } from '../../lib/kube/crd/resource.ts';
+import type { KubeObject } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { bpfPrograms } from '../../guards/bpf-programs/guard.ts';
 import { libbpf } from '../../lib/ebpf/ffi.ts';
 import { openPin } from '../../guards/bpf-programs/kernel/pins/pin.ts';
 import { pinDirectory } from '../../guards/bpf-programs/node/locked-host.ts';
 import { keyOf } from '../../guards/bpf-programs/kernel/records.ts';
 
+interface Conditioned extends KubeObject {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly message?: string }[] };
+}
+
 export class BpfStandalone implements AsyncDisposable {
   readonly process = new Standalone();
   readonly bpffs = this.process.at('bpffs');
   readonly state = this.process.at('state');
+  readonly #commands = new Commands();
 
   constructor() {
     mkdirSync(this.bpffs);
@@ -34,21 +46,27 @@ export class BpfStandalone implements AsyncDisposable {
 
   /** The one condition of an object, when it is of this type. */
   async untilCondition(type: string, ...object: readonly string[]): Promise<string> {
-    const path = '{.status.conditions[*].type}|{.status.conditions[*].message}';
-    const ran = await this.process.kubectlUntil(['get', ...object, '-o', `jsonpath=${path}`], ({ stdout }) =>
-      stdout.startsWith(`${type}|`),
-    );
-    return ran.stdout.slice(type.length + 1);
+    const [name = '', kind, namespace] = object.toReversed();
+    const resource = bpfPrograms.resources.find((one) => one.kind.toLowerCase() === kind);
+    if (resource === undefined) throw new Error(`there is no ${kind}`);
+    using client = new KubeClient(findClusterAccess({ path: this.process.at('data/kubeconfig') }));
+    const { message } = await until(`${object.join(' ')} to be ${type}`, async () => {
+      const target = { name, ...(namespace !== undefined && { namespace }) };
+      const one: Conditioned = await client.get(resourceType(resource, 'v1alpha1'), target);
+      const [condition, ...others] = one.status?.conditions ?? [];
+      return others.length === 0 && condition?.type === type && condition;
+    });
+    return message ?? '';
   }
 
   /** `rampart bpf ...` beside it. */
-  bpf(...args: readonly string[]): Ran {
+  bpf(...args: readonly string[]): Promise<Ran> {
     return this.rampart('bpf', ...args, '--bpffs', this.bpffs, '--bpf-state', this.state);
   }
 
-  rampart(...args: readonly string[]): Ran {
-    const { status, stdout, stderr } = spawnSync(rampart, [...args], { encoding: 'utf8' });
-    return { code: status, stdout: stdout.trimEnd(), stderr: stderr.trimEnd() };
+  async rampart(...args: readonly string[]): Promise<Ran> {
+    const { code, stdout, stderr } = await this.#commands.run(args);
+    return { code, stdout: stdout.trimEnd(), stderr: stderr.trimEnd() };
   }
 
   /** The first u64 of a map of the one program of an owner. */
@@ -83,6 +101,7 @@ export class BpfStandalone implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#commands[Symbol.asyncDispose]();
     await this.process.stop('SIGKILL');
     // Links and programs go with their pins; what is attached by netlink was deleted with its interfaces.
     if (readFileSync('/proc/self/mounts', 'utf8').includes(` ${this.bpffs} `)) {

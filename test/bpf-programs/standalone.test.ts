@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { before, suite, test } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { rampart } from '../../apps/standalone/standalone.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
@@ -75,25 +76,28 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     ip('link delete count0');
   });
 
-  test('an interface that comes later gets its program, and one that goes takes none with it', async () => {
-    await using machine = new BpfStandalone();
-    cable('here0', 'here1');
-    await machine.start();
-    machine.apply(xdp('late', 'late0'));
-    machine.apply(xdp('here', 'here0'));
-    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'here');
-    const text = await machine.untilCondition('ReconcileError', 'xdpprogram', 'late');
-    assert.match(
-      text,
-      /NotLoaded: xdp_count of sha256:[0-9a-f]{64}: There is no interface late0 on this node/,
-    );
-    cable('late0', 'late1');
-    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'late');
-    send('late1', 10);
-    assert.equal(machine.counted(machine.objectOf('late')), 10);
-    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'late', 'here', '--timeout=60s').code, 0);
-    for (const name of ['late0', 'here0']) ip(`link delete ${name}`);
-  });
+  deepTest(
+    'an interface that comes later gets its program, and one that goes takes none with it',
+    async () => {
+      await using machine = new BpfStandalone();
+      cable('here0', 'here1');
+      await machine.start();
+      machine.apply(xdp('late', 'late0'));
+      machine.apply(xdp('here', 'here0'));
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'here');
+      const text = await machine.untilCondition('ReconcileError', 'xdpprogram', 'late');
+      assert.match(
+        text,
+        /NotLoaded: xdp_count of sha256:[0-9a-f]{64}: There is no interface late0 on this node/,
+      );
+      cable('late0', 'late1');
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'late');
+      send('late1', 10);
+      assert.equal(machine.counted(machine.objectOf('late')), 10);
+      assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'late', 'here', '--timeout=60s').code, 0);
+      for (const name of ['late0', 'here0']) ip(`link delete ${name}`);
+    },
+  );
 
   test('what runs is shown by rampart bpf, in its order, and cleaned up when no agent holds it', async () => {
     await using machine = new BpfStandalone();
@@ -106,14 +110,14 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       await machine.untilCondition('ReconcileSuccess', 'xdpprogram', name);
     }
     send('seen1', 30);
-    const chain = machine.bpf('chain', 'seen0');
+    const chain = await machine.bpf('chain', 'seen0');
     assert.equal(chain.code, 0, chain.stderr);
     const [title, head, ...rows] = chain.stdout.split('\n').map((line) => line.replaceAll(/ +/g, ' '));
     assert.match(title ?? '', /^seen0, xdp, program \d+$/);
     assert.equal(head, 'PRIORITY REQUESTED BY FUNCTION ID PROCEEDS ON RUNS');
     assert.match(rows[0] ?? '', /^10 XdpProgram\/first xdp_count \d+ pass 30$/);
     assert.match(rows[1] ?? '', /^50 XdpProgram\/second xdp_count \d+ pass dispatcher_return 30$/);
-    const listed = JSON.parse(machine.bpf('list', '-o', 'json').stdout) as {
+    const listed = JSON.parse((await machine.bpf('list', '-o', 'json')).stdout) as {
       programs: { owner: string; type: string; attachPoint: string; mapIds: number[] }[];
     };
     assert.deepEqual(
@@ -126,29 +130,29 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
         attachPoint: 'seen0',
       })),
     );
-    const dumped = machine.bpf('map', 'dump', 'XdpProgram/first', 'packets', '-o', 'json');
+    const dumped = await machine.bpf('map', 'dump', 'XdpProgram/first', 'packets', '-o', 'json');
     assert.deepEqual((JSON.parse(dumped.stdout) as { entries: unknown }).entries, [{ key: 0, value: 30 }]);
     assert.match(
-      machine.bpf('map', 'dump', 'XdpProgram/first', 'nothing').stderr,
+      (await machine.bpf('map', 'dump', 'XdpProgram/first', 'nothing')).stderr,
       /has no map nothing\. It has: .*packets/,
     );
-    const stats = machine.bpf('stats', '-t', '0.1', '-o', 'json');
+    const stats = await machine.bpf('stats', '-t', '0.1', '-o', 'json');
     const measured = JSON.parse(stats.stdout) as { programs: unknown[]; chains: unknown[] };
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
     const ofData = ['--data', machine.process.at('data')];
-    const status = machine.rampart('status', ...ofData);
+    const status = await machine.rampart('status', ...ofData);
     assert.match(status.stdout, /All 2 eBPF programs run everywhere as specified\./);
     machine.apply(xdp('absent', 'absent0'));
     await machine.untilCondition('ReconcileError', 'xdpprogram', 'absent');
 
     // Programs of people read these.
     const shapes = {
-      list: machine.bpf('list', '-o', 'json'),
-      chain: machine.bpf('chain', 'seen0', '-o', 'json'),
+      list: await machine.bpf('list', '-o', 'json'),
+      chain: await machine.bpf('chain', 'seen0', '-o', 'json'),
       stats,
       dump: dumped,
       // The first one is that which does not run.
-      status: machine.rampart('status', '--format', 'json', ...ofData),
+      status: await machine.rampart('status', '--format', 'json', ...ofData),
     };
     const program = {
       ...{ id: 'string', owner: 'string', programId: 'number', type: 'string' },
@@ -185,11 +189,11 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       },
     });
 
-    const refused = machine.bpf('cleanup');
+    const refused = await machine.bpf('cleanup');
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /holds it/);
     await machine.process.stop('SIGKILL');
-    const cleaned = machine.bpf('cleanup', '-o', 'json');
+    const cleaned = await machine.bpf('cleanup', '-o', 'json');
     assert.equal(cleaned.code, 0, cleaned.stderr);
     const { removed, ...more } = JSON.parse(cleaned.stdout) as { removed: readonly string[] };
     assert.deepEqual(more, {});
@@ -199,15 +203,15 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
         cleaned.stdout,
       );
     assert.deepEqual(machine.pinned(), []);
-    assert.deepEqual(JSON.parse(machine.bpf('cleanup', '-o', 'json').stdout), { removed: [] });
-    assert.equal(machine.bpf('cleanup').stdout, 'Nothing to remove.');
-    assert.equal(machine.bpf('chain', 'seen0').code, 1);
+    assert.deepEqual(JSON.parse((await machine.bpf('cleanup', '-o', 'json')).stdout), { removed: [] });
+    assert.equal((await machine.bpf('cleanup')).stdout, 'Nothing to remove.');
+    assert.equal((await machine.bpf('chain', 'seen0')).code, 1);
     ip('link delete seen0');
   });
 
   test('a file is verified without anything being attached', async () => {
     await using machine = new BpfStandalone();
-    const ran = machine.rampart('bpf', 'verify', countObject, '-o', 'json');
+    const ran = await machine.rampart('bpf', 'verify', countObject, '-o', 'json');
     assert.equal(ran.code, 0, ran.stderr);
     const { programs } = JSON.parse(ran.stdout) as {
       programs: { functionName: string; loads: boolean; type: string }[];
@@ -219,16 +223,16 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
         ['tc_count', true, 'tc'],
       ],
     );
-    const none = machine.rampart('bpf', 'verify', '/etc/hostname');
+    const none = await machine.rampart('bpf', 'verify', '/etc/hostname');
     assert.equal(none.code, 2);
     assert.match(none.stderr, /hostname/);
     // One of its programs is refused by the verifier.
     const awkward = countObject.replace('count', 'awkward');
-    const refused = machine.rampart('bpf', 'verify', awkward);
+    const refused = await machine.rampart('bpf', 'verify', awkward);
     assert.equal(refused.code, 1, refused.stderr);
     assert.match(refused.stdout, /refused/);
     // The same fields, whatever the verdict.
-    const told = machine.rampart('bpf', 'verify', awkward, '-o', 'json');
+    const told = await machine.rampart('bpf', 'verify', awkward, '-o', 'json');
     assert.equal(told.code, 1, told.stderr);
     const program = {
       ...{ functionName: 'string', section: 'string', type: 'string', loads: 'boolean' },
@@ -249,7 +253,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       'v1',
       bytecodeImage(countObject, { xdp_count: 'xdp', tc_count: 'tcx' }),
     );
-    const plain = machine.rampart('bpf', 'verify', '--insecure', reference, '-o', 'json');
+    const plain = await machine.rampart('bpf', 'verify', '--insecure', reference, '-o', 'json');
     assert.equal(plain.code, 0, plain.stderr);
     const told = JSON.parse(plain.stdout) as {
       digest: string;
@@ -265,7 +269,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       `[[registry]]\nprefix = "images.example"\nlocation = "images.example"\n[[registry.mirror]]\nlocation = "${registry.host}"\ninsecure = true\n`,
     );
     const mirrored = ['bpf', 'verify', '--registries', machine.process.at('registries.conf')];
-    const through = machine.rampart(...mirrored, 'images.example/team/count:v1');
+    const through = await machine.rampart(...mirrored, 'images.example/team/count:v1');
     assert.equal(through.code, 0, through.stderr);
     assert.match(through.stdout, /^xdp_count +xdp +taken +\d+$/m);
     for (const [args, says] of [
@@ -274,7 +278,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       // Without --insecure TLS is wanted, which this registry has not.
       [['bpf', 'verify', reference], /cannot fetch/],
     ] as const) {
-      const ran = machine.rampart(...args);
+      const ran = await machine.rampart(...args);
       assert.equal(ran.code, 2, ran.stdout);
       assert.match(ran.stderr, says);
     }
@@ -282,7 +286,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     await using secure = await RegistryFixture.start({ tls: true });
     const image = bytecodeImage(countObject, { xdp_count: 'xdp' });
     const { reference: overTls } = await secure.push('team/count', 'v1', image);
-    const strangers = machine.rampart('bpf', 'verify', overTls);
+    const strangers = await machine.rampart('bpf', 'verify', overTls);
     assert.equal(strangers.code, 2);
     assert.match(strangers.stderr, /self-signed/);
     machine.process.write('authority.pem', secure.authority);
@@ -292,7 +296,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     });
     assert.equal(known.status, 0, known.stderr);
     assert.equal(
-      machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state).stdout,
+      (await machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state)).stdout,
       'No eBPF programs of Rampart are loaded in this kernel.',
     );
   });

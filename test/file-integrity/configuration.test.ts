@@ -4,6 +4,7 @@ import { rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { names } from '../../guards/file-integrity/api.ts';
 import {
@@ -38,35 +39,38 @@ async function create(name: string, text: string): Promise<void> {
 }
 
 suite('a FileIntegrity that its user changes', { concurrency: true }, () => {
-  test('a bad configuration is Error with its line; a good one is Active; the next bad one leaves it in use', async () => {
-    await create('bad', 'All = p+sha256\n/srv/bad Al\n');
-    const { status } = await cluster.phase('bad', 'Error');
-    const message = status?.conditions?.find(({ type }) => type === 'Configured')?.message ?? '';
-    assert.match(message, /bad-conf.*\b2\b.*Al\b/s);
-    await until('the event', async () =>
-      (await cluster.notes('FileIntegrityStatus')).some((note) => note.includes('bad-conf')),
-    );
-    assert.equal(await cluster.configMap('bad'), undefined);
-    assert.equal(await cluster.status('bad', 'n1'), undefined);
+  deepTest(
+    'a bad configuration is Error with its line; a good one is Active; the next bad one leaves it in use',
+    async () => {
+      await create('bad', 'All = p+sha256\n/srv/bad Al\n');
+      const { status } = await cluster.phase('bad', 'Error');
+      const message = status?.conditions?.find(({ type }) => type === 'Configured')?.message ?? '';
+      assert.match(message, /bad-conf.*\b2\b.*Al\b/s);
+      await until('the event', async () =>
+        (await cluster.notes('FileIntegrityStatus')).some((note) => note.includes('bad-conf')),
+      );
+      assert.equal(await cluster.configMap('bad'), undefined);
+      assert.equal(await cluster.status('bad', 'n1'), undefined);
 
-    await configure('bad', 'All = p+sha256\n/srv/bad All\n');
-    await cluster.phase('bad', 'Active');
-    await cluster.condition('bad', 'n1', 'Succeeded');
+      await configure('bad', 'All = p+sha256\n/srv/bad All\n');
+      await cluster.phase('bad', 'Active');
+      await cluster.condition('bad', 'n1', 'Succeeded');
 
-    await configure('bad', 'All = p+sha256\n/srv/bad All\n/srv/[ All\n');
-    const again = (await cluster.phase('bad', 'Error')).status;
-    const left = again?.conditions?.find(({ type }) => type === 'Configured')?.message ?? '';
-    assert.match(left, /\b3\b/);
-    node.write('/srv/bad/a', 'changed\n');
-    await cluster.failed('bad', 'n1', [0, 1, 0]);
+      await configure('bad', 'All = p+sha256\n/srv/bad All\n/srv/[ All\n');
+      const again = (await cluster.phase('bad', 'Error')).status;
+      const left = again?.conditions?.find(({ type }) => type === 'Configured')?.message ?? '';
+      assert.match(left, /\b3\b/);
+      node.write('/srv/bad/a', 'changed\n');
+      await cluster.failed('bad', 'n1', [0, 1, 0]);
 
-    // Another configuration: a new baseline of what is there now.
-    await configure('bad', 'All = p+sha512\n/srv/bad All\n');
-    await cluster.condition('bad', 'n1', 'Succeeded');
-    await cluster.phase('bad', 'Active');
-  });
+      // Another configuration: a new baseline of what is there now.
+      await configure('bad', 'All = p+sha512\n/srv/bad All\n');
+      await cluster.condition('bad', 'n1', 'Succeeded');
+      await cluster.phase('bad', 'Active');
+    },
+  );
 
-  test('held off: no scan and no finding; what was changed meanwhile is told when it ends', async () => {
+  deepTest('held off: no scan and no finding; what was changed meanwhile is told when it ends', async () => {
     await create('held', 'All = p+sha256\n/srv/held All\n');
     await cluster.condition('held', 'n1', 'Succeeded');
     await cluster.annotate('held', `${names.holdoff}=`);

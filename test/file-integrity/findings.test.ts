@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { type IntegrityTypes, design, names, released } from '../../guards/file-integrity/api.ts';
 import {
@@ -172,7 +173,7 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     assert.deepEqual(await cluster.temporary(), []);
   });
 
-  test('10,000 new files with long names: the log is compressed, and whole', async () => {
+  deepTest('10,000 new files with long names: the log is compressed, and whole', async () => {
     mkdirSync(node.at('/srv/many'), { recursive: true });
     // A configuration that selects nothing is an error.
     writeFileSync(node.at('/srv/many/first'), '');

@@ -1,12 +1,13 @@
 /**
  * A cluster whose nodes are directories: `rampart apiserver`, what deploy/ installs, `rampart operator`, and for each node a
- * `rampart agent` with a host root of its own. All of it real processes, with kubectl as the user.
+ * `rampart agent` with a host root of its own. All of it real processes.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { applyManifest } from '../../apps/agent/apply.fixture.ts';
 import { kustomizedText } from '../../apps/agent/kustomize.fixture.ts';
 import { rampart, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -14,7 +15,7 @@ import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
 import { events } from '../../lib/kube/events/event-object.ts';
-import { type ConfigMap, configMaps } from '../../lib/kube/object/object.ts';
+import { type ConfigMap, configMaps, namespaces } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { type PolicyReport, policyReportType } from '../../guard/reports/policy-reports.ts';
 import {
@@ -127,7 +128,7 @@ export class IntegrityCluster implements AsyncDisposable {
       cluster.#kubeconfig = await server.ready;
       const access = findClusterAccess({ path: cluster.#kubeconfig });
       cluster.#client = cluster.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
-      await cluster.kubectl(['create', 'namespace', namespace]);
+      await cluster.client.create(namespaces, { metadata: { name: namespace } });
       await before?.(cluster);
       await cluster.apply(kustomizedText(deploy));
       await cluster.apply(kustomizedText(join(deploy, 'policy-reports')));
@@ -202,10 +203,7 @@ export class IntegrityCluster implements AsyncDisposable {
   }
 
   async apply(manifest: string | object): Promise<void> {
-    await this.kubectl(
-      ['apply', '-f', '-'],
-      typeof manifest === 'string' ? manifest : JSON.stringify(manifest),
-    );
+    await applyManifest(this.client, manifest);
   }
 
   /** Runs a command of ours against this cluster. */
@@ -214,12 +212,10 @@ export class IntegrityCluster implements AsyncDisposable {
   }
 
   /** @param annotation - `name=value`, or `name-` */
-  async annotate(
-    fi: string,
-    annotation: string,
-    { group, integrities }: IntegrityTypes = released,
-  ): Promise<void> {
-    await this.kubectl(['annotate', `${integrities.plural}.${group}`, fi, '-n', namespace, annotation]);
+  async annotate(fi: string, annotation: string, { integrities }: IntegrityTypes = released): Promise<void> {
+    const [, name = '', value = null] = /^([^=]*)(?:=(.*)|-)$/.exec(annotation) ?? [];
+    const body = { metadata: { annotations: { [name]: value } } };
+    await this.client.patch(integrities, { namespace, name: fi }, { type: 'merge', body });
   }
 
   integrity(fi: string, { integrities }: IntegrityTypes = released): Promise<FileIntegrity> {

@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { NftablesBatch } from '../../guards/network-policy/node/nftables/nftables-batch.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
@@ -126,32 +127,36 @@ suite('what cannot be expressed', { timeout: 300_000 }, () => {
   }
 
   for (const [backend, obstacle, open] of backends) {
-    test(`by ${backend}: a rule with more than a set can hold`, { skip: obstacle ?? false }, async (t) => {
-      await using node = await PolicyNode.create({ open });
-      holdFew[backend]?.(t, node.directory);
-      const blocks = Array.from({ length: 20 }, (_, at) => ({
-        ipBlock: { cidr: `10.${2 * at + 1}.0.0/24` },
-      }));
-      await node.apply('x/large', {
-        ...isolates('a'),
-        ingress: [{ from: blocks, ports: [{ port: 80 }] }, { ports: [{ port: 81 }] }],
-      });
-      await node.apply('x/other', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 3) }] });
-      await node.start();
-      const answers = ['x/a 81 IPv4', 'x/a 81 IPv6', 'x/b 80 IPv4', 'x/b 81 IPv4'];
-      assert.deepEqual(await reached(node, 'x/a', 'x/b'), answers);
-      const note = await until('the event', () => notes(node, 'large'));
-      assert.match(note, /^spec\.ingress\[0\]: the kernel rejects this rule, so it allows nothing: /);
-      assert.match(note, fullWords[backend]!);
-      // And as more comes to it.
-      await node.apply('x/more', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 18) }] });
-      await until('the next event', () => notes(node, 'more'));
-      assert.deepEqual(await reached(node, 'x/a', 'x/b'), answers);
-      await node.apply('x/large', {
-        ...isolates('a'),
-        ingress: [{ from: blocks.slice(0, 5), ports: [{ port: 80 }] }],
-      });
-      await until('the smaller one', async () => (await reached(node, 'x/a')).join() === 'x/a 80 IPv4');
-    });
+    deepTest(
+      `by ${backend}: a rule with more than a set can hold`,
+      { skip: obstacle ?? false },
+      async (t) => {
+        await using node = await PolicyNode.create({ open });
+        holdFew[backend]?.(t, node.directory);
+        const blocks = Array.from({ length: 20 }, (_, at) => ({
+          ipBlock: { cidr: `10.${2 * at + 1}.0.0/24` },
+        }));
+        await node.apply('x/large', {
+          ...isolates('a'),
+          ingress: [{ from: blocks, ports: [{ port: 80 }] }, { ports: [{ port: 81 }] }],
+        });
+        await node.apply('x/other', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 3) }] });
+        await node.start();
+        const answers = ['x/a 81 IPv4', 'x/a 81 IPv6', 'x/b 80 IPv4', 'x/b 81 IPv4'];
+        assert.deepEqual(await reached(node, 'x/a', 'x/b'), answers);
+        const note = await until('the event', () => notes(node, 'large'));
+        assert.match(note, /^spec\.ingress\[0\]: the kernel rejects this rule, so it allows nothing: /);
+        assert.match(note, fullWords[backend]!);
+        // And as more comes to it.
+        await node.apply('x/more', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 18) }] });
+        await until('the next event', () => notes(node, 'more'));
+        assert.deepEqual(await reached(node, 'x/a', 'x/b'), answers);
+        await node.apply('x/large', {
+          ...isolates('a'),
+          ingress: [{ from: blocks.slice(0, 5), ports: [{ port: 80 }] }],
+        });
+        await until('the smaller one', async () => (await reached(node, 'x/a')).join() === 'x/a 80 IPv4');
+      },
+    );
   }
 });

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { Conntrack } from '../../guards/network-policy/node/established/conntrack.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
@@ -125,38 +126,41 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
     for (const [name, one] of Object.entries(stay)) assert.ok(await one.echoes(), name);
   });
 
-  test('cut: what a changed port no longer allows; a NodePort and a datagram are followed to the pod that they are for', async () => {
-    await using node = await PolicyNode.create();
-    const { network } = node;
-    const target = network.host('x/a').addresses[4];
-    network.node.namespace.nft(`
+  deepTest(
+    'cut: what a changed port no longer allows; a NodePort and a datagram are followed to the pod that they are for',
+    async () => {
+      await using node = await PolicyNode.create();
+      const { network } = node;
+      const target = network.host('x/a').addresses[4];
+      network.node.namespace.nft(`
       add table ip service
       add chain ip service prerouting { type nat hook prerouting priority dstnat; }
       add rule ip service prerouting ip daddr 10.7.0.1 tcp dport 30080 dnat to ${target}:80
       add rule ip service prerouting ip daddr 10.7.0.1 tcp dport 30081 dnat to ${target}:81
     `);
-    await node.apply('x/both', {
-      ...onlyB,
-      ingress: [{ ports: [{ port: 80 }, { port: 81 }, { protocol: 'UDP' }] }],
-    });
-    await node.start({ cutsEstablished: true });
-    using at80 = await Connection.open(network.outside, '10.7.0.1', 30_080);
-    using at81 = await Connection.open(network.outside, '10.7.0.1', 30_081);
-    assert.ok((await at80.echoes()) && (await at81.echoes()));
-    assert.ok(await reaches(network.host('y/c'), target, { protocol: 'UDP' }));
-    using conntrack = network.node.namespace.run(() => new Conntrack());
-    const datagrams = () => [...conntrack.flows()].flat().filter(({ protocol }) => protocol === UDP);
-    assert.equal(datagrams().length, 1);
-    await node.apply('x/one', {
-      podSelector: { matchLabels: { pod: 'a' } },
-      ingress: [{ ports: [{ port: 81 }] }],
-    });
-    await node.removePolicy('x/both');
-    await node.untilRules((rules) => !rules.includes('x/both'));
-    assert.equal(await at80.echoes(), false);
-    assert.ok(await at81.echoes());
-    await until('the datagrams are forgotten', () => datagrams().length === 0);
-  });
+      await node.apply('x/both', {
+        ...onlyB,
+        ingress: [{ ports: [{ port: 80 }, { port: 81 }, { protocol: 'UDP' }] }],
+      });
+      await node.start({ cutsEstablished: true });
+      using at80 = await Connection.open(network.outside, '10.7.0.1', 30_080);
+      using at81 = await Connection.open(network.outside, '10.7.0.1', 30_081);
+      assert.ok((await at80.echoes()) && (await at81.echoes()));
+      assert.ok(await reaches(network.host('y/c'), target, { protocol: 'UDP' }));
+      using conntrack = network.node.namespace.run(() => new Conntrack());
+      const datagrams = () => [...conntrack.flows()].flat().filter(({ protocol }) => protocol === UDP);
+      assert.equal(datagrams().length, 1);
+      await node.apply('x/one', {
+        podSelector: { matchLabels: { pod: 'a' } },
+        ingress: [{ ports: [{ port: 81 }] }],
+      });
+      await node.removePolicy('x/both');
+      await node.untilRules((rules) => !rules.includes('x/both'));
+      assert.equal(await at80.echoes(), false);
+      assert.ok(await at81.echoes());
+      await until('the datagrams are forgotten', () => datagrams().length === 0);
+    },
+  );
 
   test('cut, where the rules are those of iptables', { skip: iptablesObstacle('nft') ?? false }, async () => {
     await using node = await PolicyNode.create({ open: () => openIptablesDataplane({ variant: 'nft' }) });

@@ -7,7 +7,7 @@ import { suite, test } from 'node:test';
 
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
-import { sampled, seed } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, isDeep, sampled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { iptablesObstacle } from '../../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
@@ -16,8 +16,8 @@ import { plays, Stage } from './stage.fixture.ts';
 
 const skip = labObstacle() ?? sensorSkip;
 const timeout = 300_000;
-/** All five at once show what each does; by itself each is shown at full depth, and below it others with each seed. */
-const alone = sampled(guards, 1);
+/** All five at once show what each does. */
+const sets = [guards, ...guards.map((guard) => [guard])];
 
 /** Numbers of linux/capability.h. */
 const capabilityNumbers: Readonly<Record<string, number>> = {
@@ -60,7 +60,7 @@ patches:
 `;
 
 suite(`deploy/ in a lab (RAMPART_TEST_SEED=${seed})`, { skip, timeout: 3 * timeout }, () => {
-  for (const of of [guards, ...alone.map((guard) => [guard])]) {
+  for (const of of isDeep ? sets : [guards]) {
     const names = of.map(({ name }) => name);
     test(`guards with exactly what its manifests allow: ${names.join(', ')}`, { timeout }, async (t) => {
       using mine = overlay(of);
@@ -100,7 +100,7 @@ suite(`deploy/ in a lab (RAMPART_TEST_SEED=${seed})`, { skip, timeout: 3 * timeo
       });
 
       // In the end, as it asks whether each is in the list above.
-      for (const name of agentCapabilities) {
+      for (const name of isDeep ? agentCapabilities : sampled(agentCapabilities, 1)) {
         if (partsOfSysAdmin.has(name) && agentCapabilities.includes('SYS_ADMIN')) continue;
         await t.test(`without ${name} it does not do all of its work, and says so`, async () => {
           await using agent = await deployed.runWorkload('rampart-agent', name);
@@ -121,7 +121,7 @@ suite(`deploy/ in a lab (RAMPART_TEST_SEED=${seed})`, { skip, timeout: 3 * timeo
     });
   }
 
-  test(
+  deepTest(
     'legacy iptables on the nodes, by the component for it',
     { skip: iptablesObstacle('legacy') ?? false, timeout },
     async () => {

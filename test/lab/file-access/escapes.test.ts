@@ -6,6 +6,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { deepSuite } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import type { KivePolicy } from '../../../guards/file-access/api.ts';
@@ -174,7 +175,7 @@ suite('containers that lead the agent out', { skip: sensorSkip || labObstacle() 
     });
   }
 
-  suite('a name that changes all the time', () => {
+  deepSuite('a name that changes all the time', () => {
     for (const [kind, swap] of [
       // A link to the host's directory, one to a directory that both have, and a directory.
       [

@@ -1,5 +1,5 @@
 // Whatever happens to a path, its trap is for the file that the path leads to now (and for those that it led to before, which
-// moved-files.test.ts is about). Between a change and the moment that the
+// moved-files.deep.test.ts is about). Between a change and the moment that the
 // agent has seen it nothing is told of the new file: guards/file-access/README.md, Limits.
 import assert from 'node:assert/strict';
 import {

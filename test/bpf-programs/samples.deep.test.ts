@@ -161,6 +161,6 @@ suite('the samples of bpfman-operator', { skip: labObstacle() ?? false, timeout:
       machine.process.at('applied.yaml'),
     );
     assert.equal(deleted.code, 0, deleted.stderr);
-    assert.match(machine.bpf('list').stdout, /^No eBPF programs/);
+    assert.match((await machine.bpf('list')).stdout, /^No eBPF programs/);
   });
 });

@@ -67,12 +67,10 @@ suite(`kills (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false, timeout:
       for (const kind of kinds) await client.create(parentKind(kind).type, program(kind, 'stays', 50));
     }
     for (const kind of kinds) await machine.untilCondition('ReconcileSuccess', kind.toLowerCase(), 'stays');
-    const listed = (): readonly {
-      readonly id: string;
-      readonly owner: string;
-      readonly programId: number;
-    }[] => (JSON.parse(machine.bpf('list', '-o', 'json').stdout) as { programs: never[] }).programs;
-    const staying = listed();
+    const listed = async (): Promise<
+      readonly { readonly id: string; readonly owner: string; readonly programId: number }[]
+    > => (JSON.parse((await machine.bpf('list', '-o', 'json')).stdout) as { programs: never[] }).programs;
+    const staying = await listed();
     assert.equal(staying.length, 2);
     let sent = 0;
     const sendSome = async (forMs: number): Promise<void> => {
@@ -111,7 +109,7 @@ suite(`kills (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false, timeout:
     };
     await until('what runs is what is asked for', async () => {
       const [want, nodeObjects] = await Promise.all([asked(), client.list(nodeTypes.Cluster)]);
-      const have = listed().map(({ owner }) => owner);
+      const have = (await listed()).map(({ owner }) => owner);
       return (
         have.toSorted().join() === want.toSorted().join() &&
         nodeObjects.items.length === want.length &&
@@ -120,7 +118,7 @@ suite(`kills (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false, timeout:
     });
     for (const { id, owner, programId } of staying) {
       assert.equal(
-        listed().find((one) => one.owner === owner)?.programId,
+        (await listed()).find((one) => one.owner === owner)?.programId,
         programId,
         `${owner} was loaded again`,
       );
@@ -128,9 +126,9 @@ suite(`kills (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false, timeout:
     }
     assert.equal(
       readdirSync(join(machine.bpffs, pinDirectory, 'programs')).length,
-      listed().length,
+      (await listed()).length,
       'pins that belong to nothing',
     );
-    t.diagnostic(`${rounds} rounds, ${sent} packets, ${listed().length} programs in the end`);
+    t.diagnostic(`${rounds} rounds, ${sent} packets, ${(await listed()).length} programs in the end`);
   });
 });
