@@ -3,7 +3,6 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { featureReasons } from '../lib/ebpf/features/features.ts';
 import { accessWords } from '../lib/sensor/access.ts';
 import { operations } from '../lib/sensor/modes.ts';
 import { access, context } from '../guards/file-access/alert/alert.fixture.ts';
@@ -19,6 +18,7 @@ import {
   regenerate,
   rightsTable,
 } from './docs.ts';
+import { featureReasons } from '../lib/ebpf/features/feature.ts';
 
 const top = join(import.meta.dirname, '..');
 const read = (file: string): string => readFileSync(join(top, file), 'utf8');

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 
+import { displayWidth } from '../../lib/output/table.ts';
+import { examine, type ModeFacts, renderReport } from './report.ts';
 import {
   attachKinds,
   type Feature,
   type KernelFeatures,
   programKinds,
-} from '../../lib/ebpf/features/features.ts';
-import { displayWidth } from '../../lib/output/table.ts';
-import { examine, type ModeFacts, renderReport } from './report.ts';
+} from '../../lib/ebpf/features/feature.ts';
 
 const yes: Feature = { available: true };
 const refused: Feature = {

@@ -6,12 +6,6 @@ import {
 } from '../../lib/ebpf/features/capabilities.ts';
 import { attachNeeds } from '../../lib/ebpf/features/attach.ts';
 import { programProbes } from '../../lib/ebpf/features/programs.ts';
-import {
-  attachKinds,
-  type Feature,
-  type KernelFeatures,
-  programKinds,
-} from '../../lib/ebpf/features/features.ts';
 import type { NetworkPolicyMachine } from '../../guards/network-policy/node/machine.ts';
 import {
   indentText,
@@ -21,6 +15,12 @@ import {
   wrapText,
   type RenderOptions,
 } from '../../lib/output/table.ts';
+import {
+  attachKinds,
+  type Feature,
+  type KernelFeatures,
+  programKinds,
+} from '../../lib/ebpf/features/feature.ts';
 
 /** Something that a sensor mode cannot see. */
 interface BlindSpot {

@@ -1,10 +1,10 @@
 /** The logs of this machine's containers, for `kubectl logs`. */
 import { ApiError, apiErrors } from '../../lib/apiserver/resources/api-error.ts';
-import type { PodLogs } from '../../lib/apiserver/verbs/pod-log.ts';
 import { openContainerLog } from '../../lib/cri/container-log.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import type { NodeRuntime } from '../../lib/cri/node-runtime.ts';
+import type { PodLogs } from '../../lib/apiserver/verbs/pod-logs.ts';
 
 /** @param nodeName of this machine: pods of other nodes have their logs elsewhere. */
 export function containerLogs(

@@ -22,8 +22,8 @@ import { Registry } from './resources/registry.ts';
 import { openStore } from './store/store.ts';
 import { Upkeep } from './upkeep/upkeep.ts';
 import type { Admission } from './verbs/admission.ts';
-import type { PodLogs } from './verbs/pod-log.ts';
 import { Verbs } from './verbs/verbs.ts';
+import type { PodLogs } from './verbs/pod-logs.ts';
 
 interface ApiServerOptions {
   /**

@@ -1,8 +1,8 @@
 /** The three ways the sensor can be attached, what each needs, and exactly what each can see. */
-import type { Feature, KernelFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { BpfObject } from '../ebpf/object.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
+import type { Feature, KernelFeatures } from '../ebpf/features/feature.ts';
 
 export const sensorModeNames = ['fentry', 'kprobe', 'raw_tracepoint'] as const;
 export type SensorModeName = (typeof sensorModeNames)[number];

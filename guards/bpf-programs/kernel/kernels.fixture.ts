@@ -4,11 +4,11 @@
  */
 import { release } from 'node:os';
 
-import type { FeatureReason } from '../../../lib/ebpf/features/features.ts';
 import type { AttachType } from './desired.ts';
 import recorded from './kernels.json' with { type: 'json' };
 import { programTypes } from './load/program-types.ts';
 import { Refusals } from './refusals.ts';
+import type { FeatureReason } from '../../../lib/ebpf/features/feature.ts';
 
 /** `yes`, or why not. */
 export type Can = Readonly<Record<AttachType, FeatureReason | 'yes'>>;

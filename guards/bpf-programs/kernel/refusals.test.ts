@@ -3,11 +3,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 
-import type { Feature, KernelFeatures } from '../../../lib/ebpf/features/features.ts';
 import type { Outcome } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 import { cable, Lab, NAME, obstacle, ownNetwork } from './lab.fixture.ts';
 import { Refusals } from './refusals.ts';
+import type { Feature, KernelFeatures } from '../../../lib/ebpf/features/feature.ts';
 
 test('a refusal names what the kernel lacks, once asked for each kind', () => {
   const asked: string[] = [];

@@ -1,13 +1,8 @@
 /** The kernel's error in helpful words: which capability, configuration or version is missing. */
-import {
-  type AttachKind,
-  type Feature,
-  type KernelFeatures,
-  probeFeatures,
-  type ProgramKind,
-} from '../../../lib/ebpf/features/features.ts';
+import { probeFeatures } from '../../../lib/ebpf/features/features.ts';
 import type { AttachType } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
+import type { AttachKind, Feature, KernelFeatures, ProgramKind } from '../../../lib/ebpf/features/feature.ts';
 
 const programKinds: Readonly<Record<AttachType, ProgramKind>> = {
   fentry: 'fentry',

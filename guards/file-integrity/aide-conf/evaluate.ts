@@ -7,6 +7,7 @@ import { bytesOf } from './bytes.ts';
 import type { AideConf, ConfEnvironment, OptionValue, Rule } from './conf.ts';
 import { Groups, settled, type Value } from './expression.ts';
 import { include } from './include.ts';
+import type { Reading } from './reading.ts';
 import { oldNames, options, wrongValue } from './options.ts';
 import { isGroupName, parseAideConf } from './parse.ts';
 import { ruleOf, warnOfAttributes } from './rule.ts';
@@ -63,17 +64,14 @@ export function tryAideConf(
   throw new Error('no dialect');
 }
 
-export class Evaluation {
+class Evaluation implements Reading {
   readonly environment: ConfEnvironment;
   readonly dialect: Dialect;
   readonly problems: ProblemList;
   readonly groups: Groups;
-  /** Of `@@x_include_setenv`. */
   readonly executionEnvironment = new Map<string, string>();
   needsNew = false;
-  /** By includes. */
   filesRead = 0;
-  /** Told as errors. */
   readonly missingFiles: ConfProblem[] = [];
   readonly #variables = new Map<string, ByteString>();
   readonly #rules: Rule[] = [];
@@ -88,7 +86,6 @@ export class Evaluation {
     this.groups = new Groups(dialect);
   }
 
-  /** @param prefix goes before every rule; @param depth of includes */
   read(source: Source, prefix: ByteString, depth: number): void {
     const statements = parseAideConf(source, this.problems, { dialect: this.dialect });
     if (needsNew(statements)) this.needsNew = true;
@@ -168,7 +165,6 @@ export class Evaluation {
     }
   }
 
-  /** As bytes, with its variables. */
   bytes(text: Text): ByteString {
     const { isBytes } = text.at.source;
     let bytes = '';
@@ -179,7 +175,6 @@ export class Evaluation {
     return bytes;
   }
 
-  /** As text, with its variables: for paths and names. */
   text(text: Text): string {
     return Buffer.from(this.bytes(text), 'latin1').toString('utf8');
   }
@@ -191,7 +186,6 @@ export class Evaluation {
     return name === 'AIDE_VERSION' && this.dialect === '0.19' ? versions[this.dialect] : '';
   }
 
-  /** Groups that are not defined are told, and count for nothing. */
   value(expression: Expression): Value {
     warnOfAttributes(expression, this);
     return this.groups.evaluate(expression, ({ at, name }) => {

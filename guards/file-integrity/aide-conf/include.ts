@@ -5,7 +5,7 @@ import { compareText } from '../../../lib/output/compare-text.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { PatternSet } from '../pcre/pattern-set.ts';
 import type { ByteString } from '../model/entry.ts';
-import type { Evaluation } from './evaluate.ts';
+import type { Reading } from './reading.ts';
 import { bytesOf } from './bytes.ts';
 import { regexOf } from './rule.ts';
 import { sourceOf, type Position, type ProblemList } from './source.ts';
@@ -22,9 +22,9 @@ export function include(
   statement: IncludeStatement,
   prefix: ByteString,
   depth: number,
-  evaluation: Evaluation,
+  reading: Reading,
 ): void {
-  const { problems, environment } = evaluation;
+  const { problems, environment } = reading;
   const { at, path, pattern, executes } = statement;
   if (depth > maxDepth) {
     problems.error(at, `more than ${maxDepth} nested includes`, 'Check whether a file includes itself');
@@ -34,16 +34,16 @@ export function include(
     refuseExecution(at, problems);
     return;
   }
-  const place = evaluation.text(path);
+  const place = reading.text(path);
   if (pattern === undefined) {
-    readOne(place, statement, prefix, depth, evaluation);
+    readOne(place, statement, prefix, depth, reading);
     return;
   }
-  const inner = statement.prefix === undefined ? '' : prefixOf(statement.prefix, evaluation);
+  const inner = statement.prefix === undefined ? '' : prefixOf(statement.prefix, reading);
   if (inner === undefined) return;
-  for (const file of filesIn(place, path, pattern, evaluation)) {
-    if (problems.isFull || evaluation.filesRead > maxFiles) return;
-    readOne(file, statement, prefix + inner, depth, evaluation);
+  for (const file of filesIn(place, path, pattern, reading)) {
+    if (problems.isFull || reading.filesRead > maxFiles) return;
+    readOne(file, statement, prefix + inner, depth, reading);
   }
 }
 
@@ -56,21 +56,17 @@ export function refuseExecution(at: Position, problems: ProblemList): void {
 }
 
 /** What the rules of included files are put below; undefined for what is no path. */
-function prefixOf(prefix: Text, evaluation: Evaluation): ByteString | undefined {
-  const own = evaluation.bytes(prefix).replace(/\/$/, '');
+function prefixOf(prefix: Text, reading: Reading): ByteString | undefined {
+  const own = reading.bytes(prefix).replace(/\/$/, '');
   if (own === '' || own.startsWith('/')) return own;
-  evaluation.problems.error(
-    prefix.at,
-    `the prefix '${own}' does not start with /`,
-    'Write a path, as in /mnt',
-  );
+  reading.problems.error(prefix.at, `the prefix '${own}' does not start with /`, 'Write a path, as in /mnt');
   return undefined;
 }
 
 /** The files of a directory whose names match, in the order of their bytes, as in the C locale. */
-function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Evaluation): readonly string[] {
-  const { problems, environment } = evaluation;
-  const regex = regexOf(evaluation.bytes(pattern), pattern.at, problems, 'the pattern');
+function filesIn(directory: string, { at }: Text, pattern: Text, reading: Reading): readonly string[] {
+  const { problems, environment } = reading;
+  const regex = regexOf(reading.bytes(pattern), pattern.at, problems, 'the pattern');
   if (regex === undefined) return [];
   const node = { kind: 'char', set: () => true } as const;
   const anything = { kind: 'repeat', node, min: 0, max: Infinity } as const;
@@ -87,12 +83,12 @@ function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Eva
     return [];
   }
   const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
-  const wanted = matching.length === 0 ? onlyName(evaluation.text(pattern)) : undefined;
+  const wanted = matching.length === 0 ? onlyName(reading.text(pattern)) : undefined;
   if (wanted !== undefined) {
     // To AIDE that is nothing; but so the conversion writes the inclusion of one file, which has to be there.
     const what = `cannot read ${directory}/${wanted}: there is no such file`;
     problems.error(at, what, missingNext);
-    evaluation.missingFiles.push({ severity: 'error', at, what, next: missingNext });
+    reading.missingFiles.push({ severity: 'error', at, what, next: missingNext });
   }
   return matching
     .map((name) => [bytesOf(name), name] as const)
@@ -111,10 +107,10 @@ function readOne(
   statement: IncludeStatement,
   prefix: ByteString,
   depth: number,
-  evaluation: Evaluation,
+  reading: Reading,
 ): void {
-  const { environment, problems } = evaluation;
-  if (++evaluation.filesRead > maxFiles) {
+  const { environment, problems } = reading;
+  if (++reading.filesRead > maxFiles) {
     const next = 'Check whether a directory includes itself';
     problems.error(statement.path.at, `more than ${maxFiles} included files`, next);
     return;
@@ -123,7 +119,7 @@ function readOne(
   try {
     content =
       statement.executes && environment.execute !== undefined
-        ? environment.execute(file, evaluation.executionEnvironment)
+        ? environment.execute(file, reading.executionEnvironment)
         : environment.readFile(file);
   } catch (error) {
     problems.error(
@@ -133,7 +129,7 @@ function readOne(
     );
     return;
   }
-  evaluation.read(sourceOf(file, content), prefix, depth);
+  reading.read(sourceOf(file, content), prefix, depth);
 }
 
 /** @throws where it cannot be read, and where it is a FIFO or a device, which would never end */

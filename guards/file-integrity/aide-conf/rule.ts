@@ -5,31 +5,27 @@ import { checksums, otherChecksums, refusedChecksums, setOf } from '../model/att
 import { fileTypes, type ByteString, type FileType } from '../model/entry.ts';
 import { literalPath } from './selection-tree.ts';
 import type { Rule } from './conf.ts';
-import type { Evaluation } from './evaluate.ts';
+import type { Reading } from './reading.ts';
 import { ignoredAttributes, settled } from './expression.ts';
 import type { Position, ProblemList } from './source.ts';
 import type { Expression, Restriction, RuleStatement } from './syntax.ts';
 
 /** `undefined` when something is wrong with it, which is told. */
-export function ruleOf(
-  statement: RuleStatement,
-  prefix: ByteString,
-  evaluation: Evaluation,
-): Rule | undefined {
-  const { problems } = evaluation;
+export function ruleOf(statement: RuleStatement, prefix: ByteString, reading: Reading): Rule | undefined {
+  const { problems } = reading;
   const { type: kind, path, restriction, expression, at } = statement;
-  const pattern = prefix + evaluation.bytes(path);
+  const pattern = prefix + reading.bytes(path);
   const types = typesOf(restriction, problems);
   let attributes = 0;
   if (expression !== undefined) {
-    const value = evaluation.value(expression);
+    const value = reading.value(expression);
     attributes = settled(value);
     const compressed = setOf('compressed');
     if ((attributes & compressed) !== 0 && (attributes & checksums) === 0) {
       problems.warn(expression.at, "'compressed' has no effect without a checksum", 'Add one, or remove it');
     }
   }
-  if (evaluation.dialect === '0.18' && kind === 'prune') {
+  if (reading.dialect === '0.18' && kind === 'prune') {
     problems.error(at, "a rule with '-' requires AIDE 0.19", "Write '!' instead, which prunes in AIDE 0.18");
     return undefined;
   }
@@ -107,7 +103,7 @@ function typesOf(
 }
 
 /** Of names that mean something else here than they say. */
-export function warnOfAttributes(expression: Expression, { problems, groups }: Evaluation): void {
+export function warnOfAttributes(expression: Expression, { problems, groups }: Reading): void {
   for (const { at, name, operator } of expression.terms) {
     if (operator === '-' || groups.isOwn(name)) continue;
     if (refusedChecksums.has(name)) {

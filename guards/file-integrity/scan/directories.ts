@@ -11,6 +11,7 @@ import type { OpenDirectory } from './file-look.ts';
 import { FileStat, typeOfBits } from './file-stat.ts';
 import { openName } from './open-name.ts';
 import { typeCode } from './tasks.ts';
+import type { DirectoryIdentity } from './tasks.ts';
 
 const { ENOTDIR } = constants.errno;
 const listBytes = 64 * 1024;
@@ -22,12 +23,6 @@ const DT_DIR = 4;
 const dot = 0x2e;
 /** In one call: a path that is given to the kernel has at most 4,095 bytes. */
 const levelsAtOnce = 1000;
-
-/** Which directory it is, whatever its path. */
-export interface DirectoryIdentity {
-  readonly device: number;
-  readonly inode: bigint;
-}
 
 export interface Directory extends OpenDirectory, DirectoryIdentity {}
 

@@ -1,8 +1,9 @@
 /** A directory on the way of a walk, and what is left of all of them when the walk stops. */
 import type { ByteString } from '../model/entry.ts';
-import { depthOf, type Directory, type DirectoryIdentity } from './directories.ts';
+import { depthOf, type Directory } from './directories.ts';
 import type { FilesAsked } from './selected.ts';
 import type { Names, Task } from './tasks.ts';
+import type { DirectoryIdentity } from './tasks.ts';
 
 /** Names that go back to the queue together: what a thread does at once. */
 const pieceWeight = 512;

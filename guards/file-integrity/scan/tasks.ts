@@ -3,7 +3,6 @@ import type { AideConf, Rule } from '../aide-conf/conf.ts';
 import type { EncodedBlock } from '../database/entry-block.ts';
 import type { ByteString, FileType, ScanProblem } from '../model/entry.ts';
 import { parsePcre } from '../pcre/pcre.ts';
-import type { DirectoryIdentity } from './directories.ts';
 
 /**
  * Names of a directory, each with its type behind a NUL, and `name/` for what lies below a directory; in the order of the
@@ -84,4 +83,10 @@ const nowhere: Rule['at'] = {
 /** What a selection needs of it. */
 export function selectable({ dialect, rules }: PlainConf): Pick<AideConf, 'rules' | 'dialect'> {
   return { dialect, rules: rules.map((rule) => ({ ...rule, regex: parsePcre(rule.pattern), at: nowhere })) };
+}
+
+/** Which directory it is, whatever its path. */
+export interface DirectoryIdentity {
+  readonly device: number;
+  readonly inode: bigint;
 }

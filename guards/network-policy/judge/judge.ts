@@ -5,23 +5,11 @@
  * engine: it is the basis of `rampart network explain`, and what the engine is tested against.
  */
 import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
-import type { Direction, Family, PolicyKey } from '../engine/rules.ts';
+import type { Direction, PolicyKey } from '../engine/rules.ts';
 import { type Party, partiesOf } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
 import { portFits } from './ports.ts';
-
-/** The first packet of a connection, after the translation of Service addresses. */
-export interface Packet {
-  /** A pod (`namespace/name`) or an address. */
-  readonly from: string;
-  readonly to: string;
-  /** By default that of the address, or the first one that both pods have an address in. */
-  readonly family?: Family | undefined;
-  /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
-  readonly protocol: string;
-  /** Of the destination. */
-  readonly port?: number | undefined;
-}
+import type { Packet } from './packet.ts';
 
 export interface Judgement {
   readonly allowed: boolean;

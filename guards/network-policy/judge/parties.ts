@@ -3,7 +3,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { type IpAddress, parseAddress } from '../engine/addresses.ts';
 import { objectKey, type PodObject } from '../engine/objects.ts';
 import type { Family } from '../engine/rules.ts';
-import type { Packet } from './judge.ts';
+import type { Packet } from './packet.ts';
 
 export interface Party {
   readonly address: IpAddress;

@@ -1,6 +1,6 @@
 /** Whether a port of a rule matches that of a packet. */
 import type { PodObject, PortObject } from '../engine/objects.ts';
-import type { Packet } from './judge.ts';
+import type { Packet } from './packet.ts';
 
 /** @param destination - Undefined: not a pod, so no name stands for any of its ports. */
 export function portFits(

@@ -12,12 +12,13 @@ import type { PolicyEngine } from '../engine/engine.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Address, Direction, PodKey } from '../engine/rules.ts';
 import { decisionWords, ruleField } from '../explain/words.ts';
-import { type Decision, judge, type Packet } from '../judge/judge.ts';
+import { type Decision, judge } from '../judge/judge.ts';
 import type { RefusalEnd, RefusalLine } from '../refusal-line.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { FollowedObjects } from './followed-objects.ts';
 import { protocolNumbers } from './kernel-packet.ts';
 import type { NodeCounts } from './metrics.ts';
+import type { Packet } from '../judge/packet.ts';
 
 export interface RefusalsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'logger' | 'sink'>;

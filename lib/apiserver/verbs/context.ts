@@ -5,7 +5,7 @@ import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { Store } from '../store/store.ts';
 import type { Admission } from './admission.ts';
-import type { PodLogs } from './pod-log.ts';
+import type { PodLogs } from './pod-logs.ts';
 
 export interface VerbContext {
   readonly store: Store;

@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 
 import { createLogger } from '../../telemetry/log.ts';
 import { type ApiServer, startApiServer } from '../server.ts';
-import type { PodLogRequest, PodLogs } from './pod-log.ts';
+import type { PodLogRequest, PodLogs } from './pod-logs.ts';
 
 export interface Answer {
   readonly code: number;

@@ -5,7 +5,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { apiErrors } from '../resources/api-error.ts';
 import { container, LogServer, running, terminated } from './pod-log.fixture.ts';
-import type { PodLogRequest, PodLogs } from './pod-log.ts';
+import type { PodLogRequest, PodLogs } from './pod-logs.ts';
 
 function textsOf(...texts: readonly string[]): PodLogs {
   return async () =>

@@ -15,36 +15,7 @@ import type { VerbContext } from './context.ts';
 import { checkName } from './object-write.ts';
 import { booleanOf, integerOf } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
-
-export interface PodLogOptions {
-  /** Follow the log until the container ends. */
-  readonly follow: boolean;
-  /** Only records written since then: nanoseconds of Unix time. */
-  readonly sinceNs: bigint | undefined;
-  readonly timestamps: boolean;
-  readonly tailLines: number | undefined;
-  readonly limitBytes: number | undefined;
-}
-
-/** Which log is wanted. */
-export interface PodLogRequest {
-  readonly namespace: string;
-  readonly pod: string;
-  /** `spec.nodeName`; never ''. */
-  readonly nodeName: string;
-  readonly container: string;
-  /** As in the status: `containerd://da9e46...`. */
-  readonly containerId: string;
-  readonly options: PodLogOptions;
-  /** Ends the log: the client has gone, or the server stops. */
-  readonly signal: AbortSignal;
-}
-
-/**
- * Opens a log. What it throws, an `ApiError`, is told to the client; the text that it gives is read once, and let go of
- * by ending its iteration.
- */
-export type PodLogs = (request: PodLogRequest) => Promise<AsyncIterable<Uint8Array>>;
+import type { PodLogOptions } from './pod-logs.ts';
 
 /** @throws {ApiError} */
 export async function podLog(

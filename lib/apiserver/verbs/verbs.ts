@@ -16,10 +16,11 @@ import { get } from './get.ts';
 import { list } from './list.ts';
 import { NamespaceLifecycle } from './namespaces.ts';
 import { patch } from './patch.ts';
-import { podLog, type PodLogs } from './pod-log.ts';
+import { podLog } from './pod-log.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
 import { update } from './update.ts';
 import { watch } from './watch.ts';
+import type { PodLogs } from './pod-logs.ts';
 
 export interface VerbsOptions {
   /** Stays the caller's. */

@@ -18,10 +18,10 @@ import {
   setPerfEventProgram,
 } from '../bpf-call.ts';
 import { entryPointOffset } from './elf.ts';
-import type { AttachKind, Feature, ProgramKind } from './features.ts';
 import { attachTypes, type BtfOrReason, loadMinimal, testFunction } from './programs.ts';
 import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './reasons.ts';
 import { askForClsact } from './netlink-tc.ts';
+import type { AttachKind, Feature, ProgramKind } from './feature.ts';
 
 const { EBADF, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM } = constants.errno;
 

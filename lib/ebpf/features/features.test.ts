@@ -6,13 +6,8 @@ import { before, describe, test } from 'node:test';
 
 import { asNobody, publicPath, withPublicCheckout } from '../../testing/public-checkout.fixture.ts';
 import { createLink, Descriptor, instructions, loadProgram } from '../bpf-call.ts';
-import {
-  type AttachKind,
-  attachKinds,
-  type KernelFeatures,
-  probeFeatures,
-  programKinds,
-} from './features.ts';
+import { probeFeatures } from './features.ts';
+import { type AttachKind, attachKinds, type KernelFeatures, programKinds } from './feature.ts';
 
 const printFeatures = `
   const { probeFeatures } = await import(${JSON.stringify(publicPath(join(import.meta.dirname, 'features.ts')))});

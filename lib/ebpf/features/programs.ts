@@ -1,10 +1,10 @@
 /** Program types: each is probed by loading a program of two instructions. */
 import { type Instruction, instructions, loadProgram, Descriptor, type ProgramRequest } from '../bpf-call.ts';
 import type { EbpfCapability } from './capabilities.ts';
-import type { Feature, ProgramKind } from './features.ts';
 import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './reasons.ts';
 import { loadExtension } from './freplace.ts';
 import type { VmlinuxBtf } from './vmlinux-btf.ts';
+import type { Feature, ProgramKind } from './feature.ts';
 
 /**
  * A function that exists to be attached to (net/bpf/test_run.c): nothing calls it but

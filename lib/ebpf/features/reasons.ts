@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import { type EbpfCapability, missingCapabilities } from './capabilities.ts';
 import type { Refusal } from '../bpf-call.ts';
 import { errnoName } from '../libc.ts';
-import type { Feature, FeatureReason } from './features.ts';
+import type { Feature, FeatureReason } from './feature.ts';
 
 /** What is known about this process and kernel before the first probe. */
 export interface ProbeContext {

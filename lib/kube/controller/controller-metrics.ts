@@ -1,6 +1,5 @@
 /** What controllers and their queues count, for Prometheus. */
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
-import type { Outcome } from './controller.ts';
 import type { QueueStats } from './workqueue.ts';
 
 /** The part of a queue that is read. */
@@ -81,3 +80,6 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
     remove: (name) => void sources.delete(name),
   };
 }
+
+/** What is counted for each reconcile that ended. */
+export type Outcome = 'done' | 'requeue' | 'error' | 'timeout' | 'terminal' | 'cancelled';

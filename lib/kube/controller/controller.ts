@@ -7,6 +7,7 @@ import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { FailureLevel } from '../client/failure-level.ts';
 import type { WorkQueue } from './workqueue.ts';
+import type { Outcome } from './controller-metrics.ts';
 
 /** What a reconcile came to, when it did not throw. */
 export interface Result {
@@ -76,9 +77,6 @@ export interface ControllerEnd<K> {
   /** Keys whose reconcile did not end within the grace time. They are still running. */
   readonly stillRunning: readonly K[];
 }
-
-/** What is counted for each reconcile that ended. */
-export type Outcome = 'done' | 'requeue' | 'error' | 'timeout' | 'terminal' | 'cancelled';
 
 /**
  * Reconciles the keys of the queue until `signal` aborts or somebody shuts the queue down. Then nothing new

@@ -12,7 +12,8 @@ import { iptablesObstacle } from '../../../guards/network-policy/node/iptables/o
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { DeployedPod } from './deployed.fixture.ts';
-import { plays, Stage } from './stage.fixture.ts';
+import { Stage } from './stage.fixture.ts';
+import { plays } from './plays.fixture.ts';
 
 const skip = labObstacle() ?? sensorSkip;
 const timeout = 300_000;

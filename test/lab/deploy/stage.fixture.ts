@@ -24,7 +24,6 @@ import { clusterAdmissionPolicyType } from '../../../guards/policy-audit/api.ts'
 import { networkPolicies } from '../../../guards/network-policy/api.ts';
 import type { ChangeAuthor, Finding } from '../../../guards/file-integrity/model/finding.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
-import { bpfPrograms } from './bpf-programs.fixture.ts';
 import { Deployed, type DeployedPod } from './deployed.fixture.ts';
 
 /** In a directory of another user, with mode 0700: not even root may search it without DAC_READ_SEARCH. */
@@ -144,7 +143,7 @@ export interface Play {
   readonly fails: Readonly<Record<string, (agent: DeployedPod, stage: Stage) => boolean | Promise<boolean>>>;
 }
 
-const fileAccess: Play = {
+export const fileAccess: Play = {
   prepare: async (stage) => {
     await stage.createPolicy('open', { path: '/secret.txt', create: true, mode: 444 });
     await stage.createPolicy('closed', { path: closedFile });
@@ -183,7 +182,7 @@ async function changeInPod(stage: Stage): Promise<void> {
   await stage.inPod('busybox', 'sed', '-i', 's/root/eve-&/', `${filesInPod}/etc/passwd`);
 }
 
-const fileIntegrity: Play = {
+export const fileIntegrity: Play = {
   prepare: async ({ deployed: { client, cluster }, files }) => {
     await client.create(namespaces, { metadata: { name: 'guard' } });
     const data = { conf: `${files} p+s+sha256\n` };
@@ -233,7 +232,7 @@ const fileIntegrity: Play = {
 
 const table = 'nft list table inet rampart-network-policy';
 
-const networkPolicy: Play = {
+export const networkPolicy: Play = {
   prepare: async ({ deployed: { client } }) => {
     await client.create(networkPolicies, {
       metadata: { namespace: 'default', name: 'closed' },
@@ -253,7 +252,7 @@ const networkPolicy: Play = {
 };
 
 /** The operator's alone: the agent has no part of it. */
-const policyAudit: Play = {
+export const policyAudit: Play = {
   prepare: async ({ deployed: { client } }) => {
     // As deploy/policy-reports has them.
     for (const resource of [policyReports, clusterPolicyReports]) {
@@ -276,13 +275,4 @@ const policyAudit: Play = {
     });
   },
   fails: {},
-};
-
-/** By the name of the guard. */
-export const plays: Readonly<Record<string, Play>> = {
-  'file-access': fileAccess,
-  'file-integrity': fileIntegrity,
-  'network-policy': networkPolicy,
-  'policy-audit': policyAudit,
-  'bpf-programs': bpfPrograms,
 };

@@ -4,7 +4,7 @@
 import { findInterface } from '../../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
 import { type ChainHook, tcHook, xdpHook } from './chain-hook.ts';
-import { type ChainPlace, type Chains, type WantedMember } from './chain.ts';
+import { type Chains } from './chain.ts';
 import type { DesiredProgram, InterfaceHook } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 import { NetworkPlace } from '../place/network-place.ts';
@@ -12,6 +12,7 @@ import type { Pins } from '../pins/pins.ts';
 import type { LoadedProgram } from '../load/programs.ts';
 import { type ChainRecord, keyOf } from '../records.ts';
 import type { Verdicts } from '../verdicts.ts';
+import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 interface WantedHook {
   readonly place: ChainPlace;

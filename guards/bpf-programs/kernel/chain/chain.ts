@@ -13,30 +13,13 @@ import { ProgramFailure } from '../failure.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
 import { compose } from './compose-members.ts';
 import type { ChainRecord, KeptMember, ProgramRecord, Records } from '../records.ts';
-
-/** One program of a hook. */
-export interface WantedMember {
-  readonly record: ProgramRecord;
-  readonly priority: number;
-  readonly proceedOn: number;
-}
+import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface ChainResult {
   /** Those that cannot join it, by id. */
   readonly failures: ReadonlyMap<string, ProgramFailure>;
   /** For all that are. */
   readonly notes: readonly string[];
-}
-
-export interface ChainPlace {
-  readonly key: string;
-  readonly kind: 'tc' | 'xdp';
-  readonly hook: ChainHook;
-  /** What a record contains besides what is made here. */
-  readonly where: Pick<
-    ChainRecord,
-    'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'
-  >;
 }
 
 /** Counters in the runs map: 512 bytes for each CPU. It grows with the number of members. */

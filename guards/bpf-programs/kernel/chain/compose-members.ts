@@ -6,12 +6,12 @@ import { createProgramArray, type Descriptor, setProgram } from '../../../../lib
 import { composeChain, type Member } from '../compose/compose.ts';
 import { loadComposition } from '../compose/load-composition.ts';
 import { done, granted, KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
-import type { ChainPlace, WantedMember } from './chain.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { OpenMaps } from '../load/open-maps.ts';
 import type { Pins } from '../pins/pins.ts';
 import { programTypes, XDP_HAS_FRAGS } from '../load/program-types.ts';
 import type { Records } from '../records.ts';
+import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface Composing {
   readonly place: ChainPlace;

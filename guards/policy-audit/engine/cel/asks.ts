@@ -11,7 +11,6 @@ import { messageOf } from '../../../../lib/errors/errors.ts';
 import { orAborted } from '../../../../lib/time/abort.ts';
 import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonObject } from '../evaluator.ts';
 import { askedAccess } from '../host-calls/cluster-reader.ts';
-import type { Evaluation } from './decide.ts';
 import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
 /** Of one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` makes many. */
@@ -44,6 +43,12 @@ function evaluationError(error: unknown): EvaluationError {
 
 let current: Asks | undefined;
 
+/** What goes on where it was interrupted. */
+interface Resumed {
+  /** Starts again with what is known already. */
+  rewind(): void;
+}
+
 /** The requests of the current evaluation. */
 export function currentAsks(): Asks {
   if (current === undefined) throw failure('this expression cannot query the cluster');
@@ -67,7 +72,7 @@ export class Asks {
   readonly #signals: readonly AbortSignal[];
   readonly #deadlineMs: number;
   readonly #endsAt: number;
-  readonly #evaluations = new Map<string, Evaluation>();
+  readonly #evaluations = new Map<string, Resumed>();
   #pauseAt: number;
   #waiting: AbortSignal | undefined;
 
@@ -90,8 +95,9 @@ export class Asks {
    *
    * @param make makes it, and may ask.
    */
-  evaluation(name: string, make: () => Evaluation): Evaluation {
-    const evaluation = this.#evaluations.get(name) ?? make();
+  evaluation<T extends Resumed>(name: string, make: () => T): T {
+    // A name is always of the same kind.
+    const evaluation = (this.#evaluations.get(name) as T | undefined) ?? make();
     this.#evaluations.set(name, evaluation);
     evaluation.rewind();
     return evaluation;

@@ -9,9 +9,7 @@ import { applyJsonPatch } from '../../../../../lib/json/json-patch.ts';
 import { goFormat } from './rego-sprintf.ts';
 import { semverCompare, isSemver } from './rego-semver.ts';
 import { timeBuiltins } from './rego-time.ts';
-
-/** `undefined` for an error: the calling expression is then undefined. */
-export type Builtin = (args: readonly unknown[], say: (text: string) => void) => unknown;
+import type { Builtin } from './builtin.ts';
 
 /** Arguments of the wrong type are errors. */
 function ofTexts(make: (...texts: string[]) => unknown): Builtin {

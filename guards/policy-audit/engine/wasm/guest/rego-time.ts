@@ -1,5 +1,5 @@
 /** Rego's `time`: nanoseconds since 1970 as numbers, in UTC or a named time zone. */
-import type { Builtin } from './rego-builtins.ts';
+import type { Builtin } from './builtin.ts';
 
 const nsPerMs = 1_000_000;
 const units: Readonly<Record<string, number>> = {

@@ -10,7 +10,8 @@ import { exportedFunction, importsFor, startBy } from './imports.ts';
 import { type Imports, Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
 import { preview1 } from './preview1.ts';
-import { type Builtin, builtins } from './rego-builtins.ts';
+import { builtins } from './rego-builtins.ts';
+import type { Builtin } from './builtin.ts';
 
 const encoder = new TextEncoder();
 /** The JSON format of results. */

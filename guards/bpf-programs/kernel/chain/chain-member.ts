@@ -1,0 +1,21 @@
+/** The members of a chain, and where it is. */
+import type { ChainRecord, ProgramRecord } from '../records.ts';
+import type { ChainHook } from './chain-hook.ts';
+
+/** One program of a hook. */
+export interface WantedMember {
+  readonly record: ProgramRecord;
+  readonly priority: number;
+  readonly proceedOn: number;
+}
+
+export interface ChainPlace {
+  readonly key: string;
+  readonly kind: 'tc' | 'xdp';
+  readonly hook: ChainHook;
+  /** What a record contains besides what is made here. */
+  readonly where: Pick<
+    ChainRecord,
+    'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'
+  >;
+}

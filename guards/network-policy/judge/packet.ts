@@ -1,0 +1,15 @@
+/** What is judged. */
+import type { Family } from '../engine/rules.ts';
+
+/** The first packet of a connection, after the translation of Service addresses. */
+export interface Packet {
+  /** A pod (`namespace/name`) or an address. */
+  readonly from: string;
+  readonly to: string;
+  /** By default that of the address, or the first one that both pods have an address in. */
+  readonly family?: Family | undefined;
+  /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
+  readonly protocol: string;
+  /** Of the destination. */
+  readonly port?: number | undefined;
+}
