@@ -1,5 +1,5 @@
 /** What identifies a mirrored object, and who writes it. */
-import { valueAt } from '../lib/apiserver/builtin/access.ts';
+import { valueAt } from '../lib/json/fields.ts';
 import type { JsonObject } from '../lib/json/json.ts';
 
 /** As whom the mirror writes. */

@@ -1,5 +1,5 @@
 /** Merges the state of the machine into the object of the API. */
-import { objectAt, objectsAt } from '../../../lib/apiserver/builtin/access.ts';
+import { objectAt, objectsAt } from '../../../lib/json/fields.ts';
 import type { JsonObject } from '../../../lib/json/json.ts';
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import { annotationOf, nodeLabelsAnnotation } from '../../../guard/mirrored.ts';

@@ -1,6 +1,6 @@
 /** Keeps the pods of this machine up to date in the embedded API. */
 import { hasCode, type VerbCalls } from '../../../lib/apiserver/upkeep/verb-calls.ts';
-import { listAt, objectAt, textAt, valueAt } from '../../../lib/apiserver/builtin/access.ts';
+import { listAt, objectAt, textAt, valueAt } from '../../../lib/json/fields.ts';
 import type { Registry } from '../../../lib/apiserver/resources/registry.ts';
 import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
 import { deepEqual, type JsonObject } from '../../../lib/json/json.ts';

@@ -1,7 +1,7 @@
 /**
  * A pod of the machine as an object of the API. Pure: what is to be written follows from the two arguments.
  */
-import { objectAt, objectsAt, textAt, valueAt } from '../../../lib/apiserver/builtin/access.ts';
+import { objectAt, objectsAt, textAt, valueAt } from '../../../lib/json/fields.ts';
 import type { JsonObject } from '../../../lib/json/json.ts';
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import { labelKeyProblems, labelValueProblems } from '../../../lib/kube/selectors/label-names.ts';

@@ -7,7 +7,7 @@ import { parsePolicy } from '../engine/parsed-policy.ts';
 import type { Address, Direction, Family, PodKey, PolicyKey, PolicyProblem } from '../engine/rules.ts';
 import { type Decision, judge } from '../judge/judge.ts';
 import { partiesOf, type Party } from '../judge/parties.ts';
-import { decisionWords, ruleField } from './words.ts';
+import { decisionWords, ruleField } from '../judge/words.ts';
 
 export interface Question {
   /** A pod (`namespace/name`) or an address. */

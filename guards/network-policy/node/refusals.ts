@@ -11,7 +11,7 @@ import { addressText } from '../engine/addresses.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Address, Direction, PodKey } from '../engine/rules.ts';
-import { decisionWords, ruleField } from '../explain/words.ts';
+import { decisionWords, ruleField } from '../judge/words.ts';
 import { type Decision, judge } from '../judge/judge.ts';
 import type { RefusalEnd, RefusalLine } from '../refusal-line.ts';
 import type { Dataplane } from './dataplane.ts';

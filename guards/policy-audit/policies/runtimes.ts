@@ -7,7 +7,7 @@ import { accessOf } from '../engine/cel/cluster.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
-import { openEvaluator } from '../engine/open-evaluator.ts';
+import { openEvaluator } from './open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 import { verifierOf } from '../modules/image-signatures.ts';
 import type { Modules, ModuleTerms } from '../modules/modules.ts';

@@ -11,7 +11,7 @@ import type { Registry } from '../../../lib/telemetry/exposition.ts';
 import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { HostCalls } from '../engine/evaluator.ts';
-import { openEvaluator } from '../engine/open-evaluator.ts';
+import { openEvaluator } from '../policies/open-evaluator.ts';
 import type { ModuleProgram } from '../engine/program.ts';
 import { PolicyPool } from '../engine/wasm/pool.ts';
 import type { Modules } from '../modules/modules.ts';

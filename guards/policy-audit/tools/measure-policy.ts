@@ -1,7 +1,7 @@
 /** Measures the speed of a policy, one request at a time. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { EvaluationError, type PolicyRequest, type RuntimeName } from '../engine/evaluator.ts';
-import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import { openEvaluator, type OpenEvaluatorOptions } from '../policies/open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 
 export interface Measured {

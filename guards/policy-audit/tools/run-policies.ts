@@ -1,7 +1,7 @@
 /** Runs policies on objects without a cluster, for `rampart policy run` and CI. */
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
-import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import { openEvaluator, type OpenEvaluatorOptions } from '../policies/open-evaluator.ts';
 import { matchPolicy } from '../policies/match.ts';
 import { diffJson, type PatchOperation } from '../server/json-diff.ts';
 import type { NamedPolicy } from './policy-source.ts';

@@ -17,7 +17,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseManifestValues } from '../../../lib/manifests/document.ts';
 import { describeProblem } from '../../../lib/manifests/problem.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
-import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import { openEvaluator, type OpenEvaluatorOptions } from '../policies/open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 import { kindNameOf } from './kind-names.ts';
 import { readPolicies } from './policy-source.ts';

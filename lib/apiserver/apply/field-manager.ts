@@ -8,7 +8,7 @@
  */
 import { apiTime } from '../../kube/object/api-time.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../../json/json.ts';
-import { textAt, valueAt } from '../builtin/access.ts';
+import { textAt, valueAt } from '../../json/fields.ts';
 import { assertNesting } from '../../json/bounds.ts';
 import { Refusal } from '../../json/refusal.ts';
 import { compare } from './compare.ts';

@@ -5,7 +5,7 @@ import { labelSelectorOf, labelSelectorText } from '../../kube/selectors/selecto
 import { apiVersionOf, type Subresource } from '../resources/resource.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { isObject, type JsonObject } from '../../json/json.ts';
-import { numberAt, objectAt, valueAt } from './access.ts';
+import { numberAt, objectAt, valueAt } from '../../json/fields.ts';
 import { labelNamespace } from './defaults/config.ts';
 import { LazyModel, openApiOf } from './kind.ts';
 

@@ -6,7 +6,7 @@
  * schema of the only version is `spec.validation.openAPIV3Schema` in messages, and that of one of several that
  * differ is `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
  */
-import { objectAt, objectsAt, textAt, textsAt } from '../builtin/access.ts';
+import { objectAt, objectsAt, textAt, textsAt } from '../../json/fields.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import { approvalCauses } from './approval.ts';

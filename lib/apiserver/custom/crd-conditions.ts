@@ -1,5 +1,5 @@
 /** Conditions of a CustomResourceDefinition. */
-import { objectAt, objectsAt } from '../builtin/access.ts';
+import { objectAt, objectsAt } from '../../json/fields.ts';
 import { type Condition, setCondition as setIn } from '../../kube/object/conditions.ts';
 import type { JsonObject } from '../../json/json.ts';
 

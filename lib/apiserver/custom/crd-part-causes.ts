@@ -2,7 +2,7 @@
  * What is wrong with names, subresources, printer columns and the conversion of a CustomResourceDefinition.
  * Paths and wording: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`.
  */
-import { textAt, textsAt, valueAt } from '../builtin/access.ts';
+import { textAt, textsAt, valueAt } from '../../json/fields.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import { readColumn, readNames } from './crd.ts';

@@ -2,7 +2,7 @@
  * What is special about CustomResourceDefinitions (apiextensions-apiserver
  * `pkg/registry/customresourcedefinition`, `pkg/apis/apiextensions/v1/defaults.go`).
  */
-import { objectAt, objectsAt, textAt, textsAt, valueAt } from '../builtin/access.ts';
+import { objectAt, objectsAt, textAt, textsAt, valueAt } from '../../json/fields.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import { statusAloneOf } from '../builtin/subresources.ts';
 import type { Strategy, Subresource } from '../resources/resource.ts';

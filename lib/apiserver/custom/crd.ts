@@ -2,7 +2,7 @@
  * A CustomResourceDefinition (apiextensions.k8s.io/v1) as the server reads it: what is absent has its empty value.
  * What is read was validated when it was written.
  */
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../builtin/access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../json/fields.ts';
 import type { ResourceNames } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 

@@ -1,5 +1,5 @@
 /** Serves the CustomResourceDefinitions in the store, and reports the outcome in their status. */
-import { objectAt, objectsAt } from '../builtin/access.ts';
+import { objectAt, objectsAt } from '../../json/fields.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller/controller-metrics.ts';
 import { done, requeueAfter, type Result, runController } from '../../kube/controller/controller.ts';

@@ -2,7 +2,7 @@
  * The parts of an OpenAPI schema that every custom resource has: apiVersion, kind, metadata. They are those of the
  * built-in kinds.
  */
-import { valueAt } from '../builtin/access.ts';
+import { valueAt } from '../../json/fields.ts';
 import { builtinDefinitions } from '../builtin/definitions.ts';
 import { collectRefs, refTo } from '../builtin/facts/names.ts';
 import { isObject, type JsonObject } from '../../json/json.ts';

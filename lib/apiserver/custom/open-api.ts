@@ -2,7 +2,7 @@
  * The OpenAPI schemas of custom resources (apiextensions-apiserver `pkg/controller/openapi/builder`): those of the
  * CustomResourceDefinition with what every object has.
  */
-import { listAt, objectAt } from '../builtin/access.ts';
+import { listAt, objectAt } from '../../json/fields.ts';
 import { refTo } from '../builtin/facts/names.ts';
 import type { OpenApiModel } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';

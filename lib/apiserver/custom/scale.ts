@@ -2,7 +2,7 @@
  * The scale subresource of custom resources: `autoscaling/v1` Scale, made of three places in the object
  * (apiextensions-apiserver `pkg/registry/customresource/etcd.go`, `validator.go`).
  */
-import { objectAt, valueAt } from '../builtin/access.ts';
+import { objectAt, valueAt } from '../../json/fields.ts';
 import { LazyModel, openApiOf } from '../builtin/kind.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Subresource } from '../resources/resource.ts';

@@ -5,9 +5,9 @@ import { decodeProtobuf } from '../protobuf/decode.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Resource, Verb } from '../resources/resource.ts';
 import { type Body, customPatchMediaTypes, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
-import { BodyMistake } from './body-mistake.ts';
-import { decodeJson } from './json-body.ts';
-import { decodeYaml } from './yaml-body.ts';
+import { BodyMistake } from '../body/body-mistake.ts';
+import { decodeJson } from '../body/json-body.ts';
+import { decodeYaml } from '../body/yaml-body.ts';
 
 type BodyFormat = 'json' | 'yaml' | 'protobuf';
 

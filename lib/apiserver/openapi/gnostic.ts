@@ -2,7 +2,7 @@
  * The OpenAPI 2.0 document in protocol buffers, which is the only form that kubectl asks for. Field numbers are those of
  * gnostic `openapiv2/OpenAPIv2.proto`.
  */
-import { objectAt, objectsAt, textsAt } from '../builtin/access.ts';
+import { objectAt, objectsAt, textsAt } from '../../json/fields.ts';
 import { isObject, type JsonObject } from '../../json/json.ts';
 import { MessageWriter } from '../../protobuf/writer.ts';
 

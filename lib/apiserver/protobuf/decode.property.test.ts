@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { scaled } from '../../testing/depth.fixture.ts';
 import * as fc from '../../testing/fast-check.fixture.ts';
-import { BodyMistake } from '../http/body-mistake.ts';
+import { BodyMistake } from '../body/body-mistake.ts';
 import { body } from './bytes.fixture.ts';
 import { decodeProtobuf } from './decode.ts';
 import { knownKinds } from './fields.ts';

@@ -3,7 +3,7 @@
  * message runtime.Unknown that says what the object is and holds it.
  */
 import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
-import { BodyMistake, bodyMistake } from '../http/body-mistake.ts';
+import { BodyMistake, bodyMistake } from '../body/body-mistake.ts';
 import type { JsonObject } from '../../json/json.ts';
 import { messageOfKind } from './fields.ts';
 import { decodeMessage } from './message.ts';

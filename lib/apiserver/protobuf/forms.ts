@@ -2,8 +2,8 @@
  * Types whose JSON is not an object of their fields: quantities, times, and what is one of several things. Each follows
  * the type's `MarshalJSON` in k8s.io/apimachinery and k8s.io/apiextensions-apiserver.
  */
-import { BodyMistake } from '../http/body-mistake.ts';
-import { decodeJson } from '../http/json-body.ts';
+import { BodyMistake } from '../body/body-mistake.ts';
+import { decodeJson } from '../body/json-body.ts';
 import type { JsonObject } from '../../json/json.ts';
 
 /**

@@ -8,7 +8,7 @@
  * Fields that have no number here are passed over, as Kubernetes does it: strict validation does not see them.
  */
 import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
-import { BodyMistake, bodyMistake } from '../http/body-mistake.ts';
+import { BodyMistake, bodyMistake } from '../body/body-mistake.ts';
 import { maxNesting } from '../../json/bounds.ts';
 import { type JsonObject, setField } from '../../json/json.ts';
 import { type Field, type Message, messageNamed, type Scalar } from './fields.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { BodyMistake } from '../http/body-mistake.ts';
+import { BodyMistake } from '../body/body-mistake.ts';
 import { body, bytes, number, tag, varint } from './bytes.fixture.ts';
 import { decodeProtobuf } from './decode.ts';
 

@@ -1,5 +1,5 @@
 /** Events of watches: a line of JSON each, `{"type":"ADDED","object":{...}}`. */
-import { textAt } from '../builtin/access.ts';
+import { textAt } from '../../json/fields.ts';
 import type { Item } from '../resources/item.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../../json/json.ts';

@@ -1,5 +1,5 @@
 /** Objects and lists as the bytes of an answer. Events of watches are in events.ts. */
-import { textAt } from '../builtin/access.ts';
+import { textAt } from '../../json/fields.ts';
 import { type Item, textHead } from '../resources/item.ts';
 import { jsonText, parseJson } from '../resources/json-text.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';

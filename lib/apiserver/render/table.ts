@@ -1,5 +1,5 @@
 /** Tables: what `kubectl get` prints, made by the server (meta.k8s.io/v1 Table). */
-import { textAt } from '../builtin/access.ts';
+import { textAt } from '../../json/fields.ts';
 import { nameColumn } from '../builtin/columns/column.ts';
 import type { Item } from '../resources/item.ts';
 import { jsonText } from '../resources/json-text.ts';

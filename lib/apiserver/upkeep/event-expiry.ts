@@ -1,7 +1,7 @@
 /** Events are kept for an hour (kube-apiserver `--event-ttl`), counted from when they were last seen. */
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { Logger } from '../../telemetry/log.ts';
-import { textAt } from '../builtin/access.ts';
+import { textAt } from '../../json/fields.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';

@@ -8,7 +8,7 @@
 import type { Logger } from '../../telemetry/log.ts';
 import { done, type Reconcile } from '../../kube/controller/controller.ts';
 import type { WorkQueue } from '../../kube/controller/workqueue.ts';
-import { listAt, objectAt } from '../builtin/access.ts';
+import { listAt, objectAt } from '../../json/fields.ts';
 import { Item } from '../resources/item.ts';
 import type { Registry } from '../resources/registry.ts';
 import { isObject, type JsonObject } from '../../json/json.ts';

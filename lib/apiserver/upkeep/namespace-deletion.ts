@@ -7,7 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { messageOf } from '../../errors/errors.ts';
 import { done, requeueAfter, type Reconcile } from '../../kube/controller/controller.ts';
 import type { WorkQueue } from '../../kube/controller/workqueue.ts';
-import { listAt, objectAt, valueAt } from '../builtin/access.ts';
+import { listAt, objectAt, valueAt } from '../../json/fields.ts';
 import { Item } from '../resources/item.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Resource } from '../resources/resource.ts';

@@ -1,7 +1,7 @@
 /**
  * Who belongs to whom: of all objects, only those that have owner references or wait for their dependents are kept.
  */
-import { listAt, valueAt } from '../builtin/access.ts';
+import { listAt, valueAt } from '../../json/fields.ts';
 import { metadataText } from '../resources/metadata-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import type { StoredObject } from '../store/object.ts';

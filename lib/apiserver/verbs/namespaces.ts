@@ -2,7 +2,7 @@
  * Objects live in namespaces: nothing is created in one that is not there or is being deleted, and some stay for ever
  * (apiserver `pkg/admission/plugin/namespace/lifecycle`).
  */
-import { textAt, valueAt } from '../builtin/access.ts';
+import { textAt, valueAt } from '../../json/fields.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { JsonObject } from '../../json/json.ts';
 import type { Store } from '../store/store.ts';

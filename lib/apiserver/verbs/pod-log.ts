@@ -6,7 +6,7 @@
  * (LogLocation) and, for what a kubelet answers, `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
  */
 import { apiTimeNs } from '../../kube/object/api-time.ts';
-import { objectAt, objectsAt, textAt, valueAt } from '../builtin/access.ts';
+import { objectAt, objectsAt, textAt, valueAt } from '../../json/fields.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import { type Cause, fieldError } from '../schema/field-error.ts';

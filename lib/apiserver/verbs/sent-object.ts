@@ -2,7 +2,7 @@
  * An object as a client has sent it: is it of the kind it was sent to, which of its fields are there at all, and its
  * defaults.
  */
-import { textAt } from '../builtin/access.ts';
+import { textAt } from '../../json/fields.ts';
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
 import { GoTypeError } from '../resources/go-decoding.ts';
 import { readMetadata, type Metadata } from '../resources/metadata-fields.ts';

@@ -2,7 +2,7 @@
  * The labels of stored objects, read without the rest of the object: a list by labels looks at every object.
  */
 import type { Labels } from '../../kube/selectors/selectors.ts';
-import { objectAt } from '../builtin/access.ts';
+import { objectAt } from '../../json/fields.ts';
 import { parseJson } from '../resources/json-text.ts';
 import type { StoredObject } from '../store/object.ts';
 

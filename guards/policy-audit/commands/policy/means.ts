@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
-import type { OpenEvaluatorOptions } from '../../engine/open-evaluator.ts';
+import type { OpenEvaluatorOptions } from '../../policies/open-evaluator.ts';
 import type { Modules } from '../../modules/modules.ts';
 import { openModules } from '../../modules/open-modules.ts';
 import { parseYaml, readYaml } from '../../modules/yaml-file.ts';

@@ -1,7 +1,7 @@
 /** Columns of the kinds that say who may do what. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { listAt, objectAt, objectsAt, textAt } from '../access.ts';
+import { listAt, objectAt, objectsAt, textAt } from '../../../json/fields.ts';
 import { ageColumn, column, nameColumn } from './column.ts';
 
 function subjects(kind: string) {

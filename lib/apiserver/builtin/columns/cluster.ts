@@ -1,7 +1,7 @@
 /** Columns of nodes, namespaces, events and configuration. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { listAt, numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { listAt, numberAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';
 import { ageColumn, column, nameColumn, since } from './column.ts';
 
 function nodeStatus(node: JsonObject): string {

@@ -5,7 +5,7 @@
 import { ageSince } from '../../resources/age.ts';
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { objectsAt, textAt } from '../access.ts';
+import { objectsAt, textAt } from '../../../json/fields.ts';
 import { selectorText } from '../subresources.ts';
 
 type Cell = ReturnType<Column['cell']>;

@@ -1,7 +1,7 @@
 /** Columns of services and network policies. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import { ageColumn, column, labelsText, nameColumn, shownSelector } from './column.ts';
 
 /** Addresses of a load balancer; kubectl's own are cut at 16 characters, unless in wide output. */

@@ -1,7 +1,7 @@
 /** What `kubectl get pods` shows (kubernetes `pkg/printers/internalversion/printers.go`, printPod). */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';
 import { ageColumn, column, nameColumn, since } from './column.ts';
 
 interface Summary {

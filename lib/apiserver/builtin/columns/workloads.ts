@@ -1,7 +1,7 @@
 /** Columns of the kinds that run pods. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, textOf, valueAt } from '../access.ts';
+import { numberAt, objectAt, textOf, valueAt } from '../../../json/fields.ts';
 import { ageColumn, column, containerColumns, labelsText, nameColumn, shownSelector } from './column.ts';
 
 const templateSpec = (object: JsonObject): JsonObject => objectAt(object, 'spec', 'template', 'spec');

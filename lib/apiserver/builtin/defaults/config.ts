@@ -3,7 +3,15 @@
  * `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/secret/strategy.go`, `pkg/apis/rbac/v1/defaults.go`).
  */
 import { cloneJson, fieldOf, isObject, type JsonObject } from '../../../json/json.ts';
-import { listAt, madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
+import {
+  listAt,
+  madeObject,
+  objectAt,
+  objectsAt,
+  setDefault,
+  textAt,
+  valueAt,
+} from '../../../json/fields.ts';
 
 const nameLabel = 'kubernetes.io/metadata.name';
 

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import type { JsonObject } from '../../../json/json.ts';
-import { listAt, madeObject, objectsAt, setDefault, textAt, textsAt, valueAt } from '../access.ts';
+import { listAt, madeObject, objectsAt, setDefault, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 
 function defaultService(service: JsonObject): void {
   const spec = madeObject(service, 'spec');

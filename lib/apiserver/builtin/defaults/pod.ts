@@ -5,7 +5,15 @@
  */
 import type { JsonObject } from '../../../json/json.ts';
 import { cloneJson, fieldOf, isObject } from '../../../json/json.ts';
-import { listAt, madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
+import {
+  listAt,
+  madeObject,
+  objectAt,
+  objectsAt,
+  setDefault,
+  textAt,
+  valueAt,
+} from '../../../json/fields.ts';
 import { qosClass } from './qos.ts';
 
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;

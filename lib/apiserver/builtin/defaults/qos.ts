@@ -3,7 +3,7 @@
  * `pkg/apis/core/v1/helper/qos`, and the documentation: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos).
  */
 import type { JsonObject } from '../../../json/json.ts';
-import { objectAt, objectsAt } from '../access.ts';
+import { objectAt, objectsAt } from '../../../json/fields.ts';
 import { parseQuantity } from '../quantities.ts';
 
 const counted = ['cpu', 'memory'] as const;

@@ -3,7 +3,7 @@
  * `pkg/apis/batch/v1/defaults.go`, `pkg/apis/core/v1/defaults.go`).
  */
 import { fieldOf, isObject, type JsonObject } from '../../../json/json.ts';
-import { madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
+import { madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../../../json/fields.ts';
 import { defaultTemplate } from './pod.ts';
 
 export function defaultDeployment(object: JsonObject): void {

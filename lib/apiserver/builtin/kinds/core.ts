@@ -1,7 +1,7 @@
 /** The core group, v1: as `kubectl api-resources` lists it for Kubernetes 1.35. */
 import { allVerbs, type Resource, type Subresource, type Verb } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { listAt, madeObject, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
+import { listAt, madeObject, objectsAt, setDefault, textAt, valueAt } from '../../../json/fields.ts';
 import {
   configMapColumns,
   namespaceColumns,

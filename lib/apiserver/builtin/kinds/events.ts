@@ -1,7 +1,7 @@
 /** Events, which two groups show: one store, core/v1's form in it. */
 import type { Resource } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { textAt } from '../access.ts';
+import { textAt } from '../../../json/fields.ts';
 import { eventColumns } from '../columns/cluster.ts';
 import { eventCodec } from '../event-codec.ts';
 import { kindOf } from '../kind.ts';

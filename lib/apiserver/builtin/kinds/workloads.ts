@@ -1,6 +1,6 @@
 /** The groups apps, batch and policy, v1. */
 import type { Resource, Strategy } from '../../resources/resource.ts';
-import { numberAt } from '../access.ts';
+import { numberAt } from '../../../json/fields.ts';
 import { storedColumns } from '../columns/column.ts';
 import {
   daemonSetColumns,

@@ -7,7 +7,7 @@ import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
 import { parse } from '../../../cel/parser.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import { addProblems, checkBase64Text, checkName, checkSelector, checkUnique } from './checks.ts';
 
 function checkExpression(expression: string, path: string, causes: Cause[]): void {

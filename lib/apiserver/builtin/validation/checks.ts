@@ -9,7 +9,7 @@ import type { NameRule } from '../../resources/resource.ts';
 import { goQuote } from '../../../cel/go-text.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, isObject, type JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 
 export const immutable = 'field is immutable';
 export const notNegative = 'must be greater than or equal to 0';

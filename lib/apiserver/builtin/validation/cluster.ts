@@ -5,7 +5,7 @@
 import { labelKeyProblems, labelValueProblems } from '../../../kube/selectors/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import { addProblems, checkNotNegative } from './checks.ts';
 import { cidrWords, parseCidr } from './network-policy.ts';
 

@@ -4,7 +4,7 @@
  */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../../json/json.ts';
-import { objectAt, textAt, valueAt } from '../access.ts';
+import { objectAt, textAt, valueAt } from '../../../json/fields.ts';
 import { checkBase64, checkImmutable } from './checks.ts';
 
 /** All values together, in bytes (MaxSecretSize). */

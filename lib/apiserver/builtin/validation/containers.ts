@@ -3,7 +3,7 @@
  */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textOf, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textOf, valueAt } from '../../../json/fields.ts';
 import { parseQuantity } from '../quantities.ts';
 import {
   addProblems,

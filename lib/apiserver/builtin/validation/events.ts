@@ -6,7 +6,7 @@
 import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, textAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, textAt, valueAt } from '../../../json/fields.ts';
 import { eventCodec } from '../event-codec.ts';
 import { addProblems, immutable } from './checks.ts';
 

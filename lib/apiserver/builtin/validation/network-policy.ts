@@ -2,7 +2,7 @@
 import { BlockList, isIP } from 'node:net';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textsAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textsAt, valueAt } from '../../../json/fields.ts';
 import { checkPort, checkPortOrName, checkSelector } from './checks.ts';
 
 export function networkPolicyCauses(policy: JsonObject): Cause[] {

@@ -5,7 +5,7 @@
 import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import {
   addProblems,
   checkAddress,

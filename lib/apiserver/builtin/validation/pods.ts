@@ -5,7 +5,7 @@
 import { isIP } from 'node:net';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { cloneJson, deepEqual, type JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';
 import { checkAddress } from './checks.ts';
 import { checkPodSpec } from './pod-spec.ts';
 

@@ -1,7 +1,7 @@
 /** Checks of roles and bindings (kubernetes `pkg/apis/rbac/validation/validation.go`). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../../json/json.ts';
-import { listAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { listAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';
 import { checkName, checkSelector } from './checks.ts';
 
 const group = 'rbac.authorization.k8s.io';

@@ -1,7 +1,7 @@
 /** Checks of services (kubernetes `pkg/apis/core/validation/validation.go`, ValidateService). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import {
   checkAddress,
   checkLabels,

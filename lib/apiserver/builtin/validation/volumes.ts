@@ -1,7 +1,7 @@
 /** Checks of volumes (kubernetes `pkg/apis/core/validation/validation.go`, ValidateVolumes). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { isObject, type JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';
 import { checkName, checkUnique } from './checks.ts';
 
 /** Texts without which a source is none, beside those that the schema requires. */

@@ -2,7 +2,7 @@
 import { labelSelectorOf, labelsMatch } from '../../../kube/selectors/selectors.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
-import { numberAt, objectAt, textAt, valueAt } from '../access.ts';
+import { numberAt, objectAt, textAt, valueAt } from '../../../json/fields.ts';
 import {
   checkImmutable,
   checkIntOrPercent,

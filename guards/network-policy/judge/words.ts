@@ -2,7 +2,7 @@
 import type { LabelSelectorObject } from '../../../lib/kube/selectors/selectors.ts';
 import { objectKey, type PeerObject, type PolicyObject, type PortObject } from '../engine/objects.ts';
 import type { Direction, PolicyKey } from '../engine/rules.ts';
-import { type Decision, type Fit, type NearMiss, rulesOf } from '../judge/judge.ts';
+import { type Decision, type Fit, type NearMiss, rulesOf } from './judge.ts';
 
 /** Both ends of the packet, as people know them. */
 export interface SideNames {

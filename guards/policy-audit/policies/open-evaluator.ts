@@ -4,8 +4,8 @@
  */
 import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import type { Modules } from '../modules/modules.ts';
-import { accessOf, type ClusterReader, clusterOf } from './cel/cluster.ts';
-import { openCelEvaluator } from './cel/open.ts';
+import { accessOf, type ClusterReader, clusterOf } from '../engine/cel/cluster.ts';
+import { openCelEvaluator } from '../engine/cel/open.ts';
 import type {
   EvaluateOptions,
   Evaluator,
@@ -13,13 +13,13 @@ import type {
   PolicyRequest,
   SettingsVerdict,
   Verdict,
-} from './evaluator.ts';
-import { openGroupEvaluator } from './group/open.ts';
-import type { KindName } from './host-calls/cluster-reader.ts';
-import { isCelModule, type ModuleProgram, type PolicyProgram } from './program.ts';
-import { readPolicyMetadata } from './wasm/metadata.ts';
-import { openWasmEvaluator, type WasmLimits } from './wasm/open.ts';
-import type { PolicyPool } from './wasm/pool.ts';
+} from '../engine/evaluator.ts';
+import { openGroupEvaluator } from '../engine/group/open.ts';
+import type { KindName } from '../engine/host-calls/cluster-reader.ts';
+import { isCelModule, type ModuleProgram, type PolicyProgram } from '../engine/program.ts';
+import { readPolicyMetadata } from '../engine/wasm/metadata.ts';
+import { openWasmEvaluator, type WasmLimits } from '../engine/wasm/open.ts';
+import type { PolicyPool } from '../engine/wasm/pool.ts';
 
 export interface OpenEvaluatorOptions {
   readonly modules: Pick<Modules, 'fetch'>;

@@ -2,7 +2,7 @@
  * Reading of objects whose schema may be violated: what is missing or of another type counts as empty, so that code
  * which runs beside the schema's checks need not repeat them.
  */
-import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
+import { fieldOf, isObject, type JsonObject } from './json.ts';
 
 const empty: JsonObject = Object.freeze({});
 

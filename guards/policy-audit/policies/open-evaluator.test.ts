@@ -6,11 +6,11 @@ import { suite, test } from 'node:test';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import type { FetchedModule } from '../modules/modules.ts';
-import type { HostCalls } from './evaluator.ts';
+import type { HostCalls } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from './open-evaluator.ts';
-import type { KindName } from './host-calls/cluster-reader.ts';
-import { isCelModule, type ModuleProgram } from './program.ts';
-import { podNamed, requestFor } from './requests.fixture.ts';
+import type { KindName } from '../engine/host-calls/cluster-reader.ts';
+import { isCelModule, type ModuleProgram } from '../engine/program.ts';
+import { podNamed, requestFor } from '../engine/requests.fixture.ts';
 
 const policies = join(import.meta.dirname, '../../../test/policies');
 const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('not granted')) };
