@@ -56,6 +56,11 @@ test('every pin says what and why, under an id of its own', () => {
     for (const field of ['id', 'suite', 'name', 'version', 'why'] as const) assert.ok(pin[field]);
 });
 
+test('where packages cannot be kept, the error says what to set', async (t) => {
+  const options = { signal: t.signal, cacheDirectory: join(import.meta.filename, 'cache') };
+  await assert.rejects(debianPackage('libbpf-1.5', options), /ENOTDIR.*Set RAMPART_DEBIAN_CACHE/);
+});
+
 describe('fetching', { skip: obstacle() }, () => {
   test("a package comes once, whole, and the machine's own lists stay as they are", async (t) => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));

@@ -79,7 +79,7 @@ export function boundDependency(
 
 interface FetchOptions {
   readonly signal: AbortSignal;
-  /** Where the packages are kept; default `.cache/debian` of the checkout. */
+  /** Where the packages are kept; default RAMPART_DEBIAN_CACHE, or `.cache/debian` of the checkout. */
   readonly cacheDirectory?: string;
   /** Told what is being fetched, one line at a time. */
   readonly onLine?: (line: string) => void;
@@ -91,7 +91,7 @@ interface FetchOptions {
  * interrupted one never counts and two at once do not disturb each other.
  *
  * @throws {RampartError} `INPUT` for an id that is not in the list, `UNSUPPORTED` when this machine is
- * not Debian, `SYSTEM` when apt cannot fetch it. Rejects with the signal's reason when aborted.
+ * not Debian, `SYSTEM` when apt cannot fetch it or it cannot be kept. Rejects with the signal's reason when aborted.
  */
 export async function debianPackage(id: string, options: FetchOptions): Promise<DebianPackage> {
   const pin = packagePins().find((candidate) => candidate.id === id);
@@ -104,12 +104,19 @@ export async function debianPackage(id: string, options: FetchOptions): Promise<
       next: 'Add it to scripts/debian-packages.json',
     });
   }
-  const cacheDirectory = options.cacheDirectory ?? join(checkout, '.cache/debian');
+  const { RAMPART_DEBIAN_CACHE: byUser = join(checkout, '.cache/debian') } = process.env;
+  const { cacheDirectory = byUser } = options;
   const home = join(cacheDirectory, id);
   const cached = await readRecord(home, pin);
   if (cached !== undefined) return cached;
 
-  await mkdir(cacheDirectory, { recursive: true });
+  await mkdir(cacheDirectory, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `cannot keep Debian packages in ${cacheDirectory}`,
+      why: error.message,
+      next: 'Set RAMPART_DEBIAN_CACHE to a directory that can be written',
+    });
+  });
   await removeAbandoned(cacheDirectory);
   const work = await mkdtemp(join(cacheDirectory, `.fetch-${process.pid}-`));
   try {
