@@ -18,7 +18,7 @@ import {
 import type { Finding } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import type { NodeRequest } from '../results/node-result.ts';
-import { type Ended, rampart, type Running, start } from './integrity.fixture.ts';
+import { type Ended, integrity, rampart, start } from './integrity.fixture.ts';
 
 const added: Finding = { ...changedFile, path: '/usr/lib/new.so', change: 'added', attributes: [] };
 let cluster: TestCluster;
@@ -29,9 +29,8 @@ before(async () => {
 });
 after(() => cluster[Symbol.asyncDispose]());
 
-function accept(...args: string[]): Running {
-  return start(rampart, ['integrity', 'accept', '--kubeconfig', cluster.kubeconfig, ...args]);
-}
+const accept = (...args: string[]): Promise<Ended> =>
+  integrity('accept', '--kubeconfig', cluster.kubeconfig, ...args);
 
 type Accepted = Extract<NodeRequest, { kind: 'accept' }>;
 
@@ -43,8 +42,8 @@ async function asked(fi: string, node: string, types?: typeof design): Promise<A
   });
 }
 
-async function refused(running: Running, told: RegExp): Promise<Ended> {
-  const ended = await running.ended;
+async function refused(running: Promise<Ended>, told: RegExp): Promise<Ended> {
+  const ended = await running;
   assert.match(ended.stderr, told);
   assert.equal(ended.code, 2, ended.stderr);
   return ended;
@@ -73,7 +72,7 @@ suite('rampart integrity accept', () => {
     assert.deepEqual(requestsOf((await cluster.status('one', 'n3'))?.metadata.annotations), []);
     await cluster.report('one', 'n1', failed(1, 0, 0), { findings: [added], doneRequests: [first.id] });
     await cluster.report('one', 'n2', succeeded, { doneRequests: [second.id] });
-    const { code, stdout, stderr } = await running.ended;
+    const { code, stdout, stderr } = await running;
     assert.equal(code, 0, stderr);
     assert.match(
       stdout,
@@ -88,7 +87,7 @@ suite('rampart integrity accept', () => {
       (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),
     );
     const again = accept('one', '--node', 'n1', '--timeout', '0');
-    assert.equal((await again.ended).code, 0);
+    assert.equal((await again).code, 0);
     assert.deepEqual((await asked('one', 'n1')).path, '');
   });
 
@@ -98,7 +97,7 @@ suite('rampart integrity accept', () => {
     const findings = paths.map((path) => ({ ...changedFile, path }));
     await cluster.report('six', 'n1', failed(0, 3, 0), { findings });
     for (const path of paths.slice(0, 2)) {
-      const { code, stdout, stderr } = await accept('six', '--path', path, '--timeout', '0').ended;
+      const { code, stdout, stderr } = await accept('six', '--path', path, '--timeout', '0');
       assert.equal(code, 0, stderr);
       assert.deepEqual(
         stdout.split('\n').flatMap((line) => /^n1 +changed +(\S+)/.exec(line)?.[1] ?? []),
@@ -114,7 +113,7 @@ suite('rampart integrity accept', () => {
     const [first, second] = [await asked('two', 'n1'), await asked('two', 'n2')];
     await cluster.report('two', 'n1', failed(0, 1, 0), { doneRequests: [first.id] });
     await cluster.report('two', 'n2', errored('the disk is full'), { doneRequests: [second.id] });
-    const { code, stdout } = await running.ended;
+    const { code, stdout } = await running;
     assert.equal(code, 1);
     assert.match(stdout, /^n1: 0 of 1 accepted; still different: \/etc\/passwd$/m);
     assert.match(stdout, /^n2: it has an error: the disk is full$/m);
@@ -129,7 +128,7 @@ suite('rampart integrity accept', () => {
       ...{ nodeName: 'n1', results: [], findings: [{ ...finding, path: '/etc/x\u001b[2J' }] },
     };
     await cluster.client.create(design.nodeStatuses, status as unknown as FileIntegrityNodeStatus);
-    const running = accept('three');
+    const running = start(rampart, ['integrity', 'accept', '--kubeconfig', cluster.kubeconfig, 'three']);
     await asked('three', 'n1', design);
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.ended;
@@ -169,10 +168,7 @@ suite('rampart integrity accept', () => {
     await Promise.all([
       refused(accept('four', '--data', '/x'), /--kubeconfig and --data together/),
       refused(accept('four', '--timeout', 'long'), /must be a time/),
-      refused(
-        start(rampart, ['integrity', 'accept', 'four', '--kubeconfig', '/none']),
-        /cannot read kubeconfig \/none: ENOENT/,
-      ),
+      refused(integrity('accept', 'four', '--kubeconfig', '/none'), /cannot read kubeconfig \/none: ENOENT/),
     ]);
     assert.deepEqual(requestsOf((await cluster.status('four', 'n1'))?.metadata.annotations), []);
     // A wrong token: no rights.
@@ -180,10 +176,7 @@ suite('rampart integrity accept', () => {
     try {
       const file = join(directory, 'kubeconfig');
       writeFileSync(file, readFileSync(cluster.kubeconfig, 'utf8').replace(/token: .*/, 'token: wrong'));
-      await refused(
-        start(rampart, ['integrity', 'accept', 'four', '--kubeconfig', file]),
-        /401|Unauthorized/,
-      );
+      await refused(integrity('accept', 'four', '--kubeconfig', file), /401|Unauthorized/);
     } finally {
       rmSync(directory, { recursive: true });
     }

@@ -7,7 +7,6 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { names } from '../api.ts';
-import { NativeProvider } from '../node/native-provider.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { Followed, inotifyInstances, run, untilFollowed } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
@@ -184,9 +183,7 @@ suite('known at once', { timeout: 300_000 }, () => {
   });
 
   test('more than can be looked at one by one is scanned, and counted', async () => {
-    // The scan of an agent takes the CPU that nobody else wants; here somebody waits for it.
-    const providers = { native: () => new NativeProvider({ version: '0' }) };
-    await using followed = await Followed.start({ live: liveOf({ maxQueued: 20 }), providers });
+    await using followed = await Followed.start({ live: liveOf({ maxQueued: 20 }) });
     const { cluster } = followed;
     const program = 'for $i (1..1000) { open F, ">", "$ARGV[0]/f$i"; print F $i; close F }';
     // While this process, the agent too, waits: files that come one by one, as slowly as they can be looked at, are no loss.

@@ -24,7 +24,9 @@ import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } f
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName, temporaryName } from '../results/object-names.ts';
 import { readResultConfigMap } from '../results/result-config-map.ts';
+import type { IntegrityProvider } from '../model/provider.ts';
 import { hmacDataKey, keySecretName } from './key-follower.ts';
+import { NativeProvider } from './native-provider.ts';
 
 export const namespace = 'openshift-file-integrity';
 export const conf = '/hostroot/etc p+u+g+n+s+ftype+sha256\n';
@@ -34,6 +36,9 @@ const secrets: ResourceType<KubeObject & { data: Record<string, string> }> = {
   plural: 'secrets',
   kind: 'Secret',
 } as never;
+
+/** The scan of an agent takes the CPU that nobody else wants; here somebody waits for it. A thread more takes longer to start. */
+const quickProvider = (): IntegrityProvider => new NativeProvider({ version: '0', workers: 1 });
 
 export interface TestAgent {
   readonly lines: string[];
@@ -204,7 +209,12 @@ export class TestCluster extends TestApi {
       (signal) =>
         runGivenNode(
           fileIntegrity,
-          (context) => runFileIntegrityNode(context, { onState: (now) => void (state = now), ...options }),
+          (context) =>
+            runFileIntegrityNode(context, {
+              onState: (now) => void (state = now),
+              ...options,
+              providers: { native: quickProvider, ...options.providers },
+            }),
           {
             ...this.agentOptions(nodeName),
             client: this.newClient(),

@@ -27,17 +27,20 @@ const PATIENCE_MS = 30_000;
 
 export class AdmittingApi implements AsyncDisposable {
   readonly kubeconfig: string;
+  readonly client: KubeClient;
   readonly policies: PolicySet;
   readonly #answers: { readonly policy: string; readonly said: string }[];
   readonly #stack: AsyncDisposableStack;
 
   private constructor(
     server: ApiServer,
+    client: KubeClient,
     policies: PolicySet,
     answers: { readonly policy: string; readonly said: string }[],
     stack: AsyncDisposableStack,
   ) {
     this.kubeconfig = server.kubeconfig ?? '';
+    this.client = client;
     this.policies = policies;
     this.#answers = answers;
     this.#stack = stack;
@@ -101,7 +104,7 @@ export class AdmittingApi implements AsyncDisposable {
       stop.abort();
       await running;
     });
-    return new AdmittingApi(server, await started.promise, answers, stack.move());
+    return new AdmittingApi(server, client, await started.promise, answers, stack.move());
   }
 
   /** What a policy has answered to writes, in order. */

@@ -8,7 +8,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, suite, test } from 'node:test';
 
+import { parse } from 'yaml';
+
+import { type KubeObject, namespaces } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import {
+  clusterAdmissionPolicyType,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from '../api.ts';
 import { AdmittingApi } from './admitting-api.fixture.ts';
 
 const noKubectl = spawnSync('kubectl', ['version', '--client']).status === 0 ? false : 'needs kubectl';
@@ -31,18 +39,14 @@ suite('kubectl, with policies', { skip: noKubectl }, () => {
     return kubectl('apply', '-f', join(directory, 'object.yaml'));
   };
   const policy = async (name: string, spec: string): Promise<void> => {
-    const { code, error } = await apply(`apiVersion: policies.kubewarden.io/v1
-kind: ClusterAdmissionPolicy
-metadata: { name: ${name} }
-spec:
-${spec}`);
-    assert.equal(code, 0, error);
-    await until(`${name} is active`, async () =>
-      (await kubectl('get', 'clusteradmissionpolicy', name)).out.includes(' active '),
-    );
+    await api.client.create(clusterAdmissionPolicyType, { metadata: { name }, spec: parse(spec) });
+    await until(`${name} is active`, async () => {
+      const { status } = await api.client.get(clusterAdmissionPolicyType, { name });
+      return status?.policyStatus === 'active';
+    });
   };
   const remove = async (name: string): Promise<void> => {
-    await kubectl('delete', 'clusteradmissionpolicy', name);
+    await api.client.delete(clusterAdmissionPolicyType, { name });
     await until(() => !api.policies.enforced.some(({ policy: one }) => one.id === `clusterwide-${name}`));
   };
   const cel = (mode: string, operations: string, expression: string, more = ''): string => `
@@ -57,12 +61,18 @@ ${more}`;
 
   before(async () => {
     api = await AdmittingApi.start();
-    await kubectl('create', 'namespace', 'shop');
+    await api.client.create(namespaces, { metadata: { name: 'shop' } });
   });
   // Those of a test that has failed would spoil the next.
   afterEach(async () => {
-    await kubectl('delete', 'clusteradmissionpolicies', '--all');
-    await kubectl('delete', 'validatingadmissionpolicies,validatingadmissionpolicybindings', '--all');
+    for (const type of [
+      clusterAdmissionPolicyType,
+      validatingAdmissionPolicies,
+      validatingAdmissionPolicyBindings,
+    ]) {
+      for (const { metadata } of (await api.client.list<KubeObject>(type)).items)
+        await api.client.delete(type, { name: metadata.name ?? '' });
+    }
     await until(() => api.policies.enforced.length === 0);
   });
   after(async () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { type CommandEnded, Commands } from '../../../apps/commands.fixture.ts';
 import { errorCodes } from '../../../lib/errors/errors.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import { RegistryFixture } from '../../../lib/oci/registry.fixture.ts';
@@ -18,24 +18,20 @@ import { readSubjects } from './subjects.ts';
 const top = join(import.meta.dirname, '../../..');
 const modules = join(top, 'test/policies');
 
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 let directory: string;
-before(() => void (directory = mkdtempSync(join(tmpdir(), 'rampart-policy-'))));
-after(() => rmSync(directory, { recursive: true, force: true }));
+let commands: Commands;
+before(() => {
+  directory = mkdtempSync(join(tmpdir(), 'rampart-policy-'));
+  commands = new Commands(directory);
+});
+after(async () => {
+  await commands[Symbol.asyncDispose]();
+  rmSync(directory, { recursive: true, force: true });
+});
 
 /** The command as people have it. */
-async function rampart(...args: string[]): Promise<Ended> {
-  const { promise, resolve } = Promise.withResolvers<Ended>();
-  const env = { ...process.env, HOME: directory, XDG_CACHE_HOME: '', DOCKER_CONFIG: '' };
-  execFile(join(top, 'bin/rampart'), ['policy', ...args], { cwd: directory, env }, (error, stdout, stderr) =>
-    resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
-  );
-  return promise;
+function rampart(...args: string[]): Promise<CommandEnded> {
+  return commands.run(['policy', ...args], { HOME: directory, XDG_CACHE_HOME: '', DOCKER_CONFIG: '' });
 }
 
 const at = (path: string): string => (path.startsWith('/') ? path : join(directory, path));
@@ -320,7 +316,7 @@ expected: {allowed: true}
     write('trusted_root.json', JSON.stringify(sigstore.trustRoot));
     write('foreign_root.json', JSON.stringify(new SigstoreFixture().trustRoot));
     write('broken_root.json', '{"tlogs": []}');
-    const pull = async (owner: string, ...trust: string[]): Promise<Ended> => {
+    const pull = async (owner: string, ...trust: string[]): Promise<CommandEnded> => {
       write('keyless.yml', `apiVersion: v1\nallOf: [{kind: githubAction, owner: ${owner}}]\n`);
       const files = ['--sources-path', 'sources.yml', '--verification-path', 'keyless.yml'];
       return rampart('pull', pushed.reference, ...files, ...trust, '-o', 'keyless.wasm');
@@ -328,7 +324,7 @@ expected: {allowed: true}
     const pulled = await pull('team', '--sigstore-trust-config', 'trusted_root.json');
     assert.equal(pulled.code, 0, pulled.stderr);
     assert.deepEqual(readFileSync(join(directory, 'keyless.wasm')), bytes);
-    const refusals: readonly (readonly [() => Promise<Ended>, RegExp])[] = [
+    const refusals: readonly (readonly [() => Promise<CommandEnded>, RegExp])[] = [
       [
         () => pull('eve', '--sigstore-trust-config', 'trusted_root.json'),
         /which does not start with \S+\/eve\//,
