@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { type Secret, secrets } from '../../lib/kube/object/object.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { layerMediaType, tar, tarGzip, type TarEntry } from './node/archive.fixture.ts';
@@ -201,7 +202,7 @@ suite('bytecode in images', () => {
     assert.equal(kernel.programs.size, 4);
   });
 
-  test('layers that unpack to gibibytes cost their limit, and the object says it', async () => {
+  deepTest('layers that unpack to gibibytes cost their limit, and the object says it', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start());
     const cluster = await imageCluster(stack, registry);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { nodeTypes } from './api.ts';
@@ -99,7 +100,7 @@ suite('programs on nodes', () => {
     assert.equal(kernel.loads.length, 2);
   });
 
-  test('an image whose registry is down after a restart goes on as it is', async () => {
+  deepTest('an image whose registry is down after a restart goes on as it is', async () => {
     await using cluster = await BpfCluster.start({
       pull: async () => ({ digest: 'sha256:1', bytes: async () => new Uint8Array(1), functions: ['count'] }),
     });
@@ -120,37 +121,44 @@ suite('programs on nodes', () => {
     assert.equal(kernel.loads.length, 1);
   });
 
-  test('what the operator writes of an object, and an image that is at hand, take no further look', async () => {
-    await using cluster = await BpfCluster.start({
-      pull: async () => ({ digest: 'sha256:1', bytes: async () => new Uint8Array(1), functions: ['count'] }),
-    });
-    await cluster.addNode('n1');
-    const kernel = new FixtureKernel();
-    using _agent = cluster.agent('n1', kernel);
-    await until(() => kernel.applied > 0);
-    const beganMs = performance.now();
-    const before = kernel.applied;
-    const image = { url: 'registry.example/team/count:v1' };
-    await cluster.create('XdpProgram', 'count', xdp('', { bytecode: { image } }));
-    await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
-    const { type } = parentKind('XdpProgram');
-    for (let time = 0; time < 20; time++) {
-      const annotations = { time: String(time) };
-      const body = { metadata: { annotations } };
-      await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body });
-    }
-    // A change that is one: all before it has been told by then.
-    await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body: { spec: { priority: 7 } } });
-    await until(() => {
-      const [one] = kernel.programs.values();
-      const attach = one?.desired.attach;
-      return attach?.type === 'xdp' && attach.order.priority === 7;
-    });
-    // One for each change of what is asked for, and those that come with time.
-    const passes = kernel.applied - before;
-    const most = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
-    assert.ok(passes <= most, `${passes} passes, at most ${most}`);
-  });
+  deepTest(
+    'what the operator writes of an object, and an image that is at hand, take no further look',
+    async () => {
+      await using cluster = await BpfCluster.start({
+        pull: async () => ({
+          digest: 'sha256:1',
+          bytes: async () => new Uint8Array(1),
+          functions: ['count'],
+        }),
+      });
+      await cluster.addNode('n1');
+      const kernel = new FixtureKernel();
+      using _agent = cluster.agent('n1', kernel);
+      await until(() => kernel.applied > 0);
+      const beganMs = performance.now();
+      const before = kernel.applied;
+      const image = { url: 'registry.example/team/count:v1' };
+      await cluster.create('XdpProgram', 'count', xdp('', { bytecode: { image } }));
+      await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
+      const { type } = parentKind('XdpProgram');
+      for (let time = 0; time < 20; time++) {
+        const annotations = { time: String(time) };
+        const body = { metadata: { annotations } };
+        await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body });
+      }
+      // A change that is one: all before it has been told by then.
+      await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body: { spec: { priority: 7 } } });
+      await until(() => {
+        const [one] = kernel.programs.values();
+        const attach = one?.desired.attach;
+        return attach?.type === 'xdp' && attach.order.priority === 7;
+      });
+      // One for each change of what is asked for, and those that come with time.
+      const passes = kernel.applied - before;
+      const most = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
+      assert.ok(passes <= most, `${passes} passes, at most ${most}`);
+    },
+  );
 
   test('what cannot run says why, at the field, and at the parent', async () => {
     await using cluster = await BpfCluster.start();
@@ -287,7 +295,7 @@ suite('programs on nodes', () => {
     assert.equal(one.programs.size, 0);
   });
 
-  test('what is left of a node that is gone holds no deletion up', async () => {
+  deepTest('what is left of a node that is gone holds no deletion up', async () => {
     await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     await cluster.addNode('n2');
@@ -306,7 +314,7 @@ suite('programs on nodes', () => {
     await until(async () => (await cluster.get('XdpProgram', 'count')) === undefined);
   });
 
-  test('a BpfProgram that somebody deletes comes again, and the kernel is not touched', async () => {
+  deepTest('a BpfProgram that somebody deletes comes again, and the kernel is not touched', async () => {
     await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
@@ -339,7 +347,7 @@ suite('programs on nodes', () => {
     await until(() => kernel.loads.length === 2);
   });
 
-  test('a kernel that cannot be changed is told, and the objects stay until it can', async () => {
+  deepTest('a kernel that cannot be changed is told, and the objects stay until it can', async () => {
     await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();

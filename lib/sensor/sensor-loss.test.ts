@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import { scaled } from '../testing/depth.fixture.ts';
+import { deepTest, scaled } from '../testing/depth.fixture.ts';
 import { RampartError } from '../errors/errors.ts';
 import { accessFilter, everyAccess, may } from './access.ts';
 import { run } from './file-systems.fixture.ts';
@@ -80,7 +80,7 @@ suite('the rate limit', { skip }, () => {
     assert.equal(unknownTarget, undefined);
   });
 
-  test('tells each folded access once, also when this process was busy for long', async () => {
+  deepTest('tells each folded access once, also when this process was busy for long', async () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 50 });
     using _watched = sensor.watchFile(directory.file);

@@ -7,7 +7,7 @@ import { before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { probeFeatures } from '../../../lib/ebpf/features/features.ts';
-import { Random, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, Random, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { changing, staying } from './churn.fixture.ts';
@@ -176,7 +176,7 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
     }
   });
 
-  test('killed at random moments it converges, and those that stay see every packet', async () => {
+  deepTest('killed at random moments it converges, and those that stay see every packet', async () => {
     await using lab = new Lab();
     const random = new Random(seed);
     const ids = await (await lab.host()).apply(staying());

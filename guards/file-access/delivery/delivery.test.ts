@@ -4,6 +4,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
@@ -235,7 +236,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     assert.equal(delivery.callbacks().length, 202);
   });
 
-  test('receivers that hang get at most half of the places', async () => {
+  deepTest('receivers that hang get at most half of the places', async () => {
     using directory = new TemporaryDirectory();
     await using hung = await Receiver.start();
     hung.manners = hang;

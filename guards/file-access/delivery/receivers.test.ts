@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { openDelivery } from './delivery.ts';
@@ -82,7 +83,7 @@ suite('receivers of all kinds', { timeout: 300_000 }, () => {
     await wait('9999999', 100_000);
   });
 
-  test('no answer in time, and answers that dribble', async () => {
+  deepTest('no answer in time, and answers that dribble', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     await using delivery = openQuick(directory.path, { timeoutMs: 100 });
@@ -113,7 +114,7 @@ suite('receivers of all kinds', { timeout: 300_000 }, () => {
     for (const timer of timers) clearInterval(timer);
   });
 
-  test('heads that dribble are given up, too', async () => {
+  deepTest('heads that dribble are given up, too', async () => {
     using directory = new TemporaryDirectory();
     const timers = new Set<NodeJS.Timeout>();
     const server = createServer((socket) => {

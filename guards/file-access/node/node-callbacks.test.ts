@@ -8,6 +8,7 @@ import type { TLSSocket } from 'node:tls';
 
 import { pino } from 'pino';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { makeCertificates, type TestCertificates } from '../../../lib/kube/client/api-server.fixture.ts';
 import { isAlreadyExists } from '../../../lib/kube/client/client-errors.ts';
 import { createLogger, type Logger } from '../../../lib/telemetry/log.ts';
@@ -253,109 +254,116 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
     assert.ok(!scene.log.join('').includes('hush'));
   });
 
-  test('one URL, policies with different Secrets, in different namespaces, and without: never mixed', async () => {
-    await using scene = await Scene.start();
-    const { ca } = scene.certificates;
-    const { client } = scene.cluster;
-    const namespaces = {
-      group: '',
-      version: 'v1',
-      plural: 'namespaces',
-      kind: 'Namespace',
-      namespaced: false,
-    };
-    for (const name of ['shop', 'bank']) await client.create(namespaces, { metadata: { name } });
-    await scene.putSecret('hook', { token: 'of-shop', 'ca.crt': ca }, 'shop');
-    await scene.putSecret('hook', { token: 'of-bank', 'ca.crt': ca }, 'bank');
-    await scene.putSecret('only-in-shop', { token: 'hush', 'ca.crt': ca }, 'shop');
-    await scene.putSecret('authority', { token: 'hush', 'ca.crt': ca });
-    await scene.startAgent({ defaults: parseCallbackDefaults(['kivebpf-system/authority']) });
-    await scene.putPolicy('shop', 'a', { callbackSecret: 'hook' }, 'shop');
-    await scene.putPolicy('bank', 'a', { callbackSecret: 'hook' }, 'bank');
-    await scene.putPolicy('none', 'a', {}, 'bank');
-    await scene.putPolicy('thief', 'b', { callbackSecret: 'only-in-shop' }, 'bank');
-    for (let round = 0; round < 3; round++) {
-      for (const name of ['shop', 'bank', 'none']) await scene.read('a', name);
-    }
-    await scene.read('b', 'thief');
-    for (const name of ['shop', 'bank', 'none']) await scene.arrived(name);
-    assert.deepEqual([...scene.tokensOf('shop')], ['Bearer of-shop']);
-    assert.deepEqual([...scene.tokensOf('bank')], ['Bearer of-bank']);
-    // By the authority of the configuration, whose token was given for no origin.
-    assert.deepEqual([...scene.tokensOf('none')], [undefined]);
-    await until('the thief to be told', () =>
-      scene.delivery
-        .callbacks()
-        .some(({ secret, failures }) => secret === 'bank/only-in-shop' && failures > 2),
-    );
-    assert.deepEqual([...scene.tokensOf('thief')], []);
-    assert.ok(scene.receiver.received.every(({ headers }) => !headers.authorization?.includes('hush')));
-
-    // The Secret goes from the trap: what comes from then on has none, and nothing is alerted twice.
-    const trap: KiveTrap = { path: '/a', callback: scene.url, matchAny: [{ pod: 'web' }] };
-    await client.patch(
-      kivePolicyType,
-      { namespace: 'shop', name: 'shop' },
-      { type: 'merge', body: { spec: { traps: [trap] } } },
-    );
-    await until('the KiveData without a Secret', async () =>
-      (await scene.cluster.data()).every(
-        (data) => data.metadata.annotations?.['kive-policy-name'] !== 'shop' || callbackSecretOf(data) === '',
-      ),
-    );
-    await until('an alert without a token', async () => {
-      await scene.read('a', 'shop');
-      return scene.tokensOf('shop').has(undefined);
-    });
-    await scene.arrived('shop');
-  });
-
-  test('without the API the last that was known is used; after a restart without it, alerts wait', async () => {
-    await using scene = await Scene.start({ memory: false });
-    const { ca } = scene.certificates;
-    const origin = new URL(scene.url).origin;
-    const defaults = parseCallbackDefaults([`${origin}=kivebpf-system/receiver`]);
-    await scene.putSecret('receiver', { token: 'configured', 'ca.crt': ca });
-    await scene.startAgent({ defaults });
-    await scene.putPolicy('p', 'a', {});
-    await scene.read('a', 'p');
-    await scene.arrived('p');
-    assert.deepEqual([...scene.tokensOf('p')], ['Bearer configured']);
-
-    await scene.cluster.stopApi();
-    await scene.read('a', 'p');
-    await scene.arrived('p');
-    scene.receiver.manners = (_received, response) => void response.writeHead(503).end();
-    await scene.read('a', 'p');
-    await scene.stopAgent();
-
-    scene.receiver.manners = (_received, response) => void response.writeHead(202).end();
-    const before = scene.receiver.received.length;
-    {
-      using secrets = new CallbackSecrets({
-        client: scene.cluster.newClient(),
-        defaults,
-        logger: createLogger({ level: 'silent' }),
-      });
-      await using delivery = openQuick(join(scene.cluster.directory, 'callbacks'), {
-        credentialsFor: secrets.credentialsFor,
-      });
-      const waiting = delivery.stats.recovered;
-      assert.ok(waiting > 0);
-      await until('a failure', () => delivery.stats.retried > 0);
-      assert.match(
-        delivery.callbacks()[0]?.lastError?.why ?? '',
-        /cannot read the Secret \S+receiver: the Kubernetes API gave no usable response/,
+  deepTest(
+    'one URL, policies with different Secrets, in different namespaces, and without: never mixed',
+    async () => {
+      await using scene = await Scene.start();
+      const { ca } = scene.certificates;
+      const { client } = scene.cluster;
+      const namespaces = {
+        group: '',
+        version: 'v1',
+        plural: 'namespaces',
+        kind: 'Namespace',
+        namespaced: false,
+      };
+      for (const name of ['shop', 'bank']) await client.create(namespaces, { metadata: { name } });
+      await scene.putSecret('hook', { token: 'of-shop', 'ca.crt': ca }, 'shop');
+      await scene.putSecret('hook', { token: 'of-bank', 'ca.crt': ca }, 'bank');
+      await scene.putSecret('only-in-shop', { token: 'hush', 'ca.crt': ca }, 'shop');
+      await scene.putSecret('authority', { token: 'hush', 'ca.crt': ca });
+      await scene.startAgent({ defaults: parseCallbackDefaults(['kivebpf-system/authority']) });
+      await scene.putPolicy('shop', 'a', { callbackSecret: 'hook' }, 'shop');
+      await scene.putPolicy('bank', 'a', { callbackSecret: 'hook' }, 'bank');
+      await scene.putPolicy('none', 'a', {}, 'bank');
+      await scene.putPolicy('thief', 'b', { callbackSecret: 'only-in-shop' }, 'bank');
+      for (let round = 0; round < 3; round++) {
+        for (const name of ['shop', 'bank', 'none']) await scene.read('a', name);
+      }
+      await scene.read('b', 'thief');
+      for (const name of ['shop', 'bank', 'none']) await scene.arrived(name);
+      assert.deepEqual([...scene.tokensOf('shop')], ['Bearer of-shop']);
+      assert.deepEqual([...scene.tokensOf('bank')], ['Bearer of-bank']);
+      // By the authority of the configuration, whose token was given for no origin.
+      assert.deepEqual([...scene.tokensOf('none')], [undefined]);
+      await until('the thief to be told', () =>
+        scene.delivery
+          .callbacks()
+          .some(({ secret, failures }) => secret === 'bank/only-in-shop' && failures > 2),
       );
-      assert.equal(delivery.stats.depth, waiting);
-      assert.equal(scene.receiver.received.length, before);
-    }
-    await scene.cluster.startApi();
-    await scene.startAgent({ defaults });
-    await until('what was left', () => scene.delivery.stats.depth === 0);
-    assert.ok(scene.delivery.stats.delivered > 0);
-    assert.deepEqual([...scene.tokensOf('p')], ['Bearer configured']);
-  });
+      assert.deepEqual([...scene.tokensOf('thief')], []);
+      assert.ok(scene.receiver.received.every(({ headers }) => !headers.authorization?.includes('hush')));
+
+      // The Secret goes from the trap: what comes from then on has none, and nothing is alerted twice.
+      const trap: KiveTrap = { path: '/a', callback: scene.url, matchAny: [{ pod: 'web' }] };
+      await client.patch(
+        kivePolicyType,
+        { namespace: 'shop', name: 'shop' },
+        { type: 'merge', body: { spec: { traps: [trap] } } },
+      );
+      await until('the KiveData without a Secret', async () =>
+        (await scene.cluster.data()).every(
+          (data) =>
+            data.metadata.annotations?.['kive-policy-name'] !== 'shop' || callbackSecretOf(data) === '',
+        ),
+      );
+      await until('an alert without a token', async () => {
+        await scene.read('a', 'shop');
+        return scene.tokensOf('shop').has(undefined);
+      });
+      await scene.arrived('shop');
+    },
+  );
+
+  deepTest(
+    'without the API the last that was known is used; after a restart without it, alerts wait',
+    async () => {
+      await using scene = await Scene.start({ memory: false });
+      const { ca } = scene.certificates;
+      const origin = new URL(scene.url).origin;
+      const defaults = parseCallbackDefaults([`${origin}=kivebpf-system/receiver`]);
+      await scene.putSecret('receiver', { token: 'configured', 'ca.crt': ca });
+      await scene.startAgent({ defaults });
+      await scene.putPolicy('p', 'a', {});
+      await scene.read('a', 'p');
+      await scene.arrived('p');
+      assert.deepEqual([...scene.tokensOf('p')], ['Bearer configured']);
+
+      await scene.cluster.stopApi();
+      await scene.read('a', 'p');
+      await scene.arrived('p');
+      scene.receiver.manners = (_received, response) => void response.writeHead(503).end();
+      await scene.read('a', 'p');
+      await scene.stopAgent();
+
+      scene.receiver.manners = (_received, response) => void response.writeHead(202).end();
+      const before = scene.receiver.received.length;
+      {
+        using secrets = new CallbackSecrets({
+          client: scene.cluster.newClient(),
+          defaults,
+          logger: createLogger({ level: 'silent' }),
+        });
+        await using delivery = openQuick(join(scene.cluster.directory, 'callbacks'), {
+          credentialsFor: secrets.credentialsFor,
+        });
+        const waiting = delivery.stats.recovered;
+        assert.ok(waiting > 0);
+        await until('a failure', () => delivery.stats.retried > 0);
+        assert.match(
+          delivery.callbacks()[0]?.lastError?.why ?? '',
+          /cannot read the Secret \S+receiver: the Kubernetes API gave no usable response/,
+        );
+        assert.equal(delivery.stats.depth, waiting);
+        assert.equal(scene.receiver.received.length, before);
+      }
+      await scene.cluster.startApi();
+      await scene.startAgent({ defaults });
+      await until('what was left', () => scene.delivery.stats.depth === 0);
+      assert.ok(scene.delivery.stats.delivered > 0);
+      assert.deepEqual([...scene.tokensOf('p')], ['Bearer configured']);
+    },
+  );
 
   test('a callback that is refused by default: in the status and an event before there is any alert', async () => {
     await using scene = await Scene.start();

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../alert/alert.ts';
@@ -39,7 +40,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     assert.equal(data?.metadata.annotations?.['pod-ip'], '10.0.0.2');
   });
 
-  test('each trap on a file tells its own alert, also two on one file of one container', async () => {
+  deepTest('each trap on a file tells its own alert, also two on one file of one container', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));
@@ -65,7 +66,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     ]);
   });
 
-  test('a file that two containers share stays watched for the one that stays', async () => {
+  deepTest('a file that two containers share stays watched for the one that stays', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const a = only(await cluster.createPod(node, { name: 'a', files }));
@@ -172,7 +173,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await assert.rejects(cluster.createPolicy('none', { path: '/secret.txt', matchAny: [] }), /matchAny/);
   });
 
-  test('every kind of container is covered, those that come later too, each by its name', async () => {
+  deepTest('every kind of container is covered, those that come later too, each by its name', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     await cluster.createPolicy('p', { path: '/secret.txt', matchAny: [{ containerName: '(init|debug).*' }] });
@@ -215,27 +216,30 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     );
   });
 
-  test('what the node found before its last boot is deleted, and that of other nodes is not', async () => {
-    await using cluster = await TestCluster.start();
-    const old = (name: string, nodeName: string): KiveData => ({
-      metadata: {
-        name,
-        namespace: 'kivebpf-system',
-        annotations: { 'node-name': nodeName, 'container-id': 'containerd://old' },
-        finalizers: [kiveDataFinalizer],
-      },
-      spec: { inodeNo: 1, devId: 1, kernelId: 'before' },
-    });
-    await cluster.client.create(kiveDataType, old('mine', 'n1'));
-    await cluster.client.create(kiveDataType, old('other', 'n2'));
-    await cluster.startNode('n1');
-    const [left] = await until('one', async () => {
-      const all = await cluster.data();
-      return all.length === 1 && all;
-    });
-    assert.equal(left?.metadata.name, 'other');
-    assert.equal(left?.metadata.deletionTimestamp, undefined);
-  });
+  deepTest(
+    'what the node found before its last boot is deleted, and that of other nodes is not',
+    async () => {
+      await using cluster = await TestCluster.start();
+      const old = (name: string, nodeName: string): KiveData => ({
+        metadata: {
+          name,
+          namespace: 'kivebpf-system',
+          annotations: { 'node-name': nodeName, 'container-id': 'containerd://old' },
+          finalizers: [kiveDataFinalizer],
+        },
+        spec: { inodeNo: 1, devId: 1, kernelId: 'before' },
+      });
+      await cluster.client.create(kiveDataType, old('mine', 'n1'));
+      await cluster.client.create(kiveDataType, old('other', 'n2'));
+      await cluster.startNode('n1');
+      const [left] = await until('one', async () => {
+        const all = await cluster.data();
+        return all.length === 1 && all;
+      });
+      assert.equal(left?.metadata.name, 'other');
+      assert.equal(left?.metadata.deletionTimestamp, undefined);
+    },
+  );
 
   test('without its namespace KiveData are written as soon as it is there', async () => {
     await using cluster = await TestCluster.start({ namespace: false });

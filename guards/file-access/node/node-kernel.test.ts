@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { heldBy } from '../../../lib/ebpf/kernel-objects.fixture.ts';
 import { leases } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -83,7 +84,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     assert.equal(attachedBy(), 0);
   });
 
-  test('when its holder is killed another takes over, with the files of both', async () => {
+  deepTest('when its holder is killed another takes over, with the files of both', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n2');
     await node.stop();
@@ -129,46 +130,49 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     }
   });
 
-  test('without the API alerts go on, also of files that are replaced; afterwards all is in order', async () => {
-    await using cluster = await TestCluster.start({ memory: false });
-    const stopOperator = cluster.startOperator();
-    const node = await cluster.startNode('n1');
-    const [a, b] = await cluster.createPod(node, { name: 'a', containers: ['one', 'two'], files });
-    assert.ok(a && b);
-    await cluster.createPolicy('p', trap);
-    await cluster.dataCount(2);
-    const file = join(a.root, 'secret.txt');
-    await alertOf(node, file, () => true);
+  deepTest(
+    'without the API alerts go on, also of files that are replaced; afterwards all is in order',
+    async () => {
+      await using cluster = await TestCluster.start({ memory: false });
+      const stopOperator = cluster.startOperator();
+      const node = await cluster.startNode('n1');
+      const [a, b] = await cluster.createPod(node, { name: 'a', containers: ['one', 'two'], files });
+      assert.ok(a && b);
+      await cluster.createPolicy('p', trap);
+      await cluster.dataCount(2);
+      const file = join(a.root, 'secret.txt');
+      await alertOf(node, file, () => true);
 
-    await cluster.stopApi();
-    // Longer than the lease can be without renewal.
-    await delay(loaderLease.leaseDurationSeconds * 1000 + 1000);
-    node.lines.length = 0;
-    readByCat(file);
-    await until('an alert without the API', () => node.lines.length === 1);
-    writeFileSync(`${file}.new`, 'saved');
-    renameSync(`${file}.new`, file);
-    const { ino } = statSync(file);
-    const replaced = await alertOf(node, file, ({ metadata }) => metadata.inode === ino);
-    assert.equal(replaced.pod.name, 'a');
-    node.containers.delete(b.id);
+      await cluster.stopApi();
+      // Longer than the lease can be without renewal.
+      await delay(loaderLease.leaseDurationSeconds * 1000 + 1000);
+      node.lines.length = 0;
+      readByCat(file);
+      await until('an alert without the API', () => node.lines.length === 1);
+      writeFileSync(`${file}.new`, 'saved');
+      renameSync(`${file}.new`, file);
+      const { ino } = statSync(file);
+      const replaced = await alertOf(node, file, ({ metadata }) => metadata.inode === ino);
+      assert.equal(replaced.pod.name, 'a');
+      node.containers.delete(b.id);
 
-    await cluster.startApi();
-    const [data] = await cluster.dataCount(1);
-    assert.equal(data?.metadata.annotations?.['container-name'], 'one');
-    await until('the new file in the API', async () => (await cluster.data())[0]?.spec.inodeNo === ino);
-    await until('the lease', async () => {
-      const { spec } = await cluster.client.get(leases, {
-        namespace: kiveDataNamespace,
-        name: cluster.kernelId,
+      await cluster.startApi();
+      const [data] = await cluster.dataCount(1);
+      assert.equal(data?.metadata.annotations?.['container-name'], 'one');
+      await until('the new file in the API', async () => (await cluster.data())[0]?.spec.inodeNo === ino);
+      await until('the lease', async () => {
+        const { spec } = await cluster.client.get(leases, {
+          namespace: kiveDataNamespace,
+          name: cluster.kernelId,
+        });
+        return spec?.holderIdentity?.startsWith('n1_') === true && node.state()?.isLoader;
       });
-      return spec?.holderIdentity?.startsWith('n1_') === true && node.state()?.isLoader;
-    });
-    await cluster.deletePolicy('p');
-    await cluster.dataCount(0);
-    await until('the policy is gone', async () => (await cluster.getPolicy('p')) === undefined);
-    await stopOperator();
-  });
+      await cluster.deletePolicy('p');
+      await cluster.dataCount(0);
+      await until('the policy is gone', async () => (await cluster.getPolicy('p')) === undefined);
+      await stopOperator();
+    },
+  );
 
   test('a file is watched while its policy is edited: each access is told once', async () => {
     await using cluster = await TestCluster.start();

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { setOf } from '../model/attributes.ts';
 import type { Entry } from '../model/entry.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -13,33 +14,36 @@ import { openBaseline } from './read-baseline.ts';
 import { replaceFile } from './replace-file.ts';
 import { writeBaseline } from './write-baseline.ts';
 
-test('a writer that is killed at any moment leaves the whole old baseline or the whole new one', async () => {
-  using directory = temporaryDirectory();
-  const path = join(directory.path, 'baseline');
-  const writer = join(import.meta.dirname, 'endless-writer.fixture.ts');
-  let last = -1;
-  for (let round = 0; round < 25; round++) {
-    const child = spawn(process.execPath, [writer, path], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const exited = once(child, 'exit');
-    await once(child.stdout, 'data');
-    await setTimeout(Math.random() * 60);
-    child.kill('SIGKILL');
-    await exited;
-    await using baseline = await openBaseline(path, secretKey);
-    assert.equal(baseline.counts.entries, 3000);
-    const version = Number(baseline.header.configDigest);
-    for await (const batch of baseline.entries()) {
-      for (const entry of batch) assert.equal(entry.linkCount, version);
+deepTest(
+  'a writer that is killed at any moment leaves the whole old baseline or the whole new one',
+  async () => {
+    using directory = temporaryDirectory();
+    const path = join(directory.path, 'baseline');
+    const writer = join(import.meta.dirname, 'endless-writer.fixture.ts');
+    let last = -1;
+    for (let round = 0; round < 25; round++) {
+      const child = spawn(process.execPath, [writer, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+      const exited = once(child, 'exit');
+      await once(child.stdout, 'data');
+      await setTimeout(Math.random() * 60);
+      child.kill('SIGKILL');
+      await exited;
+      await using baseline = await openBaseline(path, secretKey);
+      assert.equal(baseline.counts.entries, 3000);
+      const version = Number(baseline.header.configDigest);
+      for await (const batch of baseline.entries()) {
+        for (const entry of batch) assert.equal(entry.linkCount, version);
+      }
+      last = version;
     }
-    last = version;
-  }
-  assert.ok(last >= 0);
-  // What the killed ones left goes away with the next write.
-  writeFileSync(join(directory.path, '.baseline.new.999999999.abc'), 'left');
-  writeFileSync(join(directory.path, '.baseline.new.1.abc'), 'of a living process');
-  await writeBaseline({ path, key: secretKey, header, entries: [] });
-  assert.deepEqual(readdirSync(directory.path).toSorted(), ['.baseline.new.1.abc', 'baseline']);
-});
+    assert.ok(last >= 0);
+    // What the killed ones left goes away with the next write.
+    writeFileSync(join(directory.path, '.baseline.new.999999999.abc'), 'left');
+    writeFileSync(join(directory.path, '.baseline.new.1.abc'), 'of a living process');
+    await writeBaseline({ path, key: secretKey, header, entries: [] });
+    assert.deepEqual(readdirSync(directory.path).toSorted(), ['.baseline.new.1.abc', 'baseline']);
+  },
+);
 
 test('a full disk leaves the old baseline, and says so', async (t) => {
   using directory = temporaryDirectory();

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { released } from '../api.ts';
 import type { Finding } from '../model/finding.ts';
@@ -22,30 +23,33 @@ async function newBaseline(cluster: TestCluster): Promise<void> {
 }
 
 suite('nothing is missed', { timeout: 300_000 }, () => {
-  test('a large file that waits for its look while findings are accepted; who closes it did not write it', async (t) => {
-    const end = new AbortController();
-    t.after(() => end.abort());
-    await using followed = await Followed.start({ live: liveOf({ signal: end.signal }) });
-    const { cluster } = followed;
-    cluster.write('large', '');
-    truncateSync(cluster.at('large'), 512 * 1024 * 1024);
-    await newBaseline(cluster);
-    followed.mark();
-    await followed.shell('echo one >> "$1"; echo more >> "$2"', 'large', 'hosts');
-    await followed.line('found', '/etc/hosts');
-    await followed.line('found', '/etc/large');
+  deepTest(
+    'a large file that waits for its look while findings are accepted; who closes it did not write it',
+    async (t) => {
+      const end = new AbortController();
+      t.after(() => end.abort());
+      await using followed = await Followed.start({ live: liveOf({ signal: end.signal }) });
+      const { cluster } = followed;
+      cluster.write('large', '');
+      truncateSync(cluster.at('large'), 512 * 1024 * 1024);
+      await newBaseline(cluster);
+      followed.mark();
+      await followed.shell('echo one >> "$1"; echo more >> "$2"', 'large', 'hosts');
+      await followed.line('found', '/etc/hosts');
+      await followed.line('found', '/etc/large');
 
-    // It rests now, nine times as long as the look took.
-    followed.mark();
-    const pid = await followed.shell('exec 3>> "$1"; echo two >&3; sleep 1.2; exec 3>&-', 'large');
-    await cluster.request('fi', {
-      ...{ kind: 'accept', path: '/etc/hosts', author: 'me', reason: 'why', id: 'a1' },
-    } as never);
-    await followed.line('accepted', '/etc/hosts');
-    assert.ok(!followed.lines().some(({ path }) => path === '/etc/large'), 'it was looked at too early');
-    const line = await followed.line('found', '/etc/large');
-    assert.deepEqual([line.seenBy, line.author?.pid], ['event', pid]);
-  });
+      // It rests now, nine times as long as the look took.
+      followed.mark();
+      const pid = await followed.shell('exec 3>> "$1"; echo two >&3; sleep 1.2; exec 3>&-', 'large');
+      await cluster.request('fi', {
+        ...{ kind: 'accept', path: '/etc/hosts', author: 'me', reason: 'why', id: 'a1' },
+      } as never);
+      await followed.line('accepted', '/etc/hosts');
+      assert.ok(!followed.lines().some(({ path }) => path === '/etc/large'), 'it was looked at too early');
+      const line = await followed.line('found', '/etc/large');
+      assert.deepEqual([line.seenBy, line.author?.pid], ['event', pid]);
+    },
+  );
 
   test('what the kernel makes up is not watched either when events were lost', async (t) => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
@@ -76,7 +80,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     );
   });
 
-  test('records of who makes changes that nobody had room for are counted', async () => {
+  deepTest('records of who makes changes that nobody had room for are counted', async () => {
     await using followed = await Followed.start({ live: liveOf() });
     const { cluster } = followed;
     // This process waits meanwhile, so nobody reads. Links: ext4 looks long for an inode that was not deleted just now.
@@ -93,7 +97,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     // The scan that follows a start comes later than that.
     const body = { spec: { config: { initialDelay: 600 } } };
     await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
-    const files = Array.from({ length: 1500 }, (_, i) => `many/${i}/file`);
+    const files = Array.from({ length: scaled(1500) }, (_, i) => `many/${i}/file`);
     for (const name of files) cluster.write(name, 'x');
     await newBaseline(cluster);
     await followed.stop();

@@ -1,6 +1,7 @@
 // The key that baselines are signed with is replaced while the agent runs.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { NodeResult } from '../results/node-result.ts';
 import type { InitOptions, InitResult, IntegrityJob } from '../model/provider.ts';
@@ -62,7 +63,7 @@ suite('keys of baselines', { timeout: 300_000 }, () => {
     assert.deepEqual(provider.keys, [first[0], second[0]]);
   });
 
-  test('a key that is replaced while a baseline is made: it is made again', async () => {
+  deepTest('a key that is replaced while a baseline is made: it is made again', async () => {
     await using cluster = await TestCluster.start();
     const provider = new Provider({ version: '0' });
     const clock = new AskingClock();
@@ -80,7 +81,7 @@ suite('keys of baselines', { timeout: 300_000 }, () => {
     assert.deepEqual(provider.keys, [first[0], second[0]]);
   });
 
-  test('the one before is put back: the baseline is right again with the next look', async () => {
+  deepTest('the one before is put back: the baseline is right again with the next look', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi');

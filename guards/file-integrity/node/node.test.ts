@@ -4,11 +4,14 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, wr
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { design, names, released } from '../api.ts';
 import { nodes } from '../../../lib/kube/object/object.ts';
 import { machineConfigAnnotations } from '../results/holdoff.ts';
 import type { NodeResult } from '../results/node-result.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
+import { skewed } from '../../../lib/time/clock.fixture.ts';
 import { conf, namespace, TestCluster } from './node.fixture.ts';
 
 const kindIs =
@@ -22,7 +25,10 @@ function backupsIn(directory: string): string[] {
   return readdirSync(directory).filter((name) => name.startsWith('baseline.backup-'));
 }
 
-suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
+/** Ten seconds, which is the shortest time between two scans, take two. */
+const hasty = { clock: skewed(systemClock, { rate: 5 }) };
+
+suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
   test('a baseline at first, then what changes is told with counts, log, findings and lines', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
@@ -101,8 +107,8 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
 
   test('findings are accepted by path, and all of them', async () => {
     await using cluster = await TestCluster.start();
-    const agent = await cluster.startAgent();
-    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const agent = await cluster.startAgent('n1', hasty);
+    await cluster.createIntegrity('fi', { config: { initialDelay: 5 } });
     const first = await cluster.takeResult('fi');
     for (const name of ['passwd', 'hosts', 'deep/er/file']) cluster.write(name, 'other');
     const second = await cluster.resultWhen('fi', isFailure, first.sequence);
@@ -163,7 +169,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isFailure, first.sequence);
   });
 
-  test('a holdoff that names nodes holds these, and no other', async () => {
+  deepTest('a holdoff that names nodes holds these, and no other', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent();
     await cluster.createIntegrity('fi', {
@@ -190,8 +196,8 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
       cluster.client.patch(nodes, { name: 'n1' }, { type: 'merge', body: { metadata: { annotations } } });
     await cluster.createNode('n1');
     await machine({ [current]: 'rendered-1', [desired]: 'rendered-1', [state]: 'Done' });
-    const agent = await cluster.startAgent();
-    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const agent = await cluster.startAgent('n1', hasty);
+    await cluster.createIntegrity('fi', { config: { initialDelay: 5 } });
     const first = await cluster.resultWhen('fi', isSuccess);
     await machine({ [desired]: 'rendered-2', [state]: 'Working' });
     await until('the agent knows', async () => {
@@ -206,7 +212,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     // The machine is rebooted.
     await agent.stop();
     await machine({ [current]: 'rendered-2', [state]: 'Done' });
-    await cluster.startAgent();
+    await cluster.startAgent('n1', hasty);
     const second = await cluster.resultWhen('fi', isSuccess, first.sequence);
     assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
     cluster.write('hosts', 'written by somebody');
@@ -217,7 +223,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     );
   });
 
-  test('initialDelay: the baseline is of what is there when it is over', async () => {
+  deepTest('initialDelay: the baseline is of what is there when it is over', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent();
     await cluster.createIntegrity('fi', { config: { initialDelay: 3 } });
@@ -234,7 +240,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     );
   });
 
-  test('a configuration that selects nothing is an error', async () => {
+  deepTest('a configuration that selects nothing is an error', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent();
     await cluster.createIntegrity('fi', { conf: '/hostroot/nowhere p\n' });
@@ -296,7 +302,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isSuccess, second.sequence);
   });
 
-  test('all that there was is gone, and the operator has seen a baseline: an error', async () => {
+  deepTest('all that there was is gone, and the operator has seen a baseline: an error', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi');
@@ -313,7 +319,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
 
   test('a FileIntegrity that was made again, in either group, goes on from the baseline of its name', async () => {
     await using cluster = await TestCluster.start();
-    const agent = await cluster.startAgent();
+    const agent = await cluster.startAgent('n1', hasty);
     const { metadata } = await cluster.createIntegrity('fi');
     const first = await cluster.resultWhen('fi', isSuccess);
     assert.equal(first.continuedFromMs, undefined);
@@ -329,7 +335,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     assert.ok(Math.abs((second.continuedFromMs ?? 0) - first.atMs) < 10_000);
     // Nor does a restart make it its own.
     await agent.stop();
-    await cluster.startAgent();
+    await cluster.startAgent('n1', hasty);
     const third = await cluster.resultWhen('fi', isFailure, second.sequence);
     assert.equal(third.continuedFromMs, second.continuedFromMs);
     await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' }, 'n1', design);
@@ -337,7 +343,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     assert.equal(fourth.continuedFromMs, undefined);
   });
 
-  test('one that was made again with another configuration gets a baseline of its own', async () => {
+  deepTest('one that was made again with another configuration gets a baseline of its own', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent();
     await cluster.createIntegrity('fi');
@@ -371,7 +377,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     assert.equal(two.state()?.jobs, 1);
   });
 
-  test('one name in both groups: the older counts, also where it is not for this node', async () => {
+  deepTest('one name in both groups: the older counts, also where it is not for this node', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1', { role: 'worker' });
     await cluster.createIntegrity('fi', { spec: { nodeSelector: { role: 'control' } }, types: design });
@@ -385,7 +391,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     assert.equal(await cluster.result('fi', 'n1'), undefined);
   });
 
-  test('what is asked of another node whose status has the same name is not done', async () => {
+  deepTest('what is asked of another node whose status has the same name is not done', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createIntegrity('a', { spec: { nodeSelector: { role: 'other' } } });
     await cluster.request('a', { kind: 're-init', id: 'a1', by: 'annotation' }, 'b-c');

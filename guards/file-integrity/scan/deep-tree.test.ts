@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
 
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 
 import { fileCalls } from '../../../lib/ebpf/ffi.ts';
@@ -75,7 +76,7 @@ function walked(root: string): { readonly paths: string[]; readonly opened: numb
 
 for (const beside of [['z'], ['a.b'], ['a.b', 'z'], ['a.b', 'z/']] satisfies Level[]) {
   test(`each directory of a deep tree is opened a few times, beside: ${beside.join(' ')}`, async () => {
-    const depth = 600;
+    const depth = scaled(600, 100);
     await using scene = new Scene();
     const made = makeDeep(
       scene.root,

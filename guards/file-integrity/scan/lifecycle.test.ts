@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { ScanProgress } from '../model/provider.ts';
 import { all, confOf, isEntry, Scene } from './scan.fixture.ts';
@@ -28,10 +29,11 @@ test('the signal ends a scan at any moment, and the next one is whole', async ()
   const whole = (await scene.scan('/ sha256')).length;
   assert.equal(whole, 2021);
   const reason = new Error('enough');
-  for (let i = 0; i < 20; i++) {
+  const tries = scaled(20, 5);
+  for (let i = 0; i < tries; i++) {
     const controller = new AbortController();
     const scanning = scene.scan('/ sha256', controller.signal);
-    setTimeout(() => controller.abort(reason), i * 3);
+    setTimeout(() => controller.abort(reason), (60 * i) / tries);
     await scanning.then(
       (found) => assert.equal(found.length, whole),
       (error: unknown) => assert.equal(error, reason),
@@ -43,7 +45,8 @@ test('the signal ends a scan at any moment, and the next one is whole', async ()
 
 test('a look is not kept waiting by scans, nor they by each other', async () => {
   await using scene = new Scene();
-  fill(scene, 40, 100, 2000);
+  const directories = scaled(40, 15);
+  fill(scene, directories, 100, 2000);
   fs.writeFileSync(scene.path('large'), Buffer.alloc(1 << 20));
   const conf = confOf('/ sha256');
   const { signal } = new AbortController();
@@ -57,7 +60,7 @@ test('a look is not kept waiting by scans, nor they by each other', async () => 
   }
   assert.deepEqual(
     (await Promise.all(scans)).map(({ length }) => length),
-    [4042, 4042, 4042, 4042],
+    Array.from(scans, () => directories * 101 + 2),
   );
 });
 
@@ -182,7 +185,7 @@ test('a process may end while its threads load their code', async () => {
   await using scene = new Scene();
   const program = join(import.meta.dirname, 'short-scan.fixture.ts');
   // Several at a time, so that threads are slow to load.
-  const ends = Array.from({ length: 12 }, async (_, at) => {
+  const ends = Array.from({ length: scaled(12, 3) }, async (_, at) => {
     await sleep(Math.floor(at / 6) * 500);
     return await execFile(process.execPath, [program, scene.root, String(at * 12)]);
   });
@@ -193,7 +196,7 @@ test('the threads end with the last scan, but for those that something else was 
   await using scene = new Scene({ idleMs: 60_000 });
   fill(scene, 2, 10, 100);
   fs.writeFileSync(scene.path('large'), '');
-  fs.truncateSync(scene.path('large'), 256 << 20);
+  fs.truncateSync(scene.path('large'), 64 << 20);
   const { signal } = new AbortController();
   const [large] = (await scene.scan('/large s+i')).filter(isEntry);
   assert.ok(large !== undefined);

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { Fd, inotifyAddWatch, inotifyInit, readAvailable } from '../../../lib/ebpf/libc.ts';
-import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import { asNobody, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { describeAttributes } from '../model/attributes.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';
 import { all, confOf, isEntry, isProblem, pathsOf, Scene } from './scan.fixture.ts';
@@ -85,7 +85,7 @@ test('a name that is swapped for a FIFO or a link while it is looked at', { skip
     fs.renameSync(other, to);`);
   assert.ok(swapping);
   const types = new Set<string>();
-  for (let i = 0; i < scaled(200, 50); i++) {
+  for (let i = 0; i < scaled(200); i++) {
     for (const item of await scene.scan('/ p+ftype+sha256')) {
       if (isProblem(item)) continue;
       if (item.path === '/name') types.add(item.type);
@@ -117,7 +117,7 @@ test(
     assert.ok(swapping);
     const conf = confOf('/ p+sha256');
     const { signal } = new AbortController();
-    for (let i = 0; i < scaled(300, 50); i++) {
+    for (let i = 0; i < scaled(300); i++) {
       const found = await scene.scan('/ p+sha256');
       const looked = await all(
         scene.scanner.look(
@@ -204,7 +204,7 @@ test(
   },
 );
 
-test('a directory that cannot be opened any more is told once', needsFuse, async () => {
+deepTest('a directory that cannot be opened any more is told once', needsFuse, async () => {
   await using scene = new Scene({ readBytesPerSecond: 100_000 });
   fs.mkdirSync(scene.path('above/many'), { recursive: true });
   // The first piece is soon there; the others, for which the directory is opened again, take their time.
@@ -250,7 +250,7 @@ test('files that vanish are left out', async () => {
     const at = ${JSON.stringify(`${scene.root}/d`)} + (i % 50);
     fs.rmSync(at, { recursive: true }); fs.mkdirSync(at); fs.writeFileSync(at + '/f', 'x');`);
   assert.ok(removing);
-  for (let i = 0; i < scaled(100, 50); i++) {
+  for (let i = 0; i < scaled(100); i++) {
     const found = await scene.scan('/ p+acl+xattrs+l+e2fsattrs+sha256');
     assert.deepEqual(
       found.filter(isProblem).filter(({ code }) => code !== 'CHANGED'),
@@ -273,7 +273,7 @@ test('the files of /proc and /sys are seen, and never read', async () => {
   }
 });
 
-test('a file over 4 GiB, with holes', async () => {
+deepTest('a file over 4 GiB, with holes', async () => {
   // There a hole is read without memory for it; elsewhere 4 GiB of zeros go through the page cache.
   const inMemory = '/dev/shm';
   await using scene = new Scene({}, fs.existsSync(inMemory) ? inMemory : undefined);
@@ -320,7 +320,7 @@ test('paths longer than PATH_MAX, more directories in each other than descriptor
   }
 });
 
-const many = scaled(40_000, 10_000);
+const many = scaled(40_000);
 test(`${many} files in one directory, and links that go in circles`, async () => {
   await using scene = new Scene();
   fs.mkdirSync(scene.path('many'));

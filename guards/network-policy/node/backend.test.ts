@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { type BackendChoice, openBackend, type OpenedBackend } from './backend.ts';
@@ -50,44 +51,47 @@ suite('the backend of a node', { skip: iptablesObstacle() ?? false }, () => {
     assert.deepEqual(ours(network.node), ['nftables']);
   });
 
-  test('a backend takes away what another one left once its own rules hold; a closed pod is open at no moment', async () => {
-    await using network = await Network.create();
-    const { node } = network;
-    const rules = closed(network);
-    using first = node.namespace.run(() => openIptablesDataplane({ variant: 'legacy' }));
-    await first.sync(rules);
-    let passed = 0;
-    network.watchUdp('x/a', () => passed++);
-    const target = network.host('x/a').addresses[4];
-    network.spawn(network.host('y/b'), `while :; do echo x > /dev/udp/${target}/80; done 2> /dev/null`);
-    const refusedAny = async (dataplane: OpenedBackend['dataplane']): Promise<boolean> => {
-      for (let look = 0; look < 400; look++) {
-        if ((await dataplane.counters()).some(({ packets }) => packets > 3)) return true;
-        await new Promise((resolve) => setTimeout(resolve, 5));
+  deepTest(
+    'a backend takes away what another one left once its own rules hold; a closed pod is open at no moment',
+    async () => {
+      await using network = await Network.create();
+      const { node } = network;
+      const rules = closed(network);
+      using first = node.namespace.run(() => openIptablesDataplane({ variant: 'legacy' }));
+      await first.sync(rules);
+      let passed = 0;
+      network.watchUdp('x/a', () => passed++);
+      const target = network.host('x/a').addresses[4];
+      network.spawn(network.host('y/b'), `while :; do echo x > /dev/udp/${target}/80; done 2> /dev/null`);
+      const refusedAny = async (dataplane: OpenedBackend['dataplane']): Promise<boolean> => {
+        for (let look = 0; look < 400; look++) {
+          if ((await dataplane.counters()).some(({ packets }) => packets > 3)) return true;
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+        return false;
+      };
+      for (const choice of ['nftables', 'iptables', 'nftables'] as const) {
+        const { name, dataplane } = await opened(node, choice);
+        using _ = dataplane;
+        await dataplane.sync(rules);
+        assert.deepEqual(ours(node), choice === 'nftables' ? [name] : [name, 'sets']);
+        assert.ok(await refusedAny(dataplane), `packets are refused by ${name}`);
+        assert.ok(await reaches(network.host('z/a'), target));
+        assert.deepEqual(await dataplane.verify(), []);
       }
-      return false;
-    };
-    for (const choice of ['nftables', 'iptables', 'nftables'] as const) {
-      const { name, dataplane } = await opened(node, choice);
+      // The other kind of iptables, whose sets have the same names.
+      using again = node.namespace.run(() => openIptablesDataplane({ variant: 'legacy' }));
+      await again.sync(rules);
+      const { name, dataplane } = await opened(node, 'iptables');
       using _ = dataplane;
       await dataplane.sync(rules);
-      assert.deepEqual(ours(node), choice === 'nftables' ? [name] : [name, 'sets']);
-      assert.ok(await refusedAny(dataplane), `packets are refused by ${name}`);
-      assert.ok(await reaches(network.host('z/a'), target));
+      assert.deepEqual(ours(node), [name, 'sets']);
       assert.deepEqual(await dataplane.verify(), []);
-    }
-    // The other kind of iptables, whose sets have the same names.
-    using again = node.namespace.run(() => openIptablesDataplane({ variant: 'legacy' }));
-    await again.sync(rules);
-    const { name, dataplane } = await opened(node, 'iptables');
-    using _ = dataplane;
-    await dataplane.sync(rules);
-    assert.deepEqual(ours(node), [name, 'sets']);
-    assert.deepEqual(await dataplane.verify(), []);
-    assert.equal(passed, 0);
-    assert.notDeepEqual(await dataplane.remove(), []);
-    assert.deepEqual(ours(node), []);
-  });
+      assert.equal(passed, 0);
+      assert.notDeepEqual(await dataplane.remove(), []);
+      assert.deepEqual(ours(node), []);
+    },
+  );
 
   test('iptables is the kind that has the rules of others', async () => {
     for (const variant of variants) {

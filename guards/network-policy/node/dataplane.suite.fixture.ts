@@ -9,7 +9,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
-import { sampled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, sampled } from '../../../lib/testing/depth.fixture.ts';
 import { addressText } from '../engine/addresses.ts';
 import type { NodeRules, PortRange } from '../engine/rules.ts';
 import type { Dataplane, DataplaneOptions, Programmed } from './dataplane.ts';
@@ -246,7 +246,7 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
           (from !== 'z/a' || (to === 'y/a' && protocol === 'TCP' && number === 81)),
     );
 
-    test('a rule with 70,000 peers: more than a set of the kernel holds by default', () =>
+    deepTest('a rule with 70,000 peers: more than a set of the kernel holds by default', () =>
       withDataplane(async (dataplane) => {
         const first = 0x0b00_0000n;
         const others = Array.from({ length: 70_000 }, (_, at) => addressText(4, first + 2n * BigInt(at)));
@@ -258,7 +258,8 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         assert.deepEqual(await dataplane.verify(), []);
         const found = [...(await reachable(network.pods))].filter((pair) => pair.endsWith(' -> x/a'));
         assert.deepEqual(found, ['y/a -> x/a']);
-      }));
+      }),
+    );
 
     test('a NodePort of its own node leads no pod past its rules', async () => {
       const [allowed, refused, local] = [30_080, 30_081, 30_082];

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 
-import { Random, sampled, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, Random, sampled, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
@@ -297,7 +297,7 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
         assert.ok(arrives('z/a', 80) && arrives('x/b', 81));
       }));
 
-    test('a TCP stream loses no byte over 20 full syncs and as many changes', () =>
+    deepTest('a TCP stream loses no byte over 20 full syncs and as many changes', () =>
       withDataplane(async (dataplane) => {
         const pods = network.pods.map((host) => podObject(host));
         const allow = inX('p', { podSelector: a, ingress: [{ from: [{ namespaceSelector: ns('y') }] }] });
@@ -346,7 +346,8 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
           socket.destroy();
           server.close();
         }
-      }));
+      }),
+    );
 
     test('300 policies that come, change and go: the kernel has what the last of them say', () =>
       withDataplane(async (dataplane) => {

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
+import { deepSuite } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   type AdmissionPolicy,
@@ -33,8 +34,8 @@ const forms: readonly (readonly [ReportKind, ReportsBy])[] = [
   ['openreports', 'namespace'],
 ];
 
-for (const [reportKind, reportsBy] of forms)
-  suite(`audits into ${reportKind} by ${reportsBy}`, () => {
+for (const [at, [reportKind, reportsBy]] of forms.entries())
+  (at === 0 ? suite : deepSuite)(`audits into ${reportKind} by ${reportsBy}`, () => {
     let cluster: ScanCluster;
     let running: RunningScanner;
 

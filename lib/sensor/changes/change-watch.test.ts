@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { deepTest, scaled } from '../../testing/depth.fixture.ts';
 import { libc, viewMemory } from '../../ebpf/ffi.ts';
 import { RampartError } from '../../errors/errors.ts';
 import { until } from '../../testing/until.fixture.ts';
@@ -67,7 +68,7 @@ suite('who is told', { skip }, () => {
       using all = watched();
       const { scratch, watch } = all;
       const workers = 8;
-      const rounds = inGuest ? 10 : 30;
+      const rounds = inGuest ? 10 : scaled(30);
       // Every name says whose it is, and nobody touches another's, but for `shared`. What is made is deleted, so that inodes come
       // back under the names of others.
       const work = `my ($me, $rounds) = @ARGV; for my $i (1 .. $rounds) {
@@ -122,7 +123,7 @@ suite('who is told', { skip }, () => {
     if (all.known) assert.deepEqual([change.author?.pid, change.others], [last.pid, 2]);
   });
 
-  test('who made a name anew, not who took it away before', async () => {
+  deepTest('who made a name anew, not who took it away before', async () => {
     using all = watched({ settleMs: 1000 });
     writeFileSync(all.scratch.at('w', 'name'), '');
     await all.watch.settled();
@@ -226,7 +227,7 @@ suite('who is told', { skip }, () => {
 });
 
 suite('what is told', { skip }, () => {
-  test('a file written in a loop now and then, and once after the last write', async () => {
+  deepTest('a file written in a loop now and then, and once after the last write', async () => {
     using all = watched({ settleMs: 50, paceMs: 500 });
     const started = performance.now();
     const pid = await perlBeside(
@@ -262,7 +263,7 @@ suite('what is told', { skip }, () => {
     assert.ok(contents.length < 20, contents.join(' '));
   });
 
-  test('a change that waits long to be told, with its author', { timeout: 60_000 }, async () => {
+  deepTest('a change that waits long to be told, with its author', { timeout: 60_000 }, async () => {
     // Longer than what was seen is kept otherwise.
     using all = watched({ paceMs: 6000 });
     writeFileSync(all.scratch.at('w', 'file'), '');
@@ -274,7 +275,7 @@ suite('what is told', { skip }, () => {
 
   test('thousands of changes at once, each with its author or as a loss', { timeout: 120_000 }, async () => {
     using all = watched();
-    const files = inGuest ? 300 : 4000;
+    const files = inGuest ? 300 : scaled(4000);
     const pid = await perlBeside(
       all.scratch.at('w'),
       `for my $i (1 .. $ARGV[0]) { open(my $h, '>', "f$i") or die; print $h $i; close $h; } unlink("f$_") for 1 .. $ARGV[0]`,
@@ -307,7 +308,7 @@ suite('what is told', { skip }, () => {
     assert.ok(all.watch.watch.stats().overflows > 0);
   });
 
-  test('nothing is kept of a storm when it is over', { timeout: 120_000 }, async () => {
+  deepTest('nothing is kept of a storm when it is over', { timeout: 120_000 }, async () => {
     using all = watched();
     perl(
       all.scratch.at('w'),

@@ -1,3 +1,13 @@
-import { iptablesSuite } from './suite.fixture.ts';
+import { scenariosSuite } from '../scenarios.suite.fixture.ts';
+import { openIptablesDataplane } from './dataplane.ts';
+import { iptablesObstacle } from './obstacle.fixture.ts';
 
-iptablesSuite('legacy');
+scenariosSuite(
+  {
+    name: 'iptables-legacy',
+    open: (options) => openIptablesDataplane({ ...options, variant: 'legacy' }),
+    // Each change starts programs.
+    leastPolicies: 20,
+  },
+  iptablesObstacle('legacy'),
+);

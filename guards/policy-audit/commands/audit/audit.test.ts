@@ -14,6 +14,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { parse } from 'yaml';
 
+import { deepTest } from '../../../../lib/testing/depth.fixture.ts';
 import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixture.ts';
 import { namespaces } from '../../../../lib/kube/object/object.ts';
 import { type AuditReport, reportTypes } from '../../reports/report.ts';
@@ -38,8 +39,8 @@ const audit = (kubeconfig: string, ...args: string[]): Promise<CommandEnded> =>
   commands.run(['audit', ...args], { KUBECONFIG: kubeconfig });
 
 /** In a process of its own, which has to end. */
-async function auditProcess(kubeconfig: string, ...args: string[]): Promise<Ended> {
-  await using process = new RampartProcess(['audit', ...args], { KUBECONFIG: kubeconfig });
+async function auditProcess(kubeconfig: string): Promise<Ended> {
+  await using process = new RampartProcess(['audit'], { KUBECONFIG: kubeconfig });
   return await process.ended;
 }
 
@@ -178,13 +179,13 @@ suite('rampart audit', () => {
     );
     assert.deepEqual(await cluster.lines(), ['Namespace other: teams=pass', 'Namespace shop: teams=pass']);
     await cluster.setPolicy('carts', noCarts);
-    const failing = await auditProcess(cluster.kubeconfig);
+    const failing = await run();
     assert.deepEqual([failing.code, failing.stderr], [1, '']);
     assert.match(
       failing.stdout,
       /^OBJECT +POLICY +RESULT +MESSAGE\nother ConfigMap\/cart +clusterwide-carts +fail +no carts\nshop ConfigMap\/cart +clusterwide-carts +fail +no carts\n\n6 objects, 2 failing, 0 with errors: 4 evaluations and 4 /,
     );
-    const again = await auditProcess(cluster.kubeconfig);
+    const again = await run();
     assert.equal(again.code, 1);
     assert.match(again.stdout, /: 0 evaluations and 0 reports written in /);
   });
@@ -233,7 +234,7 @@ suite('rampart audit', () => {
   test('as JSON and YAML the same; -o table', async () => {
     await only({ carts: noCarts });
     const json = await run('-o', 'json', '-n', 'shop');
-    const yaml = await auditProcess(cluster.kubeconfig, '-o', 'yaml', '-n', 'shop');
+    const yaml = await run('-o', 'yaml', '-n', 'shop');
     const [{ reports }, asYaml] = [JSON.parse(json.stdout) as Told, parse(yaml.stdout) as Told];
     assert.deepEqual(asYaml.reports, reports);
     assert.deepEqual(
@@ -319,15 +320,7 @@ suite('rampart audit', () => {
   test('explain: what each policy says of an object, or why it is not about it', async () => {
     const away = { more: { namespaceSelector: { matchLabels: { tier: 'back' } } } };
     await only({ teams, carts: noCarts, broken: away });
-    const failing = await auditProcess(
-      cluster.kubeconfig,
-      'explain',
-      'configmap/cart',
-      '-n',
-      'shop',
-      '-o',
-      'json',
-    );
+    const failing = await run('explain', 'configmap/cart', '-n', 'shop', '-o', 'json');
     assert.equal(failing.code, 1, failing.stderr);
     const told = JSON.parse(failing.stdout) as { kind: string; policies: { evaluatedMs?: number }[] };
     assert.deepEqual(
@@ -398,7 +391,7 @@ suite('rampart audit', () => {
     }
   });
 
-  test('2 where the API goes away in the middle and stays away', async () => {
+  deepTest('2 where the API goes away in the middle and stays away', async () => {
     const slow = {
       more: {
         ...rule('configmaps'),
@@ -423,7 +416,7 @@ suite('rampart audit', () => {
     );
   });
 
-  test('how far it is, on a terminal and nowhere else', async () => {
+  deepTest('how far it is, on a terminal and nowhere else', async () => {
     const slow = {
       more: {
         ...rule('configmaps'),
@@ -468,7 +461,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
   };
 
   test('the API', async () => {
-    const away = await auditProcess(kubeconfigFor(1));
+    const away = await audit(kubeconfigFor(1));
     assert.deepEqual([away.code, away.stdout], [2, '']);
     assert.match(
       away.stderr,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 
+import { deepTest, sampled } from '../../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { EvaluationError, type Evaluator } from '../evaluator.ts';
 import { allRuntimes, openPolicy, podRequest } from './policies.fixture.ts';
@@ -41,9 +42,9 @@ const failures: readonly (readonly [string, EvaluationError['why'], RegExp, Wasm
   ['wrong', 'answer', /is not a boolean|an object is required|list of violations/],
 ];
 
-for (const runtime of allRuntimes) {
+for (const [at, runtime] of allRuntimes.entries()) {
   suite(`a ${runtime} policy that does not keep to the rules`, () => {
-    for (const [what, why, message, only] of failures) {
+    for (const [what, why, message, only] of at === 0 ? failures : sampled(failures, 3)) {
       if (only !== undefined && only !== runtime) continue;
       test(`${what}: ${why}, and the next evaluation is as if nothing had been`, async () => {
         await using policy = await open(runtime);
@@ -88,7 +89,7 @@ test('what settings make a policy do is bounded likewise', async () => {
   }
 });
 
-test('while policies spin, however often they are asked, another one is asked at once', async () => {
+deepTest('while policies spin, however often they are asked, another one is asked at once', async () => {
   const spinning = await Promise.all(['wapc', 'wasi', 'opa'].map((runtime) => open(runtime as WasmRuntime)));
   const lost = spinning.flatMap((policy) =>
     Array.from({ length: 5 }, () => policy.evaluate(doing('spin'), { deadlineMs: 600_000 })),
@@ -137,7 +138,7 @@ test('an evaluation takes the thread that is free first, not the one that is sta
   assert.deepEqual(order, ['second', 'third']);
 });
 
-test('policies that were ended leave a thread to others', async () => {
+deepTest('policies that were ended leave a thread to others', async () => {
   await using two = new PolicyPool({ threads: 2 });
   const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
   const order: string[] = [];
@@ -171,7 +172,7 @@ test('policies that were ended leave a thread to others', async () => {
   await lost;
 });
 
-test('a policy that was ended has its turn, also where others always have something to do', async () => {
+deepTest('a policy that was ended has its turn, also where others always have something to do', async () => {
   await using two = new PolicyPool({ threads: 2 });
   const spinning = await openPolicy('unruly', 'wapc', {}, { pool: two });
   await assert.rejects(spinning.evaluate(doing('spin'), { deadlineMs: 100 }));

@@ -1,0 +1,3 @@
+import { iptablesSuite } from './suite.fixture.ts';
+
+iptablesSuite('legacy');
