@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';
@@ -13,6 +13,7 @@ import { access, context } from '../../guards/file-access/alert/alert.fixture.ts
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
+import { Commands } from '../../apps/commands.fixture.ts';
 import { Alerts } from '../../apps/alerts/alerts.fixture.ts';
 
 function alertLine(node: string, second: number): string {
@@ -85,6 +86,9 @@ const pods = (...names: readonly string[]): object => ({
 });
 
 suite('rampart alerts of a cluster', () => {
+  const commands = new Commands();
+  after(() => commands[Symbol.asyncDispose]());
+
   for (const [what, args, answer, code, pattern] of [
     [
       'pods that may not be listed',
@@ -111,10 +115,9 @@ suite('rampart alerts of a cluster', () => {
   ] as const) {
     test(`says it: ${what}`, async () => {
       await using stub = await Stub.start(answer);
-      await using alerts = new Alerts([...args, '--kubeconfig', stub.kubeconfig]);
-      assert.equal(await alerts.end(), code, alerts.stderr);
-      assert.equal(alerts.stdout, '');
-      assert.match(alerts.stderr, pattern);
+      const ended = await commands.run(['alerts', ...args, '--kubeconfig', stub.kubeconfig]);
+      assert.deepEqual([ended.code, ended.stdout], [code, ''], ended.stderr);
+      assert.match(ended.stderr, pattern);
     });
   }
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { hasFault, pairKey } from '../database/baseline.fixture.ts';
@@ -319,7 +320,7 @@ for (const [which, script] of [
   });
 }
 
-test('more findings than are kept are counted, and those that are told are whole', { skip }, async () => {
+deepTest('more findings than are kept are counted, and those that are told are whole', { skip }, async () => {
   using host = smallHost();
   const job = host.job(wholeEtc);
   await new AideProvider().init(job, patience());

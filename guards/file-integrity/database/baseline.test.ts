@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { isDeep } from '../../../lib/testing/depth.fixture.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { setOf } from '../model/attributes.ts';
@@ -178,13 +179,15 @@ async function collectBlocks(baseline: Baseline): Promise<EntryBlock[]> {
 }
 
 test('every flipped bit and every truncation of a baseline is found', async () => {
+  // Odd: of bits each place in a byte.
+  const stride = isDeep ? 1 : 9;
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   for (const key of [secretKey, pairKey]) {
     await writeBaseline({ path, key, header, entries: [few.slice(0, 2)] });
     const whole = readFileSync(path);
     assert.equal((await readAll(path, key)).length, 2);
-    for (let length = 0; length < whole.length; length++) {
+    for (let length = 0; length < whole.length; length += stride) {
       writeFileSync(path, whole.subarray(0, length));
       await assert.rejects(openBaseline(path, key), (error: unknown) => {
         assert.ok(error instanceof BaselineError);
@@ -193,7 +196,7 @@ test('every flipped bit and every truncation of a baseline is found', async () =
       });
     }
     // Ed25519 takes its time: of each byte one bit.
-    for (let bit = 0; bit < whole.length * 8; bit += key === secretKey ? 1 : 7) {
+    for (let bit = 0; bit < whole.length * 8; bit += stride * (key === secretKey ? 1 : 7)) {
       const bent = Buffer.from(whole);
       bent[bit >> 3] = (bent[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       writeFileSync(path, bent);

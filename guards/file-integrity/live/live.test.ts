@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { names } from '../api.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { Followed, inotifyInstances, run, untilFollowed } from './live.fixture.ts';
@@ -173,7 +174,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.deepEqual([line.seenBy, line.author], ['event', undefined]);
   });
 
-  test('a mode that the kernel has not is no reason to see nothing', async () => {
+  deepTest('a mode that the kernel has not is no reason to see nothing', async () => {
     await using followed = await Followed.start({ live: liveOf({ mode: 'kprobe' }) });
     const { events, reason } = followed.detection;
     if (events === 'inotify') assert.match(reason, /kprobe: /);
@@ -182,7 +183,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.equal((await followed.line('found', '/etc/hosts')).seenBy, 'event');
   });
 
-  test('more than can be looked at one by one is scanned, and counted', async () => {
+  deepTest('more than can be looked at one by one is scanned, and counted', async () => {
     await using followed = await Followed.start({ live: liveOf({ maxQueued: 20 }) });
     const { cluster } = followed;
     const program = 'for $i (1..1000) { open F, ">", "$ARGV[0]/f$i"; print F $i; close F }';

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { shareMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { Health } from '../../../lib/telemetry/health.ts';
@@ -132,41 +133,47 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
     assert.equal(sum('files_total'), 4 * 7);
   });
 
-  test('an agent that is killed again and again, also in the middle of scans, tells what there is', async () => {
-    await using cluster = await TestCluster.start();
-    for (let at = 0; at < 300; at++) cluster.write(`many/file${at}`, String(at));
-    const options = {
-      kubeconfig: cluster.kubeconfig,
-      hostRoot: cluster.host,
-      directory: join(cluster.directory, 'n1'),
-    };
-    const script = join(import.meta.dirname, 'agent-process.fixture.ts');
-    await cluster.createIntegrity('fi', { config: { initialDelay: 0 } });
-    const killed = async (waitMs: number): Promise<void> => {
-      const child = spawn(process.execPath, [script, JSON.stringify(options)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      const exited = once(child, 'exit');
-      await Promise.race([once(child.stdout, 'data'), exited]);
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
-      child.kill('SIGKILL');
-      assert.equal((await exited)[1], 'SIGKILL');
-    };
-    for (const waitMs of [0, 60, 120, 180, 400]) await killed(waitMs);
-    const agent = await cluster.startAgent();
-    const first = await cluster.resultWhen('fi', isSuccess);
-    cluster.write('passwd', 'other');
-    await agent.stop();
-    for (const waitMs of [30, 150]) await killed(waitMs);
-    await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
-    for (const waitMs of [20, 90]) await killed(waitMs);
-    await cluster.startAgent();
-    const second = await cluster.resultWhen(
-      'fi',
-      ({ doneRequests }) => doneRequests.includes('a1'),
-      first.sequence,
-    );
-    assert.ok(isSuccess(second));
-    await until('what waits is sent', async () => (await cluster.result('fi'))?.outcome.kind === 'succeeded');
-  });
+  deepTest(
+    'an agent that is killed again and again, also in the middle of scans, tells what there is',
+    async () => {
+      await using cluster = await TestCluster.start();
+      for (let at = 0; at < 300; at++) cluster.write(`many/file${at}`, String(at));
+      const options = {
+        kubeconfig: cluster.kubeconfig,
+        hostRoot: cluster.host,
+        directory: join(cluster.directory, 'n1'),
+      };
+      const script = join(import.meta.dirname, 'agent-process.fixture.ts');
+      await cluster.createIntegrity('fi', { config: { initialDelay: 0 } });
+      const killed = async (waitMs: number): Promise<void> => {
+        const child = spawn(process.execPath, [script, JSON.stringify(options)], {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        });
+        const exited = once(child, 'exit');
+        await Promise.race([once(child.stdout, 'data'), exited]);
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        child.kill('SIGKILL');
+        assert.equal((await exited)[1], 'SIGKILL');
+      };
+      for (const waitMs of [0, 60, 120, 180, 400]) await killed(waitMs);
+      const agent = await cluster.startAgent();
+      const first = await cluster.resultWhen('fi', isSuccess);
+      cluster.write('passwd', 'other');
+      await agent.stop();
+      for (const waitMs of [30, 150]) await killed(waitMs);
+      await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
+      for (const waitMs of [20, 90]) await killed(waitMs);
+      await cluster.startAgent();
+      const second = await cluster.resultWhen(
+        'fi',
+        ({ doneRequests }) => doneRequests.includes('a1'),
+        first.sequence,
+      );
+      assert.ok(isSuccess(second));
+      await until(
+        'what waits is sent',
+        async () => (await cluster.result('fi'))?.outcome.kind === 'succeeded',
+      );
+    },
+  );
 });

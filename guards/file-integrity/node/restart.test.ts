@@ -6,7 +6,10 @@ import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
+import { skewed } from '../../../lib/time/clock.fixture.ts';
 import { released } from '../api.ts';
 import { setOf } from '../model/attributes.ts';
 import { secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
@@ -58,7 +61,8 @@ suite('findings over a restart', { concurrency: 2, timeout: 300_000 }, () => {
     cluster.write('shadow', 'shadow');
     const body = { spec: { config: { gracePeriod: 10 } } };
     await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
-    const again = await cluster.startAgent();
+    // The scan that follows a start comes after ten seconds, here two.
+    const again = await cluster.startAgent('n1', { clock: skewed(systemClock, { rate: 5 }) });
     const second = await cluster.resultWhen('fi', isFailure, first.sequence);
     assert.deepEqual(
       second.findings.map(({ path, seenMs, seenBy, author: by }) => ({ path, seenMs, seenBy, author: by })),
@@ -72,7 +76,7 @@ suite('findings over a restart', { concurrency: 2, timeout: 300_000 }, () => {
     );
   });
 
-  test('an agent that is killed: the first time is kept, and nothing is told twice', async () => {
+  deepTest('an agent that is killed: the first time is kept, and nothing is told twice', async () => {
     await using cluster = await TestCluster.start();
     const options = {
       kubeconfig: cluster.kubeconfig,

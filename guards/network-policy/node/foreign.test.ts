@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import { depth, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { isDeep, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { podAddresses, podNames } from '../../../test/network-policy/network.fixture.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
@@ -104,7 +104,7 @@ function policiesOf(round: number): readonly GivenPolicy[] {
 }
 
 /** With iptables each starts a dozen programs. */
-const rounds = depth < 1 ? 20 : scaled(1000);
+const rounds = isDeep ? scaled(1000) : 8;
 
 suite('what others have in the kernel', { skip: iptablesObstacle() ?? namespaceObstacle() ?? false }, () => {
   const backends = [
