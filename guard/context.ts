@@ -70,7 +70,7 @@ export interface NodeContext extends GuardContext {
 /** For the part that the operator runs. */
 export interface ClusterContext extends GuardContext {
   /** Where findings are reported. */
-  readonly reports: ReportWriter;
+  readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
   /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
   readonly admission?: LateAdmission | undefined;
   /**

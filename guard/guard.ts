@@ -42,12 +42,12 @@ import type { StatusSection } from './status-section.ts';
  *   },
  *   health: [{ on: 'node', name: 'doorpolicies', what: 'DoorPolicies are listed' }],
  *   metrics: async () => (await import('./metrics.ts')).doorMetrics,
- *   node: async () => (await import('./node.ts')).runDoorWatchNode,
+ *   node: async () => (await import('./node/run.ts')).doorWatchNode,
  *   status: async () => (await import('./status.ts')).doorStatus,
  * });
  *
- * // guards/door-watch/node.ts
- * export const runDoorWatchNode: NodePart<DoorWatchOptions> = async (context, { intervalS }) => {
+ * // guards/door-watch/node/run.ts
+ * export const doorWatchNode: NodePart<DoorWatchOptions> = async (context, { intervalS }) => {
  *   const policies = context.cache({ type: doorPolicyType });
  *   await runController({ reconcile: ..., signal: context.signal });
  * };

@@ -20,6 +20,8 @@ export interface GivenProcess {
   readonly identity?: string;
   readonly health?: Health;
   readonly metrics?: SharedMetrics;
+  /** Of cluster parts. Default: they are written to the API. */
+  readonly reports?: ClusterContext['reports'];
 }
 
 export interface GivenNode
@@ -73,7 +75,7 @@ export async function runClusterGuards(guards: readonly Guard[], given: GivenPro
   await withProcess(given, (process) =>
     runClusterParts(
       { guards, process, values: {}, signal: given.signal },
-      { reports: new ReportWriter(given) },
+      { reports: given.reports ?? new ReportWriter(given) },
     ),
   );
 }

@@ -8,7 +8,7 @@ import { parseAllDocuments } from 'yaml';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { parentKinds } from './api.ts';
 import { parentKind } from './parent-kind.fixture.ts';
-import { BpfCluster } from './node.fixture.ts';
+import { BpfCluster } from './node/node.fixture.ts';
 import { type Sample, samples } from './samples.fixture.ts';
 
 const image = { image: { url: 'registry.example/count:v1' } };

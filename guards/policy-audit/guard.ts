@@ -35,9 +35,9 @@ export const policyAudit = defineGuard({
   ],
   admits: true,
   metrics: async () => {
-    const { PolicyMetrics } = await import('./metrics.ts');
+    const { PolicyMetrics } = await import('./cluster/metrics.ts');
     return { cluster: (metrics) => new PolicyMetrics().register(metrics) };
   },
   status: async () => (await import('./status/section.ts')).policyAuditStatus,
-  cluster: async () => (await import('./cluster.ts')).runPolicyAuditCluster,
+  cluster: async () => (await import('./cluster/run.ts')).policyAuditCluster,
 });

@@ -13,7 +13,7 @@ import {
   follow,
   type NetworkPolicyNodeOptions,
   runNetworkPolicyNode,
-} from '../../guards/network-policy/node.ts';
+} from '../../guards/network-policy/node/run.ts';
 import type { Dataplane, DataplaneOptions } from '../../guards/network-policy/node/dataplane.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { tableName } from '../../guards/network-policy/node/nftables/names.ts';

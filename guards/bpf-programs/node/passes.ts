@@ -10,9 +10,8 @@ import type { NodeObject, ParentKind, ParentObject } from '../api.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
 import type { ProgramHost } from '../kernel/desired.ts';
-import type { BpfProgramsNodeOptions } from '../node.ts';
 import type { Scope } from '../spec-schema.ts';
-import { BytecodeSource } from './bytecode.ts';
+import { BytecodeSource, type PullBytecode } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';
 import { NodeObjects } from './node-objects.ts';
 import { primaryInterface } from './primary-interface.ts';
@@ -30,6 +29,12 @@ const INTERFACES_SETTLE_MS = 100;
 const RETRY = { baseMs: 500, maxMs: 1_000 };
 
 type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
+
+export interface PassesOptions {
+  /** Opens the programs of this node's kernel; called again if it fails. */
+  readonly openHost: (signal: AbortSignal) => Promise<ProgramHost>;
+  readonly pull: PullBytecode;
+}
 
 export interface NodeCaches {
   readonly parents: ParentCaches;
@@ -99,7 +104,7 @@ class CompiledParents {
 /** One for a node. Disposing it leaves the kernel's programs running. */
 export class Passes implements AsyncDisposable {
   readonly #context: NodeContext;
-  readonly #options: BpfProgramsNodeOptions;
+  readonly #options: PassesOptions;
   readonly #caches: NodeCaches;
   readonly #counts: NodeCounts;
   readonly #written: NodeObjects;
@@ -111,7 +116,7 @@ export class Passes implements AsyncDisposable {
   #verifiedAtMs = systemClock.monotonicMs();
   #problem: string | undefined = 'the kernel has not been read yet';
 
-  constructor(context: NodeContext, options: BpfProgramsNodeOptions, caches: NodeCaches, counts: NodeCounts) {
+  constructor(context: NodeContext, options: PassesOptions, caches: NodeCaches, counts: NodeCounts) {
     this.#context = context;
     this.#options = options;
     this.#caches = caches;

@@ -16,17 +16,60 @@ import { Discovery } from './discover.ts';
 import { Loader, runLoaderElection } from './loader.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
-import { NodeEvents } from './node-events.ts';
+import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { PlanApplier } from './plan-applier.ts';
 import { TrapFiles } from './trap-files.ts';
-import type { FileAccessNodeOptions } from '../node.ts';
 import { readKernelId } from './kernel-id.ts';
+import type { SensorModeName } from '../../../lib/sensor/modes.ts';
+import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 
 const WORKERS = 8;
+
+export interface FileAccessNodeOptions {
+  /** Default: that of this machine, see `kernel-id.ts`. */
+  readonly kernelId?: string;
+  readonly sensor?: {
+    readonly mode?: SensorModeName | 'auto';
+    readonly capacity?: number;
+    readonly ratePerSecond?: number;
+    readonly ringSizeBytes?: number;
+  };
+  /** Takes alerts of traps with a callback too. Without it they are lines only. */
+  readonly delivery?: Pick<Delivery, 'enqueue'> & CallbackTroubles;
+  /** In the lease of its kernel. Default: that of the context. */
+  readonly identity?: string;
+  /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
+  readonly onState?: (state: NodeState) => void;
+}
+
+/** For health endpoints. */
+export interface NodeState {
+  /** Policies, pods and containers are known, and have been looked at. */
+  readonly ready: boolean;
+  readonly isLoader: boolean;
+  readonly sensorMode: SensorModeName;
+}
+
+/**
+ * Finds the files of the policies in the containers of this node, tells them as KiveData, and alerts accesses to the files
+ * of this kernel while no other agent on it does; until `signal` aborts.
+ *
+ * That the API or the namespace `kivebpf-system` is not there ends nothing: it goes on with what it knows, and tries again.
+ *
+ * @throws {RampartError} what LocalSensor throws when the kernel does not take the sensor; `LIMIT` when
+ *   fs.inotify.max_user_instances is reached.
+ */
+export async function runFileAccessNode(
+  context: NodeContext,
+  options: FileAccessNodeOptions = {},
+): Promise<void> {
+  using node = new FileAccessNode(context, options);
+  await node.run();
+}
 
 /** What runs on a node. Its parts know of each other by callbacks only; here they are put together. */
 export class FileAccessNode implements Disposable {

@@ -9,7 +9,7 @@ import type { SourceContainer } from '../../../lib/cri/container-source.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { runGivenNode } from '../../../guard/part.fixture.ts';
 import { fileAccess } from '../guard.ts';
-import { runFileAccessNode } from '../node.ts';
+import { runFileAccessNode } from './file-access-node.ts';
 
 const { kubeconfig, nodeName, containers } = JSON.parse(process.argv[2] ?? '{}') as {
   readonly kubeconfig: string;

@@ -21,12 +21,12 @@ import type { KubeEvent } from '../../../lib/kube/events/event-object.ts';
 import { events } from '../../../lib/kube/events/event-object.ts';
 import type { KiveAlert } from '../alert/alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from '../api.ts';
-import { type FileAccessClusterOptions, runFileAccessCluster } from '../cluster.ts';
+import { type FileAccessClusterOptions, runFileAccessCluster } from '../cluster/run.ts';
 import { fileAccess } from '../guard.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { kiveDataNamespace } from '../kive-data.ts';
-import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from '../node.ts';
+import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from './file-access-node.ts';
 import { readKernelId } from './kernel-id.ts';
 
 /** A node of the test's cluster. */

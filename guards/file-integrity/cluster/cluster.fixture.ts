@@ -3,7 +3,7 @@
  */
 import { join } from 'node:path';
 
-import { type GivenProcess, runGivenCluster } from '../../../guard/part.fixture.ts';
+import { type GivenProcess, runClusterGuards } from '../../../guard/part.fixture.ts';
 import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { events, type KubeEvent } from '../../../lib/kube/events/event-object.ts';
@@ -15,8 +15,6 @@ import {
   names,
   released,
 } from '../api.ts';
-import { runFileIntegrityCluster } from './run.ts';
-import type { IntegrityReports } from './context.ts';
 import { fileIntegrity } from '../guard.ts';
 import { type Finding, noDetection } from '../model/finding.ts';
 import { type ConfigMap, configMaps, type Node, nodes } from '../../../lib/kube/object/object.ts';
@@ -54,14 +52,9 @@ export class TestCluster extends TestApi {
   }
 
   /** Returns what stops it. */
-  startOperator({
-    reports,
-    ...options
-  }: Partial<GivenProcess> & { readonly reports?: IntegrityReports } = {}): () => Promise<void> {
-    const run: typeof runFileIntegrityCluster = (context) =>
-      runFileIntegrityCluster({ ...context, reports: reports ?? context.reports });
+  startOperator(options: Partial<GivenProcess> = {}): () => Promise<void> {
     return this.run((signal) =>
-      runGivenCluster(fileIntegrity, run, {
+      runClusterGuards([fileIntegrity], {
         client: this.newClient(),
         signal,
         logger: this.logger,

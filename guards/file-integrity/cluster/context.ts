@@ -1,4 +1,5 @@
 /** What the controllers of the operator share while it leads. */
+import type { ClusterContext as PartContext } from '../../../guard/context.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
@@ -6,19 +7,11 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import { apiVersionOf, type OwnerReference } from '../../../lib/kube/object/object.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import type { Report } from '../../../guard/reports/report-entry.ts';
-import type { ReportTarget } from '../../../guard/reports/report-writer.ts';
 import type { FileIntegrity, IntegrityTypes } from '../api.ts';
 import { winnerOf } from '../results/same-name.ts';
 import type { ClusterCaches, GroupCaches } from './caches.ts';
 import type { ClusterMetrics } from './metrics.ts';
 import type { Note } from './taken-result.ts';
-
-/** What {@link ReportWriter} does for us. */
-export interface IntegrityReports {
-  write(report: Report, signal: AbortSignal): Promise<unknown>;
-  delete(target: ReportTarget, signal: AbortSignal): Promise<unknown>;
-}
 
 /** The ServiceAccount that agents run as. */
 export interface AgentAccount {
@@ -30,7 +23,7 @@ export interface ClusterContext {
   readonly client: KubeClient;
   readonly caches: ClusterCaches;
   readonly recorder: Pick<EventRecorder, 'record' | 'flush'>;
-  readonly reports: IntegrityReports;
+  readonly reports: PartContext['reports'];
   readonly agents: AgentAccount;
   readonly counts: ClusterMetrics;
   readonly signal: AbortSignal;

@@ -88,6 +88,7 @@ suite('refused', () => {
         write: async () => {
           if (isBroken) throw refusal('apply policyreports example-n1', 500);
           written++;
+          return true;
         },
         delete: async () => undefined,
       },
@@ -107,7 +108,7 @@ suite('refused', () => {
     for (const name of ['n1', 'n2']) await cluster.createNode(name);
     let isBroken = true;
     const reports = {
-      write: async () => undefined,
+      write: async () => true,
       delete: async () => {
         if (isBroken) throw refusal('delete policyreports example-n1', 500);
       },

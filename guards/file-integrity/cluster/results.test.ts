@@ -6,7 +6,6 @@ import { customResourceDefinitions, established } from '../../../lib/kube/crd/es
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { configMaps, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { policyReports, policyReportType } from '../../../guard/reports/policy-reports.ts';
-import { ReportWriter } from '../../../guard/reports/report-writer.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { shareMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { names } from '../api.ts';
@@ -216,7 +215,7 @@ suite('results', () => {
     await cluster.client.create(type, crdManifest(policyReports));
     const signal = AbortSignal.timeout(10_000);
     await established(cluster.client, 'policyreports.wgpolicyk8s.io', { timeoutMs: 10_000, signal });
-    cluster.startOperator({ reports: new ReportWriter({ client: cluster.client, logger: cluster.logger }) });
+    cluster.startOperator();
     await cluster.report('example', 'n1', failed(0, 1, 0));
     await cluster.report('example', 'n2', succeeded);
     const report = (node: string) =>

@@ -1,10 +1,10 @@
 /** What the operator runs for this guard, once per cluster. */
-import type { ClusterContext as PartContext, GuardContext } from '../../../guard/context.ts';
-import { systemNamespace } from '../../../guard/guard.ts';
+import type { GuardContext } from '../../../guard/context.ts';
+import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { openCaches } from './caches.ts';
-import type { AgentAccount, ClusterContext, IntegrityReports } from './context.ts';
+import type { AgentAccount, ClusterContext } from './context.ts';
 import { runIntegrityController } from './integrity-controller.ts';
 import { ClusterMetrics } from './metrics.ts';
 import { runNamespaceController } from './namespace-controller.ts';
@@ -26,16 +26,18 @@ const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
  * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
  *   reached is not among it.
  */
-export async function runFileIntegrityCluster(
-  context: Omit<PartContext, 'reports'> & { readonly reports: IntegrityReports },
-): Promise<void> {
+export const fileIntegrityCluster: ClusterPart = async (context) => {
   const counts = new ClusterMetrics();
   if (context.metrics !== undefined) counts.register(context.metrics.metrics);
   await context.lead((term) => work(term, context.reports, counts));
-}
+};
 
 /** While it leads. */
-async function work(term: GuardContext, reports: IntegrityReports, counts: ClusterMetrics): Promise<void> {
+async function work(
+  term: GuardContext,
+  reports: ClusterContext['reports'],
+  counts: ClusterMetrics,
+): Promise<void> {
   const { client, logger } = term;
   const stop = new AbortController();
   const signal = AbortSignal.any([term.signal, stop.signal]);

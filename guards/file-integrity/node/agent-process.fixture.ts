@@ -5,7 +5,7 @@ import { findClusterAccess } from '../../../lib/kube/access/cluster-access.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { runGivenNode } from '../../../guard/part.fixture.ts';
 import { fileIntegrity } from '../guard.ts';
-import { runFileIntegrityNode } from './run-node.ts';
+import { runFileIntegrityNode } from './run.ts';
 
 const { kubeconfig, hostRoot, directory, lines } = JSON.parse(process.argv[2] ?? '{}') as Record<
   string,

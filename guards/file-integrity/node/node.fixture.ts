@@ -20,7 +20,7 @@ import {
 } from '../api.ts';
 import { nodes } from '../../../lib/kube/object/object.ts';
 import { fileIntegrity } from '../guard.ts';
-import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from './run-node.ts';
+import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from './run.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName, temporaryName } from '../results/object-names.ts';
 import { readResultConfigMap } from '../results/result-config-map.ts';

@@ -3,7 +3,7 @@ import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { agoText } from '../../../../lib/output/ago.ts';
 import { printable } from '../../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../../lib/output/table.ts';
-import { explain, type Explained } from '../../explain.ts';
+import { explain, type Explained } from '../../once/explain.ts';
 import { describeFailure } from '../../../../lib/cli/failure.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
 import type { ExplainOptions } from './command.ts';

@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { printable } from '../../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, wantsColour } from '../../../../lib/output/table.ts';
-import { type AuditOnce, auditOnce } from '../../audit.ts';
+import { type AuditOnce, auditOnce } from '../../once/audit-once.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
 import { checkPolicyServer, remoteRuntimes } from '../../policies/remote-runtimes.ts';
 import type { Scope } from '../../reports/report.ts';

@@ -1,20 +1,20 @@
 /** The result of each policy for one object, or why it does not apply. */
-import type { GuardContext } from '../../guard/context.ts';
-import { orUndefined } from '../../lib/kube/client/client-errors.ts';
-import { type KubeObject, type Namespace, namespaces } from '../../lib/kube/object/object.ts';
-import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
-import { kubewardenTypes } from './api.ts';
-import { checkServed } from './audit-needs.ts';
-import type { JsonObject } from './engine/evaluator.ts';
-import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/match.ts';
-import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
-import { PolicySet } from './policies/policy-set.ts';
-import { partName } from './reports/part-name.ts';
-import { entriesOf } from './reports/part-report.ts';
-import { ReportApi } from './reports/report-api.ts';
-import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from './reports/report.ts';
-import { auditTarget } from './scanner/audit-target.ts';
-import { type ServedKind, servedKinds } from './scanner/served-kinds.ts';
+import type { GuardContext } from '../../../guard/context.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { type KubeObject, type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { kubewardenTypes } from '../api.ts';
+import { checkServed } from './needs.ts';
+import type { JsonObject } from '../engine/evaluator.ts';
+import { type Irrelevance, matchPolicy, type MatchTarget } from '../policies/match.ts';
+import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
+import { PolicySet } from '../policies/policy-set.ts';
+import { partName } from '../reports/part-name.ts';
+import { entriesOf } from '../reports/part-report.ts';
+import { ReportApi } from '../reports/report-api.ts';
+import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from '../reports/report.ts';
+import { auditTarget } from '../scanner/audit-target.ts';
+import { type ServedKind, servedKinds } from '../scanner/served-kinds.ts';
 
 /** The result of one policy. */
 export interface Explanation {

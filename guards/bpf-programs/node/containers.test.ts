@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import { type Pod, pods } from '../../lib/kube/object/object.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
-import { parentKind } from './parent-kind.fixture.ts';
+import { type Pod, pods } from '../../../lib/kube/object/object.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
-import { FixtureKernel } from './program-host.fixture.ts';
+import { FixtureKernel } from '../program-host.fixture.ts';
 
 /** A process of another network namespace, as the first one of a container. */
 function otherNetwork(stack: AsyncDisposableStack): number {

@@ -1,10 +1,10 @@
 /** What the operator runs for this guard, once per cluster. */
-import type { ClusterContext, GuardContext } from '../../guard/context.ts';
-import type { ClusterPart } from '../../guard/guard.ts';
-import { allOrNone, whenSynced } from '../../lib/kube/controller/run-parts.ts';
-import { dataQuery, nodeQuery, podQuery, policyQuery } from './caches.ts';
-import { runPodController } from './cluster/pod-controller.ts';
-import { runPolicyController } from './cluster/policy-controller.ts';
+import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
+import type { ClusterPart } from '../../../guard/guard.ts';
+import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import { dataQuery, nodeQuery, podQuery, policyQuery } from '../caches.ts';
+import { runPodController } from './pod-controller.ts';
+import { runPolicyController } from './policy-controller.ts';
 
 export const fileAccessCluster: ClusterPart = (context) => runFileAccessCluster(context);
 

@@ -1,15 +1,16 @@
 /**
- * The node part of this guard as the agent runs it: with callbacks, and an identity that outlives a restart.
+ * What the agent runs for this guard on a node: it finds the files, and where it is the one for its kernel, alerts accesses to
+ * them, on stdout and at callbacks.
  */
 import { join } from 'node:path';
 
-import type { NodePart } from '../../guard/guard.ts';
-import { lastingIdentity } from '../../guard/identity.ts';
-import { CallbackSecrets } from './delivery/callback-secrets.ts';
-import { addDeliveryMetrics } from './delivery/delivery-metrics.ts';
-import { openDelivery } from './delivery/delivery.ts';
-import { runFileAccessNode } from './node.ts';
-import type { FileAccessOptions } from './options.ts';
+import type { NodePart } from '../../../guard/guard.ts';
+import { lastingIdentity } from '../../../guard/identity.ts';
+import { CallbackSecrets } from '../delivery/callback-secrets.ts';
+import { addDeliveryMetrics } from '../delivery/delivery-metrics.ts';
+import { openDelivery } from '../delivery/delivery.ts';
+import { runFileAccessNode } from './file-access-node.ts';
+import type { FileAccessOptions } from '../options.ts';
 
 export const fileAccessNode: NodePart<FileAccessOptions> = async (context, options) => {
   const { client, nodeName, directory, logger, metrics, say } = context;

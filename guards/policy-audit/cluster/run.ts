@@ -5,31 +5,31 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-import type { ClusterContext, GuardContext } from '../../guard/context.ts';
-import { type ClusterPart, systemNamespace } from '../../guard/guard.ts';
-import { type Namespace, namespaces } from '../../lib/kube/object/object.ts';
-import { RampartError } from '../../lib/errors/errors.ts';
-import type { Logger } from '../../lib/telemetry/log.ts';
-import { aborted } from '../../lib/time/abort.ts';
-import { PolicyAdmission } from './admission/policy-admission.ts';
-import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
-import { imageOfOperator } from './cluster/operator-image.ts';
+import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
+import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
+import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
+import { RampartError } from '../../../lib/errors/errors.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import { PolicyAdmission } from '../admission/policy-admission.ts';
+import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import { imageOfOperator } from './operator-image.ts';
 import { PolicyMetrics } from './metrics.ts';
-import { ModulesByTerms } from './modules/lazy-modules.ts';
-import { openModules } from './modules/open-modules.ts';
-import { joined, noSources, readSourcesFile } from './modules/sources.ts';
-import { readTrustRootFile } from './modules/trust-root.ts';
-import { readVerificationFile } from './modules/verification.ts';
-import type { PolicyAuditOptions } from './options.ts';
-import { AskedCluster } from './policies/asked-cluster.ts';
-import { PolicySet } from './policies/policy-set.ts';
-import { runtimesOf } from './policies/runtimes.ts';
-import { keepSummaries } from './status/last-pass.ts';
-import type { PassSummary } from './scanner/audit-pass.ts';
-import { Scanner } from './scanner/scanner.ts';
+import { ModulesByTerms } from '../modules/lazy-modules.ts';
+import { openModules } from '../modules/open-modules.ts';
+import { joined, noSources, readSourcesFile } from '../modules/sources.ts';
+import { readTrustRootFile } from '../modules/trust-root.ts';
+import { readVerificationFile } from '../modules/verification.ts';
+import type { PolicyAuditOptions } from '../options.ts';
+import { AskedCluster } from '../policies/asked-cluster.ts';
+import { PolicySet } from '../policies/policy-set.ts';
+import { runtimesOf } from '../policies/runtimes.ts';
+import { keepSummaries } from '../status/last-pass.ts';
+import type { PassSummary } from '../scanner/audit-pass.ts';
+import { Scanner } from '../scanner/scanner.ts';
 
 /** Runs until the signal aborts. */
-export const runPolicyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
+export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
   try {
@@ -99,7 +99,7 @@ async function work(
   const serving = async (): Promise<void> => {
     // In standalone, the API evaluates in-process: no Deployment is needed.
     if (admission !== undefined) return;
-    const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
+    const { runPolicyServers } = await import('./run-policy-servers.ts');
     await runPolicyServers(term, {
       namespace: systemNamespace,
       trials: policies,

@@ -1,22 +1,22 @@
 /** What the agent runs for this guard on a node: it keeps the rules in the kernel in line with the policies. */
-import type { NodeContext } from '../../guard/context.ts';
-import type { NodePart } from '../../guard/guard.ts';
-import { whenSynced } from '../../lib/kube/controller/run-parts.ts';
-import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
-import { Backoff } from '../../lib/time/backoff.ts';
-import { sleep, systemClock } from '../../lib/time/clock.ts';
-import { PolicyEngine } from './engine/engine.ts';
-import type { Cutter, CutterOptions } from './node/established/cutter.ts';
-import type { BridgeOptions } from './node/bridge.ts';
-import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
-import { Enforcement } from './node/enforcement.ts';
-import { type FollowedObjects, followObjects } from './node/followed-objects.ts';
-import { nodeFacts } from './status/node-facts.ts';
-import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
-import { Refusals } from './node/refusals.ts';
-import { ToldProblems } from './node/told-problems.ts';
-import { Turns } from './node/turns.ts';
-import type { NetworkPolicyOptions } from './options.ts';
+import type { NodeContext } from '../../../guard/context.ts';
+import type { NodePart } from '../../../guard/guard.ts';
+import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { Backoff } from '../../../lib/time/backoff.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { PolicyEngine } from '../engine/engine.ts';
+import type { Cutter, CutterOptions } from './established/cutter.ts';
+import type { BridgeOptions } from './bridge.ts';
+import { type Dataplane, defaultDataplaneOptions } from './dataplane.ts';
+import { Enforcement } from './enforcement.ts';
+import { type FollowedObjects, followObjects } from './followed-objects.ts';
+import { nodeFacts } from '../status/node-facts.ts';
+import { NodeCounts, registerNodeMetrics } from './metrics.ts';
+import { Refusals } from './refusals.ts';
+import { ToldProblems } from './told-problems.ts';
+import { Turns } from './turns.ts';
+import type { NetworkPolicyOptions } from '../options.ts';
 
 /** Retrying cannot help: the library or a capability is missing. */
 function isHopeless(error: unknown): boolean {
@@ -33,7 +33,7 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
   // First: the API answers while the kernel is tried.
   const followed = follow(context, podCidrs);
   using _objects = followed.objects;
-  const { openBackend } = await import('./node/backend.ts');
+  const { openBackend } = await import('./backend.ts');
   const { logger, signal } = context;
   const opened = await openBackend(backend, { unknownPods }, logger, signal);
   using dataplane = opened.dataplane;
@@ -148,7 +148,7 @@ async function openCutter(
   counts: NodeCounts,
   inNetwork: CutterOptions['inNetwork'],
 ): Promise<Cutter> {
-  const module = await import('./node/established/cutter.ts');
+  const module = await import('./established/cutter.ts');
   return new module.Cutter({
     ...{ logger, signal },
     onCut: (flows) => (counts.flowsCut += flows),

@@ -6,17 +6,17 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
-import { deepTest } from '../../lib/testing/depth.fixture.ts';
-import { type Secret, secrets } from '../../lib/kube/object/object.ts';
-import { createLogger } from '../../lib/telemetry/log.ts';
-import { layerMediaType, tar, tarGzip, type TarEntry } from './node/archive.fixture.ts';
-import { RegistryFixture, registryUser } from '../../lib/oci/registry.fixture.ts';
-import { bytecodeImage, countObject } from './image.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
+import { type Secret, secrets } from '../../../lib/kube/object/object.ts';
+import { createLogger } from '../../../lib/telemetry/log.ts';
+import { layerMediaType, tar, tarGzip, type TarEntry } from './archive.fixture.ts';
+import { RegistryFixture, registryUser } from '../../../lib/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../image.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
-import { MAX_OBJECT_BYTES } from './node/bytecode-file.ts';
-import { openBytecodeRegistry } from './node/bytecode-registry.ts';
-import { imagePuller } from './node/image-bytecode.ts';
-import { FixtureKernel } from './program-host.fixture.ts';
+import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
+import { openBytecodeRegistry } from './bytecode-registry.ts';
+import { imagePuller } from './image-bytecode.ts';
+import { FixtureKernel } from '../program-host.fixture.ts';
 
 const MIB = 1 << 20;
 

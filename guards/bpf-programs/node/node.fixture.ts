@@ -3,27 +3,26 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { type ApiServer, startApiServer } from '../../lib/apiserver/server.ts';
-import type { ContainerSource, SourceContainer } from '../../lib/cri/container-source.ts';
-import { runGivenCluster, runGivenNode } from '../../guard/part.fixture.ts';
-import { KubeClient } from '../../lib/kube/client/client.ts';
-import { isNotFound } from '../../lib/kube/client/client-errors.ts';
-import { kubeconfigAccess } from '../../lib/kube/access/cluster-access.ts';
-import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
-import { crdManifest } from '../../lib/kube/crd/manifest.ts';
-import { loadKubeconfig } from '../../lib/kube/access/kubeconfig.ts';
-import { namespaces, nodes, type ResourceType } from '../../lib/kube/object/object.ts';
-import { createLogger } from '../../lib/telemetry/log.ts';
-import { systemNamespace } from '../../guard/guard.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
-import { bpfResources, type NodeObject, nodeTypes, type ParentObject } from './api.ts';
-import { parentKind } from './parent-kind.fixture.ts';
-import { runBpfProgramsCluster } from './cluster.ts';
-import { bpfPrograms } from './guard.ts';
-import { runBpfProgramsNode } from './node.ts';
-import type { PullBytecode } from './node/bytecode.ts';
-import type { FixtureKernel } from './program-host.fixture.ts';
-import type { Scope } from './spec-schema.ts';
+import { type ApiServer, startApiServer } from '../../../lib/apiserver/server.ts';
+import type { ContainerSource, SourceContainer } from '../../../lib/cri/container-source.ts';
+import { runClusterGuards, runGivenNode } from '../../../guard/part.fixture.ts';
+import { KubeClient } from '../../../lib/kube/client/client.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { kubeconfigAccess } from '../../../lib/kube/access/cluster-access.ts';
+import { customResourceDefinitions, established } from '../../../lib/kube/crd/established.ts';
+import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
+import { loadKubeconfig } from '../../../lib/kube/access/kubeconfig.ts';
+import { namespaces, nodes, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { createLogger } from '../../../lib/telemetry/log.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { bpfResources, type NodeObject, nodeTypes, type ParentObject } from '../api.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
+import { bpfPrograms } from '../guard.ts';
+import { runBpfProgramsNode } from './run.ts';
+import type { PullBytecode } from './bytecode.ts';
+import type { FixtureKernel } from '../program-host.fixture.ts';
+import type { Scope } from '../spec-schema.ts';
 
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;
@@ -122,7 +121,7 @@ export class BpfCluster implements AsyncDisposable {
 
   operator(): Disposable {
     return this.#run((signal) =>
-      runGivenCluster(bpfPrograms, runBpfProgramsCluster, {
+      runClusterGuards([bpfPrograms], {
         client: this.client,
         signal,
         logger: createLogger({ level: 'silent' }),

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import { deepTest } from '../../lib/testing/depth.fixture.ts';
-import { isNotFound } from '../../lib/kube/client/client-errors.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
-import { nodeTypes } from './api.ts';
-import { parentKind } from './parent-kind.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { nodeTypes } from '../api.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
-import { FixtureKernel } from './program-host.fixture.ts';
+import { FixtureKernel } from '../program-host.fixture.ts';
 
 const xdp = (path: string, more: object = {}): object => ({
   nodeselector: {},

@@ -1,9 +1,9 @@
 /** The metrics of policies. */
-import type { MetricsRegistry } from '../../guard/guard.ts';
-import type { AdmissionAnswer } from './admission/policy-admission.ts';
-import type { Policy } from './policies/policy.ts';
-import type { ReportResult } from './reports/report.ts';
-import type { PassSummary } from './scanner/audit-pass.ts';
+import type { MetricsRegistry } from '../../../guard/guard.ts';
+import type { AdmissionAnswer } from '../admission/policy-admission.ts';
+import type { Policy } from '../policies/policy.ts';
+import type { ReportResult } from '../reports/report.ts';
+import type { PassSummary } from '../scanner/audit-pass.ts';
 
 /** What a scan provides for the metrics. */
 export interface ScanReadings {

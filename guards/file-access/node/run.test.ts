@@ -3,13 +3,13 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { parse } from 'yaml';
 
-import { until } from '../../lib/testing/until.fixture.ts';
-import { type KivePolicy, kivePolicyType } from './api.ts';
-import { alertOf, TestCluster } from './node/node.fixture.ts';
-import { samplePolicy } from './policy/policy.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { type KivePolicy, kivePolicyType } from '../api.ts';
+import { alertOf, TestCluster } from './node.fixture.ts';
+import { samplePolicy } from '../policy/policy.fixture.ts';
 
 // Nobody listens there.
 const sample = samplePolicy.replace('http://my-callback.com/alerts', 'http://127.0.0.1:1/alerts');

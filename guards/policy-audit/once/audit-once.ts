@@ -1,18 +1,20 @@
-/** One complete scan, for `rampart audit`. */
-import type { GuardContext } from '../../guard/context.ts';
-import { namespaces } from '../../lib/kube/object/object.ts';
-import { kubewardenTypes } from './api.ts';
-import { checkNamespace, checkServed } from './audit-needs.ts';
-import { giveUpIn, untilApiIsLost } from './one-audit.ts';
+/** One complete scan, for `rampart audit`. The operator's scanner retries for ever; this one gives up, as a command must end. */
+import type { GuardContext } from '../../../guard/context.ts';
+import { isUnreachable, KubeError } from '../../../lib/kube/client/client-errors.ts';
+import { namespaces } from '../../../lib/kube/object/object.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { kubewardenTypes } from '../api.ts';
+import { checkNamespace, checkServed } from './needs.ts';
 import { reasons } from './explain.ts';
-import { coversCreation } from './policies/match.ts';
-import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
-import { PolicySet } from './policies/policy-set.ts';
-import { MemoryReports } from './reports/memory-store.ts';
-import { type AuditReport, ourReports, reportTypes } from './reports/report.ts';
-import type { PassSummary } from './scanner/audit-pass.ts';
-import { Scanner } from './scanner/scanner.ts';
-import type { ScannerOptions } from './scanner/scanner-options.ts';
+import { coversCreation } from '../policies/match.ts';
+import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
+import { PolicySet } from '../policies/policy-set.ts';
+import { MemoryReports } from '../reports/memory-store.ts';
+import { type AuditReport, ourReports, reportTypes } from '../reports/report.ts';
+import type { PassSummary } from '../scanner/audit-pass.ts';
+import { Scanner } from '../scanner/scanner.ts';
+import type { ScannerOptions } from '../scanner/scanner-options.ts';
 
 export interface AuditOnceOptions extends Omit<
   ScannerOptions,
@@ -39,6 +41,9 @@ export interface AuditOnce {
 
 const PROGRESS_MS = 250;
 const NEVER_MS = 2 ** 40;
+/** How long transient failures are retried. A restarting API server is back by then. */
+const PATIENCE_MS = 20_000;
+const LOOK_MS = 2000;
 
 /**
  * @throws {RampartError} `UNSUPPORTED` if policies or reports are not served; `INPUT` if the namespace does not exist; `API_UNREACHABLE`, also
@@ -124,4 +129,59 @@ function byScope(a: AuditReport, b: AuditReport): number {
   const key = ({ metadata, scope }: AuditReport): string =>
     [metadata.namespace ?? '', scope?.kind, scope?.name ?? metadata.name].join('/');
   return key(a) < key(b) ? -1 : 1;
+}
+
+/**
+ * Gives up at once on what the API refuses, and later on everything else that keeps failing.
+ *
+ * @param unfinished receives what was given up, and why.
+ */
+function giveUpIn(unfinished: Map<string, string>): NonNullable<ScannerOptions['givesUp']> {
+  const since = new Map<string, number>();
+  return (namespace, error) => {
+    const nowMs = systemClock.monotonicMs();
+    const firstMs = since.get(namespace) ?? nowMs;
+    since.set(namespace, firstMs);
+    if (!isRefusal(error) && nowMs - firstMs < PATIENCE_MS) return false;
+    unfinished.set(namespace, messageOf(error));
+    return true;
+  };
+}
+
+/** Errors of this request, however often it is repeated: not a conflict, rate limit, or server error. */
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return false;
+  return error.status >= 400 && error.status < 500 && ![404, 408, 409, 410, 429].includes(error.status);
+}
+
+/**
+ * Checks whether the API responds, until the signal aborts.
+ *
+ * @throws {RampartError} `API_UNREACHABLE` once it has not responded for too long
+ */
+async function untilApiIsLost({ client, signal }: Pick<GuardContext, 'client' | 'signal'>): Promise<void> {
+  for (let answeredMs = systemClock.monotonicMs(); !signal.aborted;) {
+    try {
+      await sleep(systemClock, LOOK_MS, signal);
+      await client.getPath('/version', {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+      });
+      answeredMs = systemClock.monotonicMs();
+    } catch (error) {
+      if (signal.aborted) return;
+      const isSilent = isUnreachable(error) || !(error instanceof RampartError);
+      const silentMs = systemClock.monotonicMs() - answeredMs;
+      if (!isSilent) answeredMs = systemClock.monotonicMs();
+      else if (silentMs >= PATIENCE_MS) throw lost(silentMs, error);
+    }
+  }
+}
+
+function lost(silentMs: number, cause: unknown): RampartError {
+  return new RampartError(errorCodes.API_UNREACHABLE, {
+    what: `the API has not responded for ${Math.round(silentMs / 1000)} s, and the audit is incomplete`,
+    why: (cause as Error).message,
+    next: 'Audit again once it responds: results already written are not evaluated again',
+    cause,
+  });
 }

@@ -2,11 +2,11 @@
  * What commands need from the API. A scanner that runs forever waits for what does not exist yet; nobody should wait like that for
  * a single scan.
  */
-import type { GuardContext } from '../../guard/context.ts';
-import { isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
-import { namespaces, type ResourceType } from '../../lib/kube/object/object.ts';
-import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
-import { policyGroup } from './api.ts';
+import type { GuardContext } from '../../../guard/context.ts';
+import { isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { namespaces, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { policyGroup } from '../api.ts';
 
 type Asked = Pick<GuardContext, 'client' | 'signal'>;
 

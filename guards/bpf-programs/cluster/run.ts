@@ -1,17 +1,16 @@
 /** What the operator runs for this guard, once per cluster. */
-import type { ClusterContext, GuardContext } from '../../guard/context.ts';
-import { nodeFacts } from '../../lib/kube/object/facts.ts';
-import type { IndexedCache } from '../../lib/kube/cache/indexed-cache.ts';
-import { nodes } from '../../lib/kube/object/object.ts';
-import { whenSynced } from '../../lib/kube/controller/run-parts.ts';
-import { parentKinds } from './api.ts';
-import { nodeObjectQuery, parentQuery } from './caches.ts';
-import { runParentController } from './cluster/parent-controller.ts';
+import type { GuardContext } from '../../../guard/context.ts';
+import type { ClusterPart } from '../../../guard/guard.ts';
+import { nodeFacts } from '../../../lib/kube/object/facts.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { nodes } from '../../../lib/kube/object/object.ts';
+import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import { parentKinds } from '../api.ts';
+import { nodeObjectQuery, parentQuery } from '../caches.ts';
+import { runParentController } from './parent-controller.ts';
 
 /** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
-export async function runBpfProgramsCluster(context: ClusterContext): Promise<void> {
-  await context.lead(work);
-}
+export const bpfProgramsCluster: ClusterPart = (context) => context.lead(work);
 
 /** While it leads. */
 async function work(context: GuardContext): Promise<void> {

@@ -2,6 +2,7 @@
  * What the agent runs for this guard on a node: baselines, scans and results of the FileIntegrities that are for it.
  */
 import type { NodeContext } from '../../../guard/context.ts';
+import type { NodePart } from '../../../guard/guard.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { nodeFacts } from '../../../lib/kube/object/facts.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -9,6 +10,8 @@ import { type KubeObject, type Node, nodes } from '../../../lib/kube/object/obje
 import { withoutManagedFields } from '../../../lib/kube/cache/reflector-options.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { bothGroups, type FileIntegrity, type IntegrityTypes } from '../api.ts';
+import { liveOf } from '../live/start-live.ts';
+import type { FileIntegrityOptions } from '../options.ts';
 import { isForNode } from '../results/for-node.ts';
 import type { NodeJobs, WantedJob } from './jobs.ts';
 import type { StartLive } from './live.ts';
@@ -17,6 +20,16 @@ import { registerNodeHealth, StepWatch } from './node-health.ts';
 import type { IntegrityProvider } from '../model/provider.ts';
 import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
+
+/** With changes detected at once. */
+export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context, options) => {
+  const { mode, readBytesPerSecond, workers } = options;
+  await runFileIntegrityNode(context, {
+    // Changes are seen by kprobes where accesses are seen by fentry.
+    live: liveOf({ signal: context.signal, mode: mode === 'fentry' ? 'auto' : mode }),
+    ...{ readBytesPerSecond, workers },
+  });
+};
 
 export type ProviderName = IntegrityProvider['name'];
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { before, suite, test } from 'node:test';
 
-import { scaled } from '../../lib/testing/depth.fixture.ts';
-import { until } from '../../lib/testing/until.fixture.ts';
-import { countObject } from './image.fixture.ts';
-import { cable, ip, Lab, obstacle, ownNetwork, send } from './kernel/lab.fixture.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { countObject } from '../image.fixture.ts';
+import { cable, ip, Lab, obstacle, ownNetwork, send } from '../kernel/lab.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
-import { FixtureKernel } from './program-host.fixture.ts';
+import { FixtureKernel } from '../program-host.fixture.ts';
 
 /** How often the agent looks when it is told nothing. */
 const LOOK_MS = 5_000;

@@ -1,0 +1,84 @@
+/**
+ * What the agent runs for this guard on a node: it keeps the programs in the kernel as the objects specify, and reports the outcome of
+ * each.
+ */
+import { join } from 'node:path';
+
+import type { NodeContext } from '../../../guard/context.ts';
+import type { NodePart } from '../../../guard/guard.ts';
+import { nodeFacts, podFacts } from '../../../lib/kube/object/facts.ts';
+import { nodes, pods } from '../../../lib/kube/object/object.ts';
+import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
+import { parentKinds } from '../api.ts';
+import { nodeObjectQuery, parentQuery } from '../caches.ts';
+import { labels, labelValue } from '../engine/names.ts';
+import type { Registry } from '../../../lib/oci/registry.ts';
+import type { BpfProgramsOptions } from '../options.ts';
+import type { PullBytecode } from './bytecode.ts';
+import { openLockedHost } from './locked-host.ts';
+import { NodeCounts, registerNodeMetrics } from './metrics.ts';
+import { type NodeCaches, Passes, type PassesOptions } from './passes.ts';
+
+/** With the kernel of this node, and with images from registries. */
+export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, options) => {
+  const { logger, client, directory, hostRoot } = context;
+  await using stack = new AsyncDisposableStack();
+  let registry: Promise<Registry> | undefined;
+  // Without images, neither the cache nor its modules are needed.
+  const pull: PullBytecode = async (...args) => {
+    const { imagePuller } = await import('./image-bytecode.ts');
+    const { openBytecodeRegistry } = await import('./bytecode-registry.ts');
+    registry ??= openBytecodeRegistry(join(directory, 'images'), options, logger).then((opened) =>
+      stack.use(opened),
+    );
+    registry.catch(() => (registry = undefined));
+    return await imagePuller({ registry: await registry, client })(...args);
+  };
+  await runBpfProgramsNode(context, {
+    openHost: () =>
+      openLockedHost({ bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot }, logger),
+    pull,
+  });
+};
+
+/** Until the signal aborts. The programs stay in the kernel after that, and while the API is unavailable. */
+export async function runBpfProgramsNode(context: NodeContext, options: PassesOptions): Promise<void> {
+  const { signal, metrics, health } = context;
+  const counts = new NodeCounts();
+  if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
+  const caches = openCaches(context);
+  const { parents, pods: allPods, node, objects } = caches;
+  let passes: Passes | undefined;
+  using _programs = health.ready('programs', () =>
+    passes === undefined ? 'the kernel has not been read yet' : passes.problem,
+  );
+  using _listed = health.ready('programs-listed', () => {
+    const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
+    return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
+  });
+  const awaited = [...parents.map(({ cache }) => cache), ...Object.values(objects), allPods, node];
+  await whenSynced(awaited, signal, async () => {
+    await using made = (passes = new Passes(context, options, caches, counts));
+    await made.run();
+  });
+}
+
+function openCaches(context: NodeContext): NodeCaches {
+  const { nodeName } = context;
+  const ofNode = `${labels.hostname}=${labelValue(nodeName)}`;
+  return {
+    parents: parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) })),
+    pods: context.cache(
+      { type: pods, projection: podFacts, fieldSelector: `spec.nodeName=${nodeName}` },
+      'pods',
+    ),
+    node: context.cache(
+      { type: nodes, projection: nodeFacts, fieldSelector: `metadata.name=${nodeName}`, parsedLimit: 1 },
+      'node',
+    ),
+    objects: {
+      Cluster: context.cache(nodeObjectQuery('Cluster', ofNode), 'bpfprograms'),
+      Namespaced: context.cache(nodeObjectQuery('Namespaced', ofNode), 'bpfnsprograms'),
+    },
+  };
+}
