@@ -2,9 +2,10 @@
  * registries.conf of containers-registries.conf(5), version 2: where an artifact is fetched instead of the host in its name,
  * and which registries may be accessed without a valid certificate.
  */
+import { parse, TomlError, type TomlTable, type TomlValue } from 'smol-toml';
+
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { formatReference, type Reference } from './reference.ts';
-import { parseToml, type TomlTable, type TomlValue } from './toml.ts';
 
 /** Where to send requests. */
 export interface Endpoint {
@@ -53,6 +54,8 @@ const ignored: ReadonlySet<string> = new Set([
   'registry',
 ]);
 
+const MAX_DEPTH = 32;
+
 /** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` */
 export function parseRegistriesConf(text: string, what: string): RegistriesConf {
   const root = parseToml(text, what);
@@ -62,6 +65,18 @@ export function parseRegistriesConf(text: string, what: string): RegistriesConf 
   for (const key of Object.keys(root)) if (!ignored.has(key)) throw unusable(what, `unknown key "${key}"`);
   const entries = tables(root['registry'], `${what}: registry`).map((table) => entryOf(table, what));
   return { entries };
+}
+
+/** @throws {RampartError} `INPUT`, with the line */
+function parseToml(text: string, what: string): TomlTable {
+  try {
+    return parse(text, { maxDepth: MAX_DEPTH });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    // Its message continues with an excerpt.
+    const [why = ''] = error.message.replace('Invalid TOML document: ', '').split('\n');
+    throw unusable(`${what}, line ${error.line}`, why);
+  }
 }
 
 /**
