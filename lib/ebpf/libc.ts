@@ -49,12 +49,6 @@ export function errnoText(number: number): string {
   return text === undefined ? name : `${text} (${name})`;
 }
 
-/** The last lines of libbpf's and the verifier's log, for an error. */
-export function shownLog(log: string): string | undefined {
-  const lines = log.split('\n').filter((line) => line.trim() !== '');
-  return lines.length === 0 ? undefined : lines.slice(-15).join('\n');
-}
-
 /** A failed system call: a `RampartError` of code `SYSTEM` whose `errno` can be told apart by its name. */
 export class SystemCallError extends RampartError {
   /** The name of the errno, e.g. "ENOENT". */

@@ -19,9 +19,10 @@ import {
   typesWithModule,
 } from './kernel-types.ts';
 import { INSTRUCTION_BYTES, Instructions } from './instructions.ts';
-import { errnoName, FixedBuffer, shownLog } from './libc.ts';
+import { errnoName, FixedBuffer } from './libc.ts';
 import { BpfLink } from './link.ts';
 import { BpfMap } from './map.ts';
+import { shownLog } from './verifier-log.ts';
 
 /** Runs a libbpf call; when it fails, its log goes into the error. `failed` looks at the result. */
 export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (result: T) => boolean): T {

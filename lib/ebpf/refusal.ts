@@ -1,7 +1,8 @@
 /** The kernel's answer as an error that carries its errno. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { Descriptor, type Outcome, type Refusal } from './bpf-call.ts';
-import { errnoText, shownLog } from './libc.ts';
+import { errnoText } from './libc.ts';
+import { shownLog } from './verifier-log.ts';
 
 /** bpf(2), perf_event_open(2) or rtnetlink said no: a `RampartError` of code `EBPF`. */
 export class KernelRefusal extends RampartError {
