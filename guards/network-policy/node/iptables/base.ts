@@ -2,6 +2,7 @@
 import type { Direction, Family, NodeRules } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { blockMatch, blocksOf, coversAll } from './blocks.ts';
+import type { IpSet } from './ipset.ts';
 import {
   allowedMark,
   builtinChains,
@@ -15,7 +16,7 @@ import {
   topChains,
   unknownPodsChain,
 } from './names.ts';
-import type { FamilyRules, IpSet, IptablesRules, Top } from './rules.ts';
+import type { FamilyRules, IptablesRules, Top } from './rules.ts';
 
 export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 /** Which end of a packet is checked in which chain. */

@@ -1,8 +1,9 @@
 /** What somebody else has changed in our rules. */
 import type { Drift } from '../dataplane.ts';
-import { canKeep } from './edits.ts';
+
+import { canKeep, sameMembers } from './ipset.ts';
 import { builtinChains, families } from './names.ts';
-import { type IptablesRules, moreIn, sameLines, sameMembers, type Top } from './rules.ts';
+import { type IptablesRules, moreIn, sameLines, type Top } from './rules.ts';
 
 /** @param ownerOf - The owner of a chain, for people. */
 export function driftBetween(

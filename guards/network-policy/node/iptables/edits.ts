@@ -1,8 +1,7 @@
 /** The edits that turn the existing rules into the desired ones. */
-import type { Family } from '../../engine/rules.ts';
-import { mostMembers } from './listing.ts';
-import { builtinChains, idOf, setName } from './names.ts';
-import { type FamilyRules, type IpSet, type Lines, moreIn, sameLines, type Top } from './rules.ts';
+
+import { builtinChains } from './names.ts';
+import { type FamilyRules, type Lines, moreIn, sameLines, type Top } from './rules.ts';
 
 /**
  * Lines for `iptables-restore --noflush`: one transaction. Empty: nothing differs. What is ours is known by chain, and rules by
@@ -89,59 +88,4 @@ class Edits {
     this.#declared.push(`:${name} - [0:0]`);
     for (const line of lines) this.#rules.push(`-A ${name} ${line}`);
   }
-}
-
-export interface SetEdits {
-  /** Before the rules change: new sets and members. */
-  readonly before: readonly string[];
-  /** After it: what no rule needs any longer. */
-  readonly after: readonly string[];
-}
-
-/** Lines for `ipset restore`. */
-export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<string, IpSet>): SetEdits {
-  const coming: string[] = [];
-  const going: string[] = [];
-  for (const [name, set] of after) {
-    const old = before.get(name);
-    if (old === undefined) coming.push(create(name, set), ...adds(name, set.members));
-    else if (canKeep(old, set)) coming.push(...adds(name, set.members.difference(old.members)));
-    else {
-      // Rules match it: another set replaces it atomically.
-      const swapped = swapName(name, set.family);
-      const members = old.type === set.type ? set.members.union(old.members) : set.members;
-      coming.push(
-        create(swapped, set),
-        `flush ${swapped}`,
-        ...adds(swapped, members),
-        `swap ${swapped} ${name}`,
-        `destroy ${swapped}`,
-      );
-    }
-    if (old !== undefined && old.type === set.type) {
-      for (const member of old.members.difference(set.members)) going.push(`del ${name} ${member}`);
-    }
-  }
-  for (const name of before.keys()) if (!after.has(name)) going.push(`destroy ${name}`);
-  return { before: coming, after: going };
-}
-
-/** The set that is created to replace another one. */
-export function swapName(name: string, family: Family): string {
-  return setName('SRC', family, idOf('swap', name));
-}
-
-/** Whether the one can become the other in place. */
-export function canKeep(old: IpSet, set: IpSet): boolean {
-  const room = old.room ?? mostMembers(old.members.size);
-  return old.type === set.type && old.family === set.family && old.isOdd !== true && set.members.size <= room;
-}
-
-function create(name: string, { type, family, members }: IpSet): string {
-  // It grows on its own; the initial size costs memory for each set.
-  return `create ${name} ${type} family ${family === 6 ? 'inet6' : 'inet'} hashsize 64 maxelem ${mostMembers(members.size)}`;
-}
-
-function adds(name: string, members: ReadonlySet<string>): string[] {
-  return [...members].map((member) => `add ${name} ${member}`);
 }

@@ -4,9 +4,10 @@ import { existsSync } from 'node:fs';
 import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import type { Family } from '../../engine/rules.ts';
-import { parseRules, parseSets, setsLookedInto } from './listing.ts';
+import { type IpSet, parseSets } from './ipset.ts';
+import { parseRules, setsLookedInto } from './listing.ts';
 import { families } from './names.ts';
-import type { FamilyRules, IpSet, IptablesRules } from './rules.ts';
+import type { FamilyRules, IptablesRules } from './rules.ts';
 import { failure, type ProgramEnd, runProgram } from './run-program.ts';
 import type { Iptables } from './variant.ts';
 

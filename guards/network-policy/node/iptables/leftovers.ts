@@ -1,6 +1,7 @@
 /** Removes what an iptables backend left that is no longer in use. */
 import type { KeptNamespace } from '../namespace.ts';
-import { setEdits, familyEdits } from './edits.ts';
+import { familyEdits } from './edits.ts';
+import { setEdits } from './ipset.ts';
 import { IptablesKernel } from './kernel.ts';
 import { families } from './names.ts';
 import { noFamilyRules } from './rules.ts';

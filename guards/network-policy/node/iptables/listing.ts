@@ -1,7 +1,6 @@
-/** Parses the output of iptables-save and `ipset save`. */
-import { parseAddress } from '../../engine/addresses.ts';
-import { type BuiltinChain, builtinChains, isOurChain, isOurSet, topChains, type TopChain } from './names.ts';
-import type { FamilyRules, IpSet, Lines, Top } from './rules.ts';
+/** Parses the output of iptables-save. */
+import { type BuiltinChain, builtinChains, isOurChain, topChains, type TopChain } from './names.ts';
+import type { FamilyRules, Lines, Top } from './rules.ts';
 
 const tops = new Set<string>(Object.values(topChains));
 const podJump = / -m comment --comment "?rule to jump traffic .* -j KUBE-POD-FW-/;
@@ -62,50 +61,11 @@ export function setsLookedInto({ tops: all, chains }: FamilyRules): Set<string> 
   return names;
 }
 
-/** Options that our sets do not have and that change the behaviour of a set. */
-const oddOptions = / (?:timeout|counters|comment|skbinfo|forceadd|netmask|bitmask|markmask|nomatch)\b/;
-
-export function parseSets(listing: string): Map<string, IpSet> {
-  const sets = new Map<string, IpSet & { readonly members: Set<string> }>();
-  for (const line of listing.split('\n')) {
-    const [verb, name, rest] = splitWords(line);
-    if (!isOurSet(name)) continue;
-    if (verb === 'create') {
-      const [type = ''] = rest.split(' ', 1);
-      sets.set(name, {
-        name,
-        type: type as IpSet['type'],
-        family: rest.includes(' family inet6 ') ? 6 : 4,
-        members: new Set(),
-        isOdd: oddOptions.test(rest),
-        room: Number(/ maxelem (\d+)/.exec(rest)?.[1] ?? 0),
-      });
-    } else if (verb === 'add') {
-      // An odd one may have more words.
-      sets.get(name)?.members.add(canonicalMember(rest.split(' ', 1)[0] ?? ''));
-    }
-  }
-  return sets;
-}
-
-/** Of a set: its own default, and more where it needs more. */
-export function mostMembers(count: number): number {
-  let most = 65_536;
-  while (most < count) most *= 2;
-  return most;
-}
-
-function splitWords(line: string): [string, string, string] {
+/** The first two words of a line, and the rest. */
+export function splitWords(line: string): [string, string, string] {
   const first = line.indexOf(' ');
   const second = line.indexOf(' ', first + 1);
   return second < 0
     ? [line.slice(0, first), line.slice(first + 1), '']
     : [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
-}
-
-/** The C library formats the end of some IPv6 addresses as IPv4. */
-function canonicalMember(text: string): string {
-  const [, address = '', rest = ''] = /^([\da-f:]+:[\d.]+\.\d+)(.*)$/i.exec(text) ?? [];
-  const parsed = address === '' ? undefined : parseAddress(address);
-  return parsed === undefined ? text : `${parsed.text}${rest}`;
 }

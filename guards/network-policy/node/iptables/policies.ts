@@ -3,6 +3,7 @@
  * (docs/decisions/0013-iptables-in-three-steps.md).
  */
 import type { NodeRules } from '../../engine/rules.ts';
+import { sameMembers } from './ipset.ts';
 import type { KernelRules } from './kernel.ts';
 import { families, policyChain } from './names.ts';
 import {
@@ -14,7 +15,7 @@ import {
   targetSet,
 } from './policy.ts';
 import type { Refusals } from './refusals.ts';
-import { type IptablesRules, noRules, sameLines, sameMembers } from './rules.ts';
+import { type IptablesRules, noRules, sameLines } from './rules.ts';
 import type { Targets } from './targets.ts';
 
 export class Policies {

@@ -11,8 +11,9 @@ import type {
   PortRange,
 } from '../../engine/rules.ts';
 import { peerMembers } from './blocks.ts';
+import type { IpSet } from './ipset.ts';
 import { allowedMark, comment, idOf, policyChain, setName } from './names.ts';
-import { type FamilyRules, type IpSet, type IptablesRules, noFamilyRules } from './rules.ts';
+import { type FamilyRules, type IptablesRules, noFamilyRules } from './rules.ts';
 
 /** Of a set of peers or endpoints: the same for as long as the rule exists, whatever its members. */
 export type SetKey = string;

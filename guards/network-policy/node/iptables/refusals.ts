@@ -3,11 +3,12 @@
  * and everything else applies.
  */
 import type { Family, PolicyProblem, PolicyRules } from '../../engine/rules.ts';
-import { swapName } from './edits.ts';
+
+import { type IpSet, swapName } from './ipset.ts';
 import type { RefusedEdits } from './kernel.ts';
 import { families } from './names.ts';
 import type { CompiledPolicy } from './policy.ts';
-import type { IpSet, IptablesRules, Lines } from './rules.ts';
+import type { IptablesRules, Lines } from './rules.ts';
 
 /** With more, single rules are not the cause. */
 const mostRefusals = 256;

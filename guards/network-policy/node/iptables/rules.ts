@@ -1,8 +1,9 @@
 /**
- * Our rules and sets, in the form of `iptables-save` and `ipset save`, so that the desired and the actual
+ * Our rules in the form of `iptables-save`, with the sets that they match, so that the desired and the actual
  * state can be compared.
  */
 import type { Family } from '../../engine/rules.ts';
+import type { IpSet } from './ipset.ts';
 import { type BuiltinChain, families, type TopChain } from './names.ts';
 
 /** Rules without `-A CHAIN`. */
@@ -21,17 +22,6 @@ export interface FamilyRules {
   readonly hooks: ReadonlyMap<BuiltinChain, Lines>;
   readonly tops: ReadonlyMap<TopChain, Top>;
   readonly chains: ReadonlyMap<string, Lines>;
-}
-
-export interface IpSet {
-  readonly name: string;
-  readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
-  readonly family: Family;
-  readonly members: ReadonlySet<string>;
-  /** Of an existing set: it has options that ours do not have. */
-  readonly isOdd?: boolean;
-  /** Of an existing set: how many members it may have. */
-  readonly room?: number;
 }
 
 export interface IptablesRules {
@@ -79,10 +69,6 @@ export function isNothing({ families: both, sets }: IptablesRules): boolean {
 
 export function sameLines(a: Lines, b: Lines): boolean {
   return a.length === b.length && a.every((line, at) => line === b[at]);
-}
-
-export function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
-  return a === b || (a.size === b.size && a.isSubsetOf(b));
 }
 
 /** What is in `b` but not in `a`, counting duplicates. */

@@ -5,9 +5,10 @@ import { test } from 'node:test';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import * as fc from '../../../../lib/testing/fast-check.fixture.ts';
 import { blocksOf, coversAll } from './blocks.ts';
-import { familyEdits, setEdits } from './edits.ts';
+import { familyEdits } from './edits.ts';
+import { type IpSet, setEdits } from './ipset.ts';
 import { comment, idOf, podChain, policyChain, setName } from './names.ts';
-import { type IpSet, noFamilyRules } from './rules.ts';
+import { noFamilyRules } from './rules.ts';
 
 test('names fit the kernel, tell namespaces, directions and families apart, and are base32 of a SHA-256', () => {
   const long = `${'n'.repeat(63)}/${'p'.repeat(253)}`;
