@@ -82,4 +82,4 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
 }
 
 /** What is counted for each reconcile that ended. */
-export type Outcome = 'done' | 'requeue' | 'error' | 'timeout' | 'terminal' | 'cancelled';
+export type Outcome = 'done' | 'requeue' | 'error' | 'timeout' | 'cancelled';

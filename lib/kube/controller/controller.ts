@@ -23,17 +23,6 @@ export function requeueAfter(ms: number): Result {
   return { requeueAfterMs: ms };
 }
 
-/** Thrown by a reconcile for what no retry can mend, e.g. a spec that is not valid: the next change may. */
-export class TerminalError extends RampartError {
-  constructor(
-    what: string,
-    options: { readonly why?: string; readonly next?: string; cause?: unknown } = {},
-  ) {
-    super(errorCodes.INPUT, { what, ...options });
-    this.name = 'TerminalError';
-  }
-}
-
 /**
  * Brings the world in line with the state that `key` names. The contract, for every controller:
  *
@@ -45,8 +34,7 @@ export class TerminalError extends RampartError {
  * - It is called for one key at a time, for different keys at the same time.
  * - It ends soon after `signal` aborts: the controller stops, or the time for this key is up.
  *
- * It returns {@link done} or {@link requeueAfter}. Whatever it throws is retried with backoff, save a
- * {@link TerminalError}, which is counted and logged and waits for the next change.
+ * It returns {@link done} or {@link requeueAfter}. Whatever it throws is retried with backoff.
  */
 export type Reconcile<K> = (key: K, signal: AbortSignal) => Promise<Result>;
 
@@ -172,7 +160,6 @@ class Run<K> {
     requeue: 0,
     error: 0,
     timeout: 0,
-    terminal: 0,
     cancelled: 0,
   };
   #begun = 0;
@@ -260,12 +247,6 @@ class Run<K> {
   #failed(key: K, call: Call, error: unknown): void {
     const { queue, name, logger, signal } = this.#options;
     const about = { controller: name, key: String(key), err: error };
-    if (error instanceof TerminalError) {
-      this.outcomes.terminal++;
-      queue.forget(key);
-      logger?.error(about, 'reconcile failed permanently; waiting for the next change');
-      return;
-    }
     if (signal.aborted) {
       this.outcomes.cancelled++;
       return;

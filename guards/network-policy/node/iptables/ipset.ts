@@ -42,7 +42,7 @@ export function parseSets(listing: string): Map<string, IpSet> {
 }
 
 /** Of a set: its own default, and more where it needs more. */
-export function mostMembers(count: number): number {
+function mostMembers(count: number): number {
   let most = 65_536;
   while (most < count) most *= 2;
   return most;

@@ -46,7 +46,7 @@ const DATA_VALUE = 1;
 const DATA_VERDICT = 2;
 
 const verdictCodes = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
-export type VerdictName = keyof typeof verdictCodes;
+type VerdictName = keyof typeof verdictCodes;
 
 /** Of comparisons: NFT_CMP_*. */
 export const compare = { equal: 0, notEqual: 1, atMost: 3, atLeast: 5 } as const;

@@ -29,7 +29,7 @@ export const icmpTypes = {
 } as const;
 
 export type Side = 'saddr' | 'daddr';
-export type ConnectionState = 'established' | 'related' | 'invalid';
+type ConnectionState = 'established' | 'related' | 'invalid';
 
 export type Verdict =
   | { readonly kind: 'accept' | 'drop' | 'return' }

@@ -78,7 +78,7 @@ export function checkAddress(address: string, path: string, causes: Cause[]): vo
   if (!isAddress(address)) causes.push(fieldError.invalid(path, address, addressWords));
 }
 
-export function isAddress(text: string): boolean {
+function isAddress(text: string): boolean {
   return isIP(text) !== 0 && !text.includes('%');
 }
 
