@@ -8,7 +8,7 @@ import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 
-import { depth, depthEnvironment, sampled, seed } from '../../lib/testing/depth.fixture.ts';
+import { depth, depthEnvironment, isDeep, sampled, seed } from '../../lib/testing/depth.fixture.ts';
 import { type SensorModeName, sensorModeNames } from '../../lib/sensor/modes.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
@@ -21,8 +21,6 @@ import { kernelRunObstacle, type KernelRun, runInKernel } from './vm.ts';
 /** Under emulation a test is some ten times slower than on the machine. */
 const TIMEOUT_MS = 35 * 60_000;
 const MARK = '\u001frampart';
-/** Below depth 1 not all suites run in all modes: as many as these, in one of the kernels. */
-const LEAST_CELLS = 1;
 
 /** One suite in one mode. */
 interface Cell {
@@ -33,14 +31,17 @@ interface Cell {
 const look = 'test/kernel/guest-look.fixture.ts';
 const operations = 'lib/sensor/operations.test.ts';
 const facts = globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
+/** Of them, what takes the least time in a guest. */
+const shortest = 'lib/sensor/sensor-process.test.ts';
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${name}.test.ts`);
 /** What the guide says of this kernel. */
 const recorded = 'guards/bpf-programs/kernel/kernels.test.ts';
 /** Both backends of network policies. */
 const network = 'guards/network-policy/node/smoke.test.ts';
-/** Programs that the machine itself may refuse (kprobe, fentry). */
 const probes = 'guards/bpf-programs/kernel/probe/probes.test.ts';
+/** Kinds of programs that the machine itself may refuse, and Debian's kernels all run: tests of these names. */
+const programKinds = ['kprobe', 'kretprobe', 'fentry', 'fexit'] as const;
 /** The rest of the programs: at every depth on the machine's own kernel, here at full depth. */
 const restarts = 'guards/bpf-programs/kernel/restarts.test.ts';
 const programs = [
@@ -48,10 +49,6 @@ const programs = [
   'guards/bpf-programs/kernel/read/reading.test.ts',
   restarts,
 ];
-/** The longest: below depth 1 each runs in one of the kernels, and in another with the next seed. */
-const inTurn = [network, probes];
-/** Kinds of programs that Debian's kernels all run. */
-const programKinds = ['kprobe', 'kretprobe', 'fentry', 'fexit'] as const;
 
 /** All modes find what the table says; what raw_tracepoint says of processes and files was proven on the machine itself, and differs by kernel. */
 const cells: readonly Cell[] = sensorModeNames.flatMap((mode) =>
@@ -60,12 +57,15 @@ const cells: readonly Cell[] = sensorModeNames.flatMap((mode) =>
   ),
 );
 
-/** A look with all capabilities, then one with those that deploy/ gives to the guards that have the sensor. */
+/** A look with those capabilities that deploy/ gives to the guards that have the sensor, and before it, where it is deep, one with all. */
 function lookCommands(): readonly string[] {
   const capabilities = [fileAccess, fileIntegrity].flatMap(({ pod }) => pod?.capabilities ?? []);
   const names = [...new Set(capabilities.map(({ name }) => `+${name.toLowerCase()}`))];
   const all = `env RAMPART_SENSOR_MODE=fentry node ${look} /tmp/over/merged/file`;
-  return [all, `setpriv --bounding-set=-all,${names.join()} --inh-caps=-all --no-new-privs ${all}`];
+  return [
+    ...(isDeep ? [all] : []),
+    `setpriv --bounding-set=-all,${names.join()} --inh-caps=-all --no-new-privs ${all}`,
+  ];
 }
 
 interface Part {
@@ -94,8 +94,10 @@ function passes(t: TestContext, part: Part | undefined): string {
 }
 
 /** One process for these files: emulated, the start of one more takes longer than most tests. */
-function testCommand(files: readonly string[]): string {
-  return `node --test --test-isolation=none --test-reporter=spec ${files.map(quote).join(' ')}`;
+function testCommand(files: readonly string[], names: readonly string[] = []): string {
+  const options = names.map((name) => quote(`--test-name-pattern=${name}`));
+  const all = [...options, ...files.map(quote)].join(' ');
+  return `node --test --test-isolation=none --test-reporter=spec ${all}`;
 }
 
 /**
@@ -112,23 +114,27 @@ function compileFor(files: readonly string[], cache: string): void {
   assert.equal(status, 0, `${stdout}${stderr}`);
 }
 
-/** All that is run in this kernel. */
+/** All that is run in this kernel; in `npm test`, the least of it, in the kernel whose turn it is. */
 export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   const own = seed + kernelVersions.indexOf(kernel);
-  const isOnTurn = depth >= 1 || own % kernelVersions.length === 0;
-  const chosen = isOnTurn ? sampled(cells, LEAST_CELLS, own) : [];
+  if (!isDeep && own % kernelVersions.length !== 0) return;
+  const chosen = isDeep
+    ? cells
+    : sampled(
+        cells.filter(({ file }) => file === shortest),
+        1,
+      );
   const looks = lookCommands();
   const suites = chosen.map(({ mode, file }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand([file])}`);
-  const turn = inTurn.filter((_, at) => depth >= 1 || (own + at) % kernelVersions.length === 0);
+  const [first = '', ...more] = isDeep ? [network, probes, ...programs] : sampled([network, probes], 1);
   // A process for each of them; what is recorded needs none of its own.
-  const rooms = [
-    [...turn.slice(0, 1), recorded],
-    ...[...turn.slice(1), ...(depth >= 1 ? programs : [])].map((file) => [file]),
-  ];
+  const rooms = [[first, recorded], ...more.map((file) => [file])];
   const others = rooms.map((files) => {
     // Of its kills as many as take as long here as all of them on the machine, which proves those.
     const shallower = files.includes(restarts) ? `RAMPART_TEST_DEPTH=${depth / 10} ` : '';
-    return `${shallower}${testCommand(files)}`;
+    const names =
+      isDeep || first !== probes ? [] : [...programKinds.map((kind) => `^${kind}$`), 'recorded of it'];
+    return `${shallower}${testCommand(files, names)}`;
   });
   const cache = process.env['NODE_COMPILE_CACHE'] ?? join(checkout, 'node_modules/.cache/compiled');
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
@@ -163,14 +169,15 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     });
 
     test("the guest is what it should be, and the agent's capabilities load both objects", (t) => {
-      const [all, few] = parts.slice(0, looks.length).map((part) => guestSees(passes(t, part), release));
-      assert.ok(all && few);
+      const seen = parts.slice(0, looks.length).map((part) => guestSees(passes(t, part), release));
+      const few = seen.at(-1);
+      assert.ok(few);
       // With the types of the module, or the file would be known by less.
-      assert.match(all.identity, /^\d+ \d+ \d+$/);
-      assert.equal(few.identity, all.identity);
+      assert.match(few.identity, /^\d+ \d+ \d+$/);
       // Debian lets nobody open perf events for kprobes without CAP_SYS_ADMIN (kernel.perf_event_paranoid = 3).
-      assert.deepEqual(all.modes, ['fentry', 'kprobe']);
       assert.deepEqual(few.modes, ['fentry', 'raw_tracepoint']);
+      for (const all of seen.slice(0, -1))
+        assert.deepEqual(all, { identity: few.identity, modes: ['fentry', 'kprobe'] });
     });
 
     for (const [at, files] of rooms.entries()) {

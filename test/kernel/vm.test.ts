@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { sampled, seed } from '../../lib/testing/depth.fixture.ts';
+import { deepTest, sampled } from '../../lib/testing/depth.fixture.ts';
 import { withLibbpf15 } from './libbpf.ts';
 import { kernelRunObstacle, runInKernel } from './vm.ts';
 
@@ -91,12 +91,12 @@ describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false },
     assert.equal(cli.process.exitCode, 128 + 9);
   };
 
-  // Those that boot to the end, which is what takes long.
+  // Those that boot to the end, which is what takes long, and what the suites in each kernel do.
   const whole = [
     ['a panic is an error with the last lines of the console', panics],
     ['the command line: output to stdout, boot to stderr, the exit code of the command', answers],
   ] as const;
-  for (const [title, run] of sampled(whole, 1)) test(`${title} (RAMPART_TEST_SEED=${seed})`, run);
+  for (const [title, run] of whole) deepTest(title, run);
 });
 
 test('a wrong command line prints the usage and ends with 2', async () => {

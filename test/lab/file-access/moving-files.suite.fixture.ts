@@ -16,7 +16,7 @@ import {
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 import type { KiveData } from '../../../guards/file-access/api.ts';
@@ -259,7 +259,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       assert.equal(fileOf(await isWatched('/root/m/f')), fileOf(below));
     });
 
-    test('replaced as fast as the container can, and read between', async () => {
+    deepTest('replaced as fast as the container can, and read between', async () => {
       await sh('echo > /root/fast');
       await watch('/root/fast');
       await isWatched('/root/fast');

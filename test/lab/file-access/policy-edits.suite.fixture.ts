@@ -8,6 +8,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 import type { KiveData } from '../../../guards/file-access/api.ts';
@@ -106,7 +107,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
       assert.ok(new Set(versions).size > 10, versions.join(' '));
     });
 
-    test('its path, to another name of the same file: each access once', async () => {
+    deepTest('its path, to another name of the same file: each access once', async () => {
       await edit('/root/f', 0);
       await tells('/root/f', 0);
       const { alerts, reads } = await whileRead(async () => {
