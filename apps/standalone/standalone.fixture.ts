@@ -5,12 +5,17 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { testMode } from '../../lib/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
 const PATIENCE_MS = 60_000;
+/** What is no object, as a log, may have changed after that. */
+const UNCHANGED_MS = 500;
 
 export interface Ran {
   readonly code: number | null;
@@ -108,11 +113,18 @@ export class Standalone implements AsyncDisposable {
     return { code: status, stdout: stdout.trimEnd(), stderr: stderr.trimEnd() };
   }
 
-  /** Asks kubectl until it answers so. */
+  /** Asks kubectl until it answers so: again when something in the API has changed, since a start of kubectl takes CPU time. */
   async kubectlUntil(args: readonly string[], holds: (ran: Ran) => boolean): Promise<Ran> {
+    using client = new KubeClient(findClusterAccess({ path: this.at('data/kubeconfig') }));
+    const version = async (): Promise<string | undefined> =>
+      (await client.list(namespaces)).metadata.resourceVersion;
     let last: Ran | undefined;
+    let [askedAt, askedMs] = ['', 0];
     try {
-      return await until(() => {
+      return await until(async () => {
+        const now = (await version()) ?? '';
+        if (now === askedAt && performance.now() - askedMs < UNCHANGED_MS) return undefined;
+        [askedAt, askedMs] = [now, performance.now()];
         last = this.kubectl(...args);
         return holds(last) && last;
       });
