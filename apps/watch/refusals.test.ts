@@ -15,11 +15,11 @@ import { once } from 'node:events';
 import { after, suite, test } from 'node:test';
 
 import { run } from '../../lib/sensor/file-systems.fixture.ts';
-import { asNobody } from '../../lib/testing/public-checkout.fixture.ts';
+import { asNobody, publicPath } from '../../lib/testing/public-checkout.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Commands } from '../commands.fixture.ts';
-import { refused, Watching, type Ended } from './watch.fixture.ts';
+import { rampart, refused, Watching, type Ended } from './watch.fixture.ts';
 
 /** One line that says what and, behind it, what to do; nothing on stdout. */
 function isRefusal(ended: Ended, pattern: RegExp): void {
@@ -111,7 +111,8 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
   test('a user who is not root', () => {
     using files = new Files();
     chmodSync(files.path, 0o755);
-    isRefusal(refused(['--create', files.file, files.absent], asNobody), /requires root.*sudo/);
+    const byNobody = refused(['--create', files.file, files.absent], asNobody, publicPath(rampart));
+    isRefusal(byNobody, /requires root.*sudo/);
     assert.deepEqual(files.list().includes('absent'), false);
   });
 

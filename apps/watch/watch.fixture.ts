@@ -111,8 +111,8 @@ function modeOption(): string[] {
 }
 
 /** Runs `rampart watch` to its end; for command lines that are refused. */
-export function refused(args: readonly string[], wrap: readonly string[] = []): Ended {
-  const [command = rampart, ...rest] = [...wrap, rampart, 'watch', ...args];
+export function refused(args: readonly string[], wrap: readonly string[] = [], program = rampart): Ended {
+  const [command = program, ...rest] = [...wrap, program, 'watch', ...args];
   const { status, signal, stdout, stderr, error } = spawnSync(command, rest, {
     encoding: 'utf8',
     timeout: 60_000,

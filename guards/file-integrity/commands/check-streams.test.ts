@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { quote } from '../../../test/kernel/quote.ts';
 import { type Ended, rampart, Scene, start } from './integrity.fixture.ts';
 
 function small(scene: Scene): void {
@@ -29,7 +30,8 @@ test('a report that cannot be written is no difference', async () => {
 test('a configuration that is typed: Ctrl-D ends it, Ctrl-C the command', async () => {
   using scene = new Scene();
   small(scene);
-  const command = [rampart, 'integrity', 'check', '-c', '-', '--db', scene.at('db'), '--init'].join(' ');
+  const words = [rampart, 'integrity', 'check', '-c', '-', '--db', scene.at('db'), '--init'];
+  const command = words.map(quote).join(' ');
   const typing = async (keys: string): Promise<Ended> => {
     const { child, ended } = start('script', ['-qec', command, '/dev/null'], null);
     // It has to wait for it.

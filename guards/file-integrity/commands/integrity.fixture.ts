@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { after } from 'node:test';
 
 import { Commands } from '../../../apps/commands.fixture.ts';
+import { quote } from '../../../test/kernel/quote.ts';
 
 export const rampart: string = join(import.meta.dirname, '../../../bin/rampart');
 /** What takes longer hangs. */
@@ -98,6 +99,6 @@ export function start(command: string, args: readonly string[], input?: string |
 
 /** On a terminal of its own, by script(1); both outputs are in `stdout`. */
 export function onTerminal(command: string, args: readonly string[]): Running {
-  const quoted = [command, ...args].map((each) => `'${each.replaceAll("'", String.raw`'\''`)}'`).join(' ');
+  const quoted = [command, ...args].map(quote).join(' ');
   return start('script', ['-qec', `stty cols 100 && exec ${quoted}`, '/dev/null'], '');
 }

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 
 import { issueAuthority, issueServerCertificate } from '../../../lib/x509/certificate.ts';
 import type { Address } from '../../../lib/net/address.ts';
@@ -160,7 +161,7 @@ export class ServerFixture implements AsyncDisposable {
       certificates: { certFile: file('tls.crt'), keyFile: file('tls.key'), clientCaFiles: [] },
       modules: {
         fetch: async (url) => {
-          const bytes = readFileSync(url.replace('file://', ''));
+          const bytes = readFileSync(fileURLToPath(url));
           return { bytes, digest: digestOf(bytes) };
         },
       },

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { type CommandEnded, Commands } from '../../../apps/commands.fixture.ts';
 import { errorCodes } from '../../../lib/errors/errors.ts';
@@ -41,7 +42,7 @@ async function ran(name: string, objects: string, settings?: Record<string, unkn
   return runPolicies(readPolicies(at(name), settings), readSubjects([at(objects)]), {
     modules: {
       fetch: async (url) => {
-        const bytes = readFileSync(url.replace('file://', ''));
+        const bytes = readFileSync(fileURLToPath(url));
         return { bytes, digest: digestOf(bytes) };
       },
     },

@@ -22,6 +22,7 @@ import { until } from '../../../../lib/testing/until.fixture.ts';
 import { type PolicyWish, ScanCluster } from '../../scanner/scan.fixture.ts';
 import { type Ended, rampart, RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
 import { type CommandEnded, Commands } from '../../../../apps/commands.fixture.ts';
+import { quote } from '../../../../test/kernel/quote.ts';
 
 const modules = join(import.meta.dirname, '../../../../test/policies');
 
@@ -428,7 +429,7 @@ suite('rampart audit', () => {
     await only({ slow });
     const args = ['audit', '--disable-store', '-n', 'shop'];
     const file = join(cluster.directory, 'stdout');
-    const command = `${rampart} ${args.join(' ')} > ${file}`;
+    const command = `${[rampart, ...args].map(quote).join(' ')} > ${quote(file)}`;
     await using terminal = new RampartProcess(
       ['-qec', command, '/dev/null'],
       { KUBECONFIG: cluster.kubeconfig },
