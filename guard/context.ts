@@ -1,5 +1,4 @@
 /** What a part of a guard receives. */
-import type { LateAdmission } from '../lib/apiserver/verbs/late-admission.ts';
 import type { ContainerSource } from '../lib/cri/container-source.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import type { EventRecorder, EventRecorderOptions } from '../lib/kube/events/event-recorder.ts';
@@ -9,6 +8,7 @@ import type { CacheQuery } from '../lib/kube/cache/shared-caches.ts';
 import type { SharedMetrics } from '../lib/kube/controller/shared-metrics.ts';
 import type { Ask } from '../lib/telemetry/health.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
+import type { AdmissionChain } from './admission.ts';
 import type { GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from './reports/report-writer.ts';
 
@@ -72,7 +72,7 @@ export interface ClusterContext extends GuardContext {
   /** Where findings are reported. */
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
   /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
-  readonly admission?: LateAdmission | undefined;
+  readonly admission: AdmissionChain | undefined;
   /**
    * Works while this process holds the guard's lease, until `signal` aborts; what `work` is given ends with the term.
    *

@@ -86,7 +86,7 @@ export interface Guard<Options = unknown> {
   readonly lease?: string;
   /** What the agent runs on each node. */
   readonly node?: () => Promise<NodePart<Options>>;
-  /** Its cluster part objects to writes where the API is in the same process: until it is ready, they wait. */
+  /** Its cluster part objects to writes where the API is in the same process (`context.admission`): until it is ready, they wait. */
   readonly admits?: true;
   /** What the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart<Options>>;

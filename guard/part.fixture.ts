@@ -8,6 +8,7 @@ import type { SharedMetrics } from '../lib/kube/controller/shared-metrics.ts';
 import { Health } from '../lib/telemetry/health.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { ReportWriter } from './reports/report-writer.ts';
+import type { GuardAdmissions } from './admission.ts';
 import type { ClusterContext, NodeContext } from './context.ts';
 import type { Guard, OptionValues } from './guard.ts';
 import type { GuardProcess } from './part-context.ts';
@@ -22,6 +23,8 @@ export interface GivenProcess {
   readonly metrics?: SharedMetrics;
   /** Of cluster parts. Default: they are written to the API. */
   readonly reports?: ClusterContext['reports'];
+  /** Of an API server in this process. */
+  readonly admissions?: GuardAdmissions;
 }
 
 export interface GivenNode
@@ -72,10 +75,11 @@ export async function runGivenCluster(
 
 /** The cluster parts of guards, as the operator runs them. */
 export async function runClusterGuards(guards: readonly Guard[], given: GivenProcess): Promise<void> {
+  const { admissions } = given;
   await withProcess(given, (process) =>
     runClusterParts(
       { guards, process, values: {}, signal: given.signal },
-      { reports: given.reports ?? new ReportWriter(given) },
+      { reports: given.reports ?? new ReportWriter(given), ...(admissions && { admissions }) },
     ),
   );
 }

@@ -1,6 +1,7 @@
 /** Runs the parts of guards side by side in one process. */
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import { aborted } from '../lib/time/abort.ts';
+import type { GuardAdmissions } from './admission.ts';
 import type { ClusterContext, GuardContext, NodeContext } from './context.ts';
 import { followServed } from './served-condition.ts';
 import type { Guard, HealthPart, OptionValues } from './guard.ts';
@@ -17,6 +18,12 @@ export interface NodeFacts extends Pick<
 > {
   /** Where a guard that has a directory keeps what it keeps. */
   readonly directoryOf: (guard: Guard) => string;
+}
+
+/** What the operator brings, for all guards. */
+interface ClusterFacts extends Pick<ClusterContext, 'reports'> {
+  /** Undefined where the API is elsewhere. */
+  readonly admissions?: GuardAdmissions;
 }
 
 interface RunGuardsOptions {
@@ -60,7 +67,7 @@ export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): 
 /** Runs the cluster parts of guards as {@link runNodeParts} does those of a node. Of several processes one works, for each guard. */
 export async function runClusterParts(
   options: RunGuardsOptions,
-  cluster: Pick<ClusterContext, 'admission' | 'reports'>,
+  { reports, admissions }: ClusterFacts,
 ): Promise<void> {
   const { process } = options;
   await runParts('cluster', options, async (guard, context) => {
@@ -68,10 +75,11 @@ export async function runClusterParts(
     const { client, signal, logger, health, identity } = context;
     const { lease } = guard;
     if (lease === undefined) throw new TypeError(`guard ${guard.name} declares no lease`);
-    return part?.(
+    const running = part?.(
       {
         ...context,
-        ...cluster,
+        reports,
+        admission: admissions && { use: (admission) => admissions.use(guard.name, admission) },
         lead: (work) =>
           lead({ client, signal, logger, health, identity, lease }, async (term) => {
             await using stack = new AsyncDisposableStack();
@@ -91,6 +99,11 @@ export async function runClusterParts(
       },
       parsedOptions(guard, options.values),
     );
+    await running?.catch((error: unknown) => {
+      // It is told as unavailable, and writes are not held up forever.
+      if (error instanceof RampartError) admissions?.giveUp(guard.name);
+      throw error;
+    });
   });
 }
 

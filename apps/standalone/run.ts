@@ -144,7 +144,7 @@ async function run(
     'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
     'the cluster-wide part of the guards': runClusterParts(
       { ...common, states: clusterStates },
-      { reports: new ReportWriter({ client, logger }), admission },
+      { reports: new ReportWriter({ client, logger }), admissions: admission },
     ),
     'the node part of the guards': runNodeParts(
       { ...common, states },

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
 import type { JsonObject } from '../../../lib/json/json.ts';
-import type { AdmissionRequest } from '../../../lib/apiserver/verbs/admission.ts';
+import type { AdmissionRequest } from '../../../guard/admission.ts';
 import {
   type AnyKubewardenPolicy,
   kubewardenTypes,

@@ -1,7 +1,7 @@
 /** Policies evaluated by the API server of this process, instead of webhooks, which it does not call. */
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
 import { isObject, type JsonObject } from '../../../lib/json/json.ts';
-import type { Admission, AdmissionRequest, Changed } from '../../../lib/apiserver/verbs/admission.ts';
+import type { Admission, AdmissionRequest, Changed } from '../../../guard/admission.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { mirrorUser } from '../../../guard/mirrored.ts';

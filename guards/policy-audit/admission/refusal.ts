@@ -3,7 +3,7 @@
  * pkg/admission/plugin/webhook/errors and plugin/policy/validating).
  */
 import { ApiError, apiErrors, type StatusCause } from '../../../lib/apiserver/resources/api-error.ts';
-import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
+import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import type { Verdict } from '../engine/evaluator.ts';
 import type { Policy } from '../policies/policy.ts';
 
@@ -49,7 +49,7 @@ const codes: Readonly<Record<string, number>> = {
 
 /** A ValidatingAdmissionPolicy refuses. */
 export function admissionPolicyRefusal(
-  resource: Resource,
+  resource: ResourceType,
   name: string,
   policy: Policy,
   { message = '', reason = 'Invalid' }: Pick<Verdict, 'message' | 'reason'>,

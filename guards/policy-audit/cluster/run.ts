@@ -8,7 +8,6 @@ import { join, resolve } from 'node:path';
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
-import { RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
@@ -32,13 +31,7 @@ import { Scanner } from '../scanner/scanner.ts';
 export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
-  try {
-    await context.lead((term) => work(term, context, options, metrics));
-  } catch (error) {
-    // Policies do not decide on admission then, which the state of the guard reports; writes are not held up forever.
-    if (error instanceof RampartError) context.admission?.giveUp(context.guard);
-    throw error;
-  }
+  await context.lead((term) => work(term, context, options, metrics));
 };
 
 async function work(
@@ -94,7 +87,7 @@ async function work(
       namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
       onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
     });
-    door.use(admission.use(term.guard, own));
+    door.use(admission.use(own));
   };
   const serving = async (): Promise<void> => {
     // In standalone, the API evaluates in-process: no Deployment is needed.
