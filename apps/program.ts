@@ -9,15 +9,9 @@ import type { Guard } from '../guard/guard.ts';
 import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
-import { auditCommand } from '../guards/policy-audit/commands/audit/command.ts';
-import { bpfCommand } from '../guards/bpf-programs/commands/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from '../lib/cli/failure.ts';
-import { integrityCommand } from '../guards/file-integrity/commands/command.ts';
-import { networkCommand } from '../guards/network-policy/commands/command.ts';
 import { operatorCommand } from './operator/command.ts';
-import { policyCommand } from '../guards/policy-audit/commands/policy/command.ts';
-import { policyServerCommand } from '../guards/policy-audit/commands/policy-server/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';
@@ -29,35 +23,31 @@ export function programOf(guards: readonly Guard[]): Command {
     .version(manifest.version)
     // Else a command takes the options of its subcommands for its own.
     .enablePositionalOptions()
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart watch /etc/shadow    report who accesses this file, until Ctrl-C\n' +
-        '  rampart doctor               show what this kernel supports\n' +
-        '  rampart status               show what is guarded, and why something is not\n' +
-        '  rampart alerts -f            follow the alerts of the agents\n' +
-        '  rampart integrity check      show which files changed since their baseline\n' +
-        '  rampart audit                show which objects violate a policy\n' +
-        '  rampart bpf list             list the eBPF programs that run for objects\n' +
-        '  rampart network explain ...  explain whether a connection is allowed, and by which policy\n' +
-        '  rampart watch --help         show all options and examples of a command\n',
-    )
+    .addHelpText('after', `\nExamples:\n${examples(guards)}`)
     .addCommand(watchCommand())
     .addCommand(doctorCommand())
     .addCommand(standaloneCommand(guards))
     .addCommand(statusCommand(guards))
-    .addCommand(alertsCommand(guards))
-    .addCommand(integrityCommand())
-    .addCommand(auditCommand())
-    .addCommand(bpfCommand())
-    .addCommand(networkCommand(guards))
-    .addCommand(agentCommand(guards))
-    .addCommand(operatorCommand(guards))
-    .addCommand(policyCommand())
-    .addCommand(policyServerCommand())
-    .addCommand(apiServerCommand());
+    .addCommand(alertsCommand(guards));
+  for (const guard of guards)
+    for (const { create } of guard.commands ?? []) program.addCommand(create(guard));
+  program.addCommand(agentCommand(guards)).addCommand(operatorCommand(guards)).addCommand(apiServerCommand());
   settle(program, program.name());
   return program;
+}
+
+function examples(guards: readonly Guard[]): string {
+  const ofGuards = guards.flatMap(({ commands = [] }) => commands.map(({ example }) => example));
+  const all = [
+    ['watch /etc/shadow', 'report who accesses this file, until Ctrl-C'],
+    ['doctor', 'show what this kernel supports'],
+    ['status', 'show what is guarded, and why something is not'],
+    ['alerts -f', 'follow the alerts of the agents'],
+    ...ofGuards.filter((example) => example !== undefined),
+    ['watch --help', 'show all options and examples of a command'],
+  ] as const;
+  const width = Math.max(...all.map(([command]) => command.length));
+  return all.map(([command, what]) => `  rampart ${command.padEnd(width)}  ${what}\n`).join('');
 }
 
 /** Runs the command line of this process, with these guards; ends the process where it fails. */

@@ -14,6 +14,8 @@
  * - What this machine or cluster cannot serve is a `RampartError`. The guard is then told as unavailable, with the message,
  *   and takes no other guard with it. Any other error is a fault of the program, and ends the process.
  */
+import type { Command } from 'commander';
+
 import type { Resource } from '../lib/kube/crd/resource.ts';
 import type { ResourceType } from '../lib/kube/object/object.ts';
 import type { Metrics } from '../lib/telemetry/metrics.ts';
@@ -32,6 +34,7 @@ import type { StatusSection } from './status-section.ts';
  *   summary: 'tells who opens the doors that a DoorPolicy names',
  *   resources: [doorPolicies],
  *   guarded: [doorPolicyType],
+ *   commands: [{ create: doorCommand, example: ['door list', 'list the doors that are watched'] }],
  *   options: [
  *     { flags: '--door-interval <s>', description: 'how often doors are looked at', on: ['agent'], parse: Number, default: 60 },
  *   ],
@@ -43,7 +46,7 @@ import type { StatusSection } from './status-section.ts';
  *   health: [{ on: 'node', name: 'doorpolicies', what: 'DoorPolicies are listed' }],
  *   metrics: async () => (await import('./metrics.ts')).doorMetrics,
  *   node: async () => (await import('./node/run.ts')).doorWatchNode,
- *   status: async () => (await import('./status.ts')).doorStatus,
+ *   status: async () => (await import('./status/section.ts')).doorStatus,
  * });
  *
  * // guards/door-watch/node/run.ts
@@ -61,6 +64,8 @@ export interface Guard<Options = unknown> {
   readonly resources: readonly Resource[];
   /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
   readonly guarded?: readonly ResourceType[];
+  /** Commands of its own. */
+  readonly commands?: readonly OwnCommand[];
   readonly options?: readonly GuardOption[];
   /**
    * What its parts get of the command line; `option-values.ts` reads values with their types. Options that a command does not
@@ -114,6 +119,14 @@ export const systemNamespace = 'kivebpf-system';
 
 /** The commands that run guards. */
 export type GuardCommand = 'agent' | 'operator' | 'standalone';
+
+/** `rampart network`: of one guard alone. */
+export interface OwnCommand {
+  /** Declares options and subcommands only: their actions load what does the work, so that `--help` is quick. */
+  readonly create: (guard: Guard) => Command;
+  /** One of the examples of `rampart --help`: what follows `rampart`, and what it does. */
+  readonly example?: readonly [command: string, what: string];
+}
 
 /** A flag. Two guards that name the same object share the flag. */
 export interface GuardOption {

@@ -1,6 +1,7 @@
 /** The descriptor of the eBPF programs guard: all that the rest of Rampart knows about it. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import { bpfResources } from './api.ts';
+import { bpfCommand } from './commands/command.ts';
 import { pod, rights } from './deployment.ts';
 import { bpfProgramsOptions, parseBpfProgramsOptions } from './options.ts';
 
@@ -32,6 +33,7 @@ export const bpfPrograms = defineGuard({
     description: 'where images with bytecode are kept',
   },
   lease: 'rampart-bpf-programs',
+  commands: [{ create: bpfCommand, example: ['bpf list', 'list the eBPF programs that run for objects'] }],
   options: bpfProgramsOptions,
   parse: parseBpfProgramsOptions,
   health: [...nodeHealth, ...clusterHealth],

@@ -7,6 +7,7 @@ import {
   releasedFileIntegrities,
   releasedNodeStatuses,
 } from './api.ts';
+import { integrityCommand } from './commands/command.ts';
 import { pod, rights } from './deployment.ts';
 import { fileIntegrityOptions, parseFileIntegrityOptions } from './options.ts';
 
@@ -44,6 +45,12 @@ export const fileIntegrity = defineGuard({
     description: 'where baselines of FileIntegrities are stored',
   },
   lease: 'rampart-file-integrity',
+  commands: [
+    {
+      create: integrityCommand,
+      example: ['integrity check', 'show which files changed since their baseline'],
+    },
+  ],
   options: fileIntegrityOptions,
   parse: parseFileIntegrityOptions,
   health: [...nodeHealth, ...clusterHealth],

@@ -1,5 +1,6 @@
 /** The descriptor of the network policy guard: all that the rest of Rampart knows about it. */
 import { defineGuard } from '../../guard/guard.ts';
+import { networkCommand } from './commands/command.ts';
 import { pod, rights } from './deployment.ts';
 import { networkPolicyOptions, parseNetworkPolicyOptions } from './options.ts';
 
@@ -8,6 +9,12 @@ export const networkPolicy = defineGuard({
   summary: "enforces NetworkPolicies in the node's kernel",
   // NetworkPolicy is Kubernetes' own.
   resources: [],
+  commands: [
+    {
+      create: networkCommand,
+      example: ['network explain ...', 'explain whether a connection is allowed, and by which policy'],
+    },
+  ],
   options: networkPolicyOptions,
   parse: parseNetworkPolicyOptions,
   rights,

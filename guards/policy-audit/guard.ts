@@ -8,6 +8,9 @@ import {
   kubewardenTypes,
   policyServers,
 } from './api.ts';
+import { auditCommand } from './commands/audit/command.ts';
+import { policyServerCommand } from './commands/policy-server/command.ts';
+import { policyCommand } from './commands/policy/command.ts';
 import { rights } from './deployment.ts';
 import { parsePolicyAuditOptions, policyAuditOptions } from './options.ts';
 
@@ -23,6 +26,11 @@ export const policyAudit = defineGuard({
     policyServers,
   ],
   lease: 'rampart-policy-audit',
+  commands: [
+    { create: auditCommand, example: ['audit', 'show which objects violate a policy'] },
+    { create: policyCommand },
+    { create: policyServerCommand },
+  ],
   options: policyAuditOptions,
   parse: parsePolicyAuditOptions,
   rights,

@@ -7,6 +7,7 @@ import { text } from '../../guard/option-values.ts';
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
 import { integer, object, optional, string } from '../../lib/kube/crd/schema.ts';
+import { doorCommand } from './commands/command.fixture.ts';
 
 export const doors = defineResource({
   group: 'toys.example.com',
@@ -36,6 +37,7 @@ export const doorWatch = defineGuard<DoorWatchOptions>({
   summary: 'greets whoever a Door names',
   resources: [doors],
   guarded: [doorType],
+  commands: [{ create: doorCommand, example: ['door list', 'list the doors and their greetings'] }],
   options: [
     {
       flags: '--door-greeter <name>',
@@ -61,11 +63,11 @@ export const doorWatch = defineGuard<DoorWatchOptions>({
     { on: 'cluster', name: 'doors', what: 'doors are listed' },
   ],
   metrics: async () => ({
-    node: (await import('./parts.fixture.ts')).registerDoorMetrics,
+    node: (await import('./node/run.fixture.ts')).registerDoorMetrics,
   }),
   lease: 'rampart-door-watch',
-  node: async () => (await import('./parts.fixture.ts')).runDoorNode,
-  cluster: async () => (await import('./parts.fixture.ts')).runDoorCluster,
+  node: async () => (await import('./node/run.fixture.ts')).doorWatchNode,
+  cluster: async () => (await import('./cluster/run.fixture.ts')).doorWatchCluster,
   status: async () => (await import('./views.fixture.ts')).doorStatus,
   lines: async () => (await import('./views.fixture.ts')).doorLines,
 });

@@ -53,7 +53,7 @@ async function metricsUrl(process: RampartProcess): Promise<string> {
 }
 
 suite('a guard that is one folder', () => {
-  test('runs in standalone, alone, with its flags, health, metrics, lines and status', async () => {
+  test('runs in standalone, alone, with its flags, health, metrics, lines, status and command', async () => {
     using directory = new TemporaryDirectory();
     const data = directory.at('data');
     await using standalone = start(
@@ -106,6 +106,8 @@ suite('a guard that is one folder', () => {
     };
     assert.deepEqual(json.doors, ['front']);
     assert.equal(json.guards.find(({ name }) => name === 'door-watch')?.installed, true);
+    const doors = run('door', 'list', '--data', data);
+    assert.deepEqual([doors.status, doors.stdout], [0, 'default/front: Hello front\n'], doors.stderr);
     const alerts = run('alerts', '--data', data, '--format', 'pretty');
     assert.equal(alerts.stdout, 'default/front: Hello front, says the test\n', alerts.stderr);
   });
@@ -199,6 +201,14 @@ suite('a guard that is one folder', () => {
     assert.match(await guardMetricsTable(doorWatch), /rampart_door_watch_greeted_total/);
     assert.match(healthTable(doorWatch), /door-watch-node-doors/);
     assert.match(rightsTable([doorWatch]), /doors/);
+  });
+
+  test('has its command in help, with an example, beside those of the others', () => {
+    const { stdout } = run('--help');
+    assert.match(stdout, /^  door +show the doors$/m);
+    assert.match(stdout, /^  rampart door list +list the doors and their greetings$/m);
+    assert.match(stdout, /^  network +explain/m);
+    assert.match(run('door', '--help').stdout, /^  list \[options\] +list the doors and their greetings$/m);
   });
 
   test('has its flags in help, and an unknown name is refused with those that there are', () => {

@@ -56,7 +56,7 @@ function explainCommand(): Command {
     });
 }
 
-function dropsCommand(guards: readonly Guard[]): Command {
+function dropsCommand(guard: Guard): Command {
   const command = new Command('drops')
     .summary('show refused connections, and watch for new ones')
     .description(
@@ -84,8 +84,7 @@ function dropsCommand(guards: readonly Guard[]): Command {
   return withSources(command).action(async (options: DropsOptions) => {
     const { runAlerts } = await import('../../../guard/alerts/run.ts');
     const { output, ...rest } = options;
-    const own = guards.filter(({ name }) => name === 'network-policy');
-    await runAlerts(own, { ...rest, path: [], format: output });
+    await runAlerts([guard], { ...rest, path: [], format: output });
   });
 }
 
@@ -106,13 +105,13 @@ function cleanupCommand(): Command {
     });
 }
 
-export function networkCommand(guards: readonly Guard[]): Command {
+export function networkCommand(guard: Guard): Command {
   return new Command('network')
     .summary('explain allowed and refused connections; clean up')
     .description(
       'Explains why a connection is allowed or refused, shows refused connections, and removes all rules.',
     )
     .addCommand(explainCommand())
-    .addCommand(dropsCommand(guards))
+    .addCommand(dropsCommand(guard))
     .addCommand(cleanupCommand());
 }
