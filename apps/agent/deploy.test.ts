@@ -23,7 +23,7 @@ import { GuardStates } from '../../guard/guard-states.ts';
 import { runClusterGuards, runNodeGuards } from '../../guard/part.fixture.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { guards } from '../guards.ts';
-import { askCluster } from '../status/ask.ts';
+import { askCluster } from '../status/run.ts';
 import { Cluster, deploy, isOfOthers, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { kustomize } from './kustomize.fixture.ts';
 

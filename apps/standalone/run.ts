@@ -1,9 +1,8 @@
 /** Runs `rampart standalone`: the API, the operator and the agent in one process. */
+import manifest from '../../package.json' with { type: 'json' };
 import { mkdtempDisposableSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-
-import manifest from '../../package.json' with { type: 'json' };
 import { type ApiServer, startApiServer } from '../../lib/apiserver/server.ts';
 import { LateAdmission } from '../../lib/apiserver/verbs/late-admission.ts';
 import type { AdmissionRequest } from '../../lib/apiserver/verbs/admission.ts';
@@ -24,7 +23,7 @@ import { nodeFacts } from './mirror/node-object.ts';
 import { PodMirror } from './mirror/pod-mirror.ts';
 import { mirrorReadOnly } from './mirror/read-only.ts';
 import { Health } from '../../lib/telemetry/health.ts';
-import { createLogger } from '../../lib/telemetry/log.ts';
+import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
@@ -38,9 +37,12 @@ import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/p
 import { installedResourceNames, installResources } from '../resources.ts';
 import { aborted } from '../../lib/time/abort.ts';
 import type { StandaloneOptions } from './command.ts';
-import { containerLogs } from './container-logs.ts';
 import { MachinePods } from './machine-pods.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
+import { ApiError, apiErrors } from '../../lib/apiserver/resources/api-error.ts';
+import { openContainerLog } from '../../lib/cri/container-log.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import type { PodLogs } from '../../lib/apiserver/verbs/pod-logs.ts';
 
 /**
  * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
@@ -187,4 +189,42 @@ function checkOptions(options: StandaloneOptions): void {
 function kubeconfigOf({ kubeconfig }: ApiServer): string {
   if (kubeconfig === undefined) throw new TypeError('no kubeconfig of a server on a port');
   return kubeconfig;
+}
+
+/** @param nodeName of this machine: pods of other nodes have their logs elsewhere. */
+export function containerLogs(
+  runtime: Pick<NodeRuntime, 'state'>,
+  nodeName: string,
+  logger: Pick<Logger, 'warn'>,
+): PodLogs {
+  return async (request) => {
+    const { container, containerId, options, signal } = request;
+    if (request.nodeName !== nodeName) {
+      throw apiErrors.internal(
+        `pod ${JSON.stringify(request.pod)} is on node ${JSON.stringify(request.nodeName)}, this is ${JSON.stringify(nodeName)}`,
+      );
+    }
+    const { state } = runtime;
+    if ('unavailable' in state) throw apiErrors.internal(`no container runtime: ${state.unavailable}`);
+    const onLoss = (what: string): void =>
+      logger.warn({ container: containerId }, `log of ${container}: ${what}`);
+    try {
+      return await openContainerLog(state.cri, idIn(containerId), { ...options, signal, onLoss });
+    } catch (error) {
+      throw toldOf(error, containerId);
+    }
+  };
+}
+
+/** Without `containerd://`. */
+function idIn(containerId: string): string {
+  return containerId.slice(containerId.indexOf('://') + 3);
+}
+
+/** A kubelet answers 400 to all that goes wrong here (pkg/kubelet/server/server.go, getContainerLogs). */
+function toldOf(error: unknown, containerId: string): unknown {
+  if (error instanceof ApiError || !(error instanceof RampartError)) return error;
+  const noAnswer = error.code === errorCodes.RUNTIME_UNREACHABLE || error.code === errorCodes.PRIVILEGE;
+  if (noAnswer) return apiErrors.internal(error.message, error);
+  return apiErrors.badRequest(`unable to retrieve container logs for ${containerId}: ${error.message}`);
 }

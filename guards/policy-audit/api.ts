@@ -8,12 +8,16 @@ import type {
   V1ValidatingAdmissionPolicy,
   V1ValidatingAdmissionPolicyBinding,
 } from '@kubernetes/client-node';
-
-import { defineResource, type ObjectOf, resourceType } from '../../lib/kube/crd/resource.ts';
+import {
+  ageColumn,
+  defineResource,
+  type ObjectOf,
+  type PrinterColumn,
+  resourceType,
+} from '../../lib/kube/crd/resource.ts';
 import { optional } from '../../lib/kube/crd/schema.ts';
 import type { Condition } from '../../lib/kube/object/conditions.ts';
 import type { KubeKind, KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
-import { policyColumns } from './policy-columns.ts';
 import {
   clusterGroupSpec,
   clusterPolicySpec,
@@ -23,6 +27,46 @@ import {
   type PolicyStatusName,
 } from './policy-schema.ts';
 import { policyServerSpec, policyServerStatus } from './policy-server-schema.ts';
+
+/** What `kubectl get` shows of Kubewarden's policies. */
+const annotation = (name: string, key: string): PrinterColumn => ({
+  name,
+  type: 'string',
+  jsonPath: `.metadata.annotations['io\\.kubewarden\\.policy\\.${key}']`,
+  priority: 1,
+});
+
+const policyColumns: readonly PrinterColumn[] = [
+  {
+    name: 'Policy Server',
+    type: 'string',
+    jsonPath: '.spec.policyServer',
+    description: 'Bound to Policy Server',
+  },
+  {
+    name: 'Mutating',
+    type: 'boolean',
+    jsonPath: '.spec.mutating',
+    description: 'Whether the policy is mutating',
+  },
+  {
+    name: 'BackgroundAudit',
+    type: 'boolean',
+    jsonPath: '.spec.backgroundAudit',
+    description: 'Whether the policy is used in audit checks',
+  },
+  { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Policy deployment mode' },
+  {
+    name: 'Observed mode',
+    type: 'string',
+    jsonPath: '.status.mode',
+    description: 'Policy deployment mode observed on the assigned Policy Server',
+  },
+  { name: 'Status', type: 'string', jsonPath: '.status.policyStatus', description: 'Status of the policy' },
+  ageColumn,
+  annotation('Severity', 'severity'),
+  annotation('Category', 'category'),
+];
 
 export const policyGroup = 'policies.kubewarden.io';
 

@@ -4,12 +4,12 @@
  */
 import { select, selectOptional } from './access.ts';
 import {
-  overloadProblem,
-  problem,
   type Code,
   type Compiling,
   type MessageType,
   type Node,
+  overloadProblem,
+  problem,
   type Run,
   type Selection,
   type SelectionCode,
@@ -18,7 +18,6 @@ import { callCost } from './costs.ts';
 import type { Placed, Scope } from './environment.ts';
 import { CelError, failure } from './failure.ts';
 import { goQuote } from './go-text.ts';
-import { checkLiterals } from './literals.ts';
 import { macros } from './macros.ts';
 import { apart, charge } from './meter.ts';
 import {
@@ -32,8 +31,10 @@ import {
   compileUnary,
 } from './nodes.ts';
 import { dispatch, type Library } from './register.ts';
-import { dyn, int, matching, optionalOf, staticType, typeText, unify, type Type } from './static-types.ts';
+import { dyn, int, matching, optionalOf, staticType, type Type, typeText, unify } from './static-types.ts';
 import type { ASTNode } from './syntax.ts';
+import { isDateTime, parseGoDuration } from './formats.ts';
+import { expression } from './library-strings.ts';
 
 export class Compiler implements Compiling {
   readonly #library: Library;
@@ -269,4 +270,34 @@ function qualifiedName(node: ASTNode): string | undefined {
   if (node.op !== '.') return undefined;
   const holder = qualifiedName(node.args[0]);
   return holder === undefined ? undefined : `${holder}.${node.args[1]}`;
+}
+
+/** Functions that take a regular expression after the text. */
+const regexFunctions: ReadonlySet<string> = new Set(['matches', 'find', 'findAll']);
+
+/**
+ * @param args of the call, without a receiver.
+ * @throws {CompileError}
+ */
+function checkLiterals(name: string, args: readonly ASTNode[], method: boolean): void {
+  const pattern = regexFunctions.has(name) ? args[method ? 0 : 1] : undefined;
+  if (pattern?.op === 'value' && typeof pattern.args === 'string') checkPattern(pattern, name, pattern.args);
+  const [first] = args;
+  if (!method && first?.op === 'value') checkTime(first, name, first.args);
+}
+
+function checkPattern(node: ASTNode, name: string, pattern: string): void {
+  try {
+    // It is cached for the run.
+    expression(pattern);
+  } catch (error) {
+    if (!(error instanceof CelError)) throw error;
+    problem(node, `invalid ${name} argument: ${error.message}`);
+  }
+}
+
+function checkTime(node: ASTNode, name: string, value: unknown): void {
+  if (typeof value !== 'string' || (name !== 'duration' && name !== 'timestamp')) return;
+  const good = name === 'duration' ? parseGoDuration(value) !== undefined : isDateTime(value);
+  if (!good) problem(node, `invalid ${name} argument`);
 }

@@ -6,17 +6,16 @@
 import { attributeNamed, defaultGroups } from '../model/attributes.ts';
 import { convertExpression } from './convert-expression.ts';
 import { convertInclude, insideRoot, isInside, leadsToHost, writtenPath } from './convert-path.ts';
-import { reportAndLogLevels } from './convert-verbose.ts';
 import { Groups } from './expression.ts';
-import { oldNames, options, type Option } from './options.ts';
+import { oldNames, type Option, options } from './options.ts';
 import { parseAideConf } from './parse.ts';
-import { ProblemList, sourceOf, type ConfProblem, type Source } from './source.ts';
+import { type ConfProblem, ProblemList, type Source, sourceOf } from './source.ts';
 import { TextEdits } from './text-edits.ts';
 import {
   allStatements,
-  needsNew,
   type Condition,
   type Expression,
+  needsNew,
   type OptionStatement,
   type RuleStatement,
   type Statement,
@@ -24,12 +23,12 @@ import {
 import { refuseExecution } from './include.ts';
 import { oldConditions } from './condition.ts';
 
-export interface ConversionOptions {
+interface ConversionOptions {
   /** Where the host's root is mounted; `/hostroot` by default. */
   readonly hostRoot?: string;
 }
 
-export interface Conversion {
+interface Conversion {
   readonly text: string;
   /** The text, for `readAideConf`: errors tell what was written before the conversion, and where. */
   readonly source: Source;
@@ -283,4 +282,25 @@ function hasTopLevelBranch(regex: string): boolean {
     else if (character === '|' && depth === 0) return true;
   }
   return false;
+}
+
+/** From this number on. */
+const levels: readonly (readonly [from: number, log: string, report: string])[] = [
+  [221, 'trace', 'added_removed_entries'],
+  [201, 'debug', 'added_removed_entries'],
+  [21, 'config', 'added_removed_entries'],
+  [11, 'info', 'added_removed_entries'],
+  [7, 'notice', 'added_removed_entries'],
+  [6, 'notice', 'added_removed_attributes'],
+  [5, 'warning', 'changed_attributes'],
+  [2, 'warning', 'list_entries'],
+  [1, 'warning', 'summary'],
+  [0, 'error', 'summary'],
+];
+
+/** Two lines; `undefined` for what is no number from 0 to 255. As the File Integrity Operator has it. */
+function reportAndLogLevels(verbose: string): readonly string[] | undefined {
+  if (!/^\d{1,3}$/.test(verbose) || Number(verbose) > 255) return undefined;
+  const level = levels.find(([from]) => Number(verbose) >= from);
+  return level === undefined ? undefined : [`log_level=${level[1]}`, `report_level=${level[2]}`];
 }

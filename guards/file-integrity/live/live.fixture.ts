@@ -76,11 +76,17 @@ export class Followed implements AsyncDisposable {
   }
 }
 
-/** Waits until a job says how changes are known. */
-export function untilFollowed(cluster: TestCluster, name = 'fi', after = 0): Promise<Detection> {
+/**
+ * Waits until a job says how changes are known.
+ *
+ * @param request - The id of a request that it has done by then: a result of before may come meanwhile.
+ */
+export function untilFollowed(cluster: TestCluster, name = 'fi', request?: string): Promise<Detection> {
   return until('changes are detected at once', async () => {
     const result = await cluster.result(name);
-    return result !== undefined && result.sequence > after && result.detection.events !== 'none'
+    return result !== undefined &&
+      (request === undefined || result.doneRequests.includes(request)) &&
+      result.detection.events !== 'none'
       ? result.detection
       : undefined;
   });

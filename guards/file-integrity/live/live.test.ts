@@ -121,9 +121,8 @@ suite('known at once', { timeout: 300_000 }, () => {
 
     // Both names are in the next baseline.
     await followed.shell('ln "$1" "$2"', 'hosts', 'deep/link');
-    const first = await cluster.result('fi');
     await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
-    await untilFollowed(cluster, 'fi', first?.sequence);
+    await untilFollowed(cluster, 'fi', 'r1');
     followed.mark();
     await followed.shell('echo more >> "$1"', 'hosts');
     const [one, other] = [
@@ -148,9 +147,8 @@ suite('known at once', { timeout: 300_000 }, () => {
     await using followed = await Followed.start({}, { conf });
     const { cluster } = followed;
     for (const name of ['log/a', 'log/a.1', 'log/b']) cluster.write(name, name);
-    const first = await cluster.result('fi');
     await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
-    await untilFollowed(cluster, 'fi', first?.sequence);
+    await untilFollowed(cluster, 'fi', 'r1');
     followed.mark();
     await followed.shell('mv "$2" "$3"; mv "$1" "$2"; echo new > "$1"', 'log/a', 'log/a.1', 'log/a.2');
     await delay(700);
@@ -235,12 +233,12 @@ suite('known at once', { timeout: 300_000 }, () => {
 
     followed.mark();
     const accepted = { kind: 'accept', path: '/etc/hosts', author: 'me', reason: 'why', id: 'a1' };
-    const first = await cluster.resultWhen('fi', ({ findings }) => findings.length === 2);
+    await cluster.resultWhen('fi', ({ findings }) => findings.length === 2);
     await cluster.request('fi', accepted as never);
     await followed.line('accepted', '/etc/hosts');
     await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
     await followed.line('accepted', '/etc/deep/er/file');
-    await untilFollowed(cluster, 'fi', first.sequence);
+    await untilFollowed(cluster, 'fi', 'r1');
     assert.deepEqual(mine(), [instance]);
     followed.mark();
     await followed.shell('echo again >> "$1"', 'hosts');

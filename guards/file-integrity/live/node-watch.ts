@@ -2,7 +2,6 @@
  * The watch of one root, for all jobs of it: the kernel keeps one watch for a directory, however many want to know of it.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Change, ChangeLoss } from '../../../lib/sensor/changes/change.ts';
@@ -16,8 +15,7 @@ import { walkDirectories } from './directory-walk.ts';
 import { FollowedTree } from './followed-tree.ts';
 import { JobWatch } from './job-watch.ts';
 import { MadeUpMounts } from './made-up-mounts.ts';
-import { maxQueuedPaths, type LiveOptions } from './options.ts';
-import { ToldDetection } from './told-detection.ts';
+import { type LiveOptions, maxQueuedPaths } from './options.ts';
 
 /** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
 const parkMs = 120_000;
@@ -257,5 +255,54 @@ export class NodeWatch implements Disposable {
     this.#awaited[Symbol.dispose]();
     this.#authors[Symbol.dispose]();
     this.#onClosed();
+  }
+}
+
+/** Told when they change, but for lost events, which are told at once. */
+const paced = [
+  'watchedDirectories',
+  'unwatchedDirectories',
+  'lostAuthors',
+  'directoriesWithoutAuthors',
+] as const;
+/** Numbers that only went up or down a little are told so often. */
+const countsMs = 30_000;
+
+/** Disposing it ends the telling. */
+class ToldDetection implements Disposable {
+  readonly #now: () => Detection;
+  readonly #tell: (detection: Detection) => void;
+  #told: Detection | undefined;
+  #toldMs = -Infinity;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(now: () => Detection, tell: (detection: Detection) => void) {
+    this.#now = now;
+    this.#tell = tell;
+  }
+
+  tell(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#told = this.#now();
+    this.#toldMs = performance.now();
+    this.#tell(this.#told);
+  }
+
+  /** Something may have changed since it was told. */
+  tellSoon(): void {
+    if (this.#timer !== undefined || this.#told === undefined) return;
+    const [told, now] = [this.#told, this.#now()];
+    const isWorse =
+      told.lostEvents !== now.lostEvents ||
+      paced.some((number) => number !== 'watchedDirectories' && (told[number] === 0) !== (now[number] === 0));
+    if (!isWorse && paced.every((number) => told[number] === now[number])) return;
+    const dueMs = isWorse ? 0 : this.#toldMs + countsMs;
+    this.#timer = setTimeout(() => this.tell(), Math.max(1000, dueMs - performance.now()));
+    this.#timer.unref();
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
   }
 }

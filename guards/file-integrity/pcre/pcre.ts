@@ -5,10 +5,9 @@
  *
  * Facts: pcre2pattern(3).
  */
-import { not, posixClasses, ranges, union, type CharSet } from './charset.ts';
+import { type CharSet, not, posixClasses, ranges, union } from './charset.ts';
 import { classEscapes, escapedByte, PcreSyntaxError, PcreUnsupportedError } from './pcre-escape.ts';
 import type { RegexNode } from './program.ts';
-import { anyButNewline, anyByte, assertions, dollar, folded, foldedLiterals, literals } from './pcre-sets.ts';
 
 export { PcreSyntaxError, PcreUnsupportedError } from './pcre-escape.ts';
 
@@ -293,3 +292,47 @@ class PcreParser {
     return escaped.byte;
   }
 }
+
+/** What single characters and assertions of PCRE2's syntax stand for, over bytes. */
+const newline = ranges(0x0a, 0x0a);
+const anyByte: CharSet = () => true;
+const anyButNewline = not(newline);
+const literals = Array.from({ length: 256 }, (_, byte) => ranges(byte, byte));
+const foldedLiterals = literals.map((set, byte) => foldedAscii(set, byte));
+
+function foldedAscii(set: CharSet, byte: number): CharSet {
+  const isLetter = (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a);
+  return isLetter ? ranges(byte, byte, byte ^ 0x20, byte ^ 0x20) : set;
+}
+
+function folded(set: CharSet): CharSet {
+  return (byte) => {
+    if (set(byte)) return true;
+    const lower = byte | 0x20;
+    return lower >= 0x61 && lower <= 0x7a && set(byte ^ 0x20);
+  };
+}
+
+/** `$` and `\Z`: the end, or a newline that ends the text. Nothing sensible can follow, so the newline may be taken. */
+const dollar: RegexNode = {
+  kind: 'alternate',
+  nodes: [
+    { kind: 'assert', assertion: 'endText' },
+    {
+      kind: 'concat',
+      nodes: [
+        { kind: 'char', set: newline },
+        { kind: 'assert', assertion: 'endText' },
+      ],
+    },
+  ],
+};
+
+const assertions: ReadonlyMap<string, RegexNode> = new Map<string, RegexNode>([
+  ['A', { kind: 'assert', assertion: 'beginText' }],
+  ['G', { kind: 'assert', assertion: 'beginText' }],
+  ['z', { kind: 'assert', assertion: 'endText' }],
+  ['Z', dollar],
+  ['b', { kind: 'assert', assertion: 'wordBoundary' }],
+  ['B', { kind: 'assert', assertion: 'noWordBoundary' }],
+]);

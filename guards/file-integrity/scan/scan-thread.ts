@@ -1,13 +1,56 @@
 /** A thread of a scanner: processes its tasks one by one. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
-
 import { ContentReader } from './content.ts';
-import { digestStart } from './digest-start.ts';
-import type { FromThread, Request, ThreadData, ToThread } from './messages.ts';
+import type { DigestStart, FromThread, Request, ThreadData, ToThread } from './messages.ts';
 import { Selected } from './selected.ts';
 import { ReadRate, RunState, StoppedError, ThreadNote } from './shared-state.ts';
 import { NoRootError, threadBudget, Walk } from './walk.ts';
+import { libc } from '../../../lib/ebpf/ffi.ts';
+import { FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
+import type { Entry } from '../model/entry.ts';
+import type { ScanRoot } from '../model/provider.ts';
+import { Directories } from './directories.ts';
+import { FileStat } from './file-stat.ts';
+import { openName } from './open-name.ts';
+import { withoutPrefix } from './scan-path.ts';
+
+/** The checksums of the start of a file, for one that may have grown. */
+interface DigestContext {
+  readonly root: ScanRoot;
+  readonly content: ContentReader;
+  readonly state: RunState;
+  readonly thread: number;
+}
+
+/** Undefined where it is not what it was any more, or cannot be read. */
+function digestStart(
+  { path, inode, sizeBytes }: DigestStart,
+  { root, content, state, thread }: DigestContext,
+): Pick<Entry, 'sha256' | 'sha512'> | undefined {
+  const within = withoutPrefix(path, root.prefix);
+  if (within === undefined || within === '') return undefined;
+  const directories = new Directories(Buffer.from(root.directory, 'utf8').toString('latin1'));
+  const slash = within.lastIndexOf('/');
+  const directory = directories.openPath(within.slice(0, slash));
+  if (typeof directory === 'number') return undefined;
+  const [name, stat] = [new FixedBuffer(4096), new FileStat()];
+  let fd = -1;
+  try {
+    name.writeText(within.slice(slash + 1));
+    if (stat.readAt(directory.fd, name.address) !== 0 || stat.type !== 'f' || directory.isMadeUp)
+      return undefined;
+    fd = openName(directory.fd, name, openFlags.NOFOLLOW);
+    if (fd < 0 || stat.readFd(fd) !== 0 || stat.type !== 'f') return undefined;
+    if (inode !== 0n && stat.inode !== inode) return undefined;
+    const digests = content.digest(fd, sizeBytes, { sha256: true, sha512: true }, state, thread);
+    if (digests === undefined || typeof digests === 'number') return undefined;
+    return { sha256: Uint8Array.from(digests.sha256), sha512: Uint8Array.from(digests.sha512) };
+  } finally {
+    if (fd >= 0) libc.close(fd);
+    directories.close(directory);
+  }
+}
 
 const { root, thread, note: noteBuffer, rate, bytesPerSecond, niceness, restMs } = workerData as ThreadData;
 // On Linux it is the thread's own (setpriority(2), "C library/kernel differences").

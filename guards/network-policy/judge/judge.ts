@@ -4,14 +4,19 @@
  * Reads the objects as they are, one rule after the other, and shares only keys and address parsing with the
  * engine: it is the basis of `rampart network explain`, and what the engine is tested against.
  */
-import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
+import {
+  type NamespaceObject,
+  objectKey,
+  type PodObject,
+  type PolicyObject,
+  type PortObject,
+} from '../engine/objects.ts';
 import type { Direction, PolicyKey } from '../engine/rules.ts';
-import { type Party, partiesOf } from './parties.ts';
+import { partiesOf, type Party } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
-import { portFits } from './ports.ts';
 import type { Packet } from './packet.ts';
 
-export interface Judgement {
+interface Judgement {
   readonly allowed: boolean;
   /** What the policies of the destination say. */
   readonly ingress: Decision;
@@ -117,4 +122,49 @@ function firstThat<T>(
   if (list.length === 0) return { fits: true, index: undefined };
   const index = list.findIndex(holds);
   return index === -1 ? { fits: false, index: undefined } : { fits: true, index };
+}
+
+/** @param destination - Undefined: not a pod, so no name stands for any of its ports. */
+function portFits(
+  { protocol, port, endPort }: PortObject,
+  packet: Packet,
+  destination: PodObject | undefined,
+): boolean {
+  const wanted = protocol ?? 'TCP';
+  if (!['TCP', 'UDP', 'SCTP'].includes(wanted) || wanted !== packet.protocol) return false;
+  const hasEnd = endPort !== undefined && endPort !== null;
+  if (port === undefined || port === null) return !hasEnd;
+  if (typeof port === 'string') {
+    return !hasEnd && isName(port) && portsNamed(port, wanted, destination).includes(packet.port ?? 0);
+  }
+  const last = endPort ?? port;
+  const inOrder = isPort(port) && isPort(last) && port <= last;
+  return inOrder && packet.port !== undefined && port <= packet.port && packet.port <= last;
+}
+
+function isPort(port: number): boolean {
+  return Number.isInteger(port) && port > 0 && port < 65_536;
+}
+
+function isName(name: string): boolean {
+  return (
+    name.length <= 15 &&
+    /^[-a-z0-9]+$/.test(name) &&
+    /[a-z]/.test(name) &&
+    !name.includes('--') &&
+    !name.startsWith('-') &&
+    !name.endsWith('-')
+  );
+}
+
+function portsNamed(name: string, protocol: string, pod: PodObject | undefined): number[] {
+  const { containers, initContainers } = pod?.spec ?? {};
+  const serving = [
+    ...(containers ?? []),
+    ...(initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always'),
+  ];
+  return serving
+    .flatMap(({ ports }) => ports ?? [])
+    .filter((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)
+    .map(({ containerPort }) => containerPort);
 }

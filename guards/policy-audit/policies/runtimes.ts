@@ -1,9 +1,9 @@
 /** The runtimes of policies in this process. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import type { Namespace } from '../../../lib/kube/object/object.ts';
+import type { Namespace, ResourceType } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import { accessOf } from '../engine/cel/cluster.ts';
+import { accessOf, type ClusterReader } from '../engine/cel/cluster.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
@@ -12,11 +12,13 @@ import type { PolicyProgram } from '../engine/program.ts';
 import { verifierOf } from '../modules/image-signatures.ts';
 import type { Modules, ModuleTerms } from '../modules/modules.ts';
 import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
-import { clusterReader } from './cluster-reader.ts';
 import type { AskedCluster } from './asked-cluster.ts';
 import type { Runtimes } from './open-policy.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import type { JsonObject } from '../engine/evaluator.ts';
+import { servedType } from '../engine/host-calls/kube-reader.ts';
 
-export interface RuntimesOptions {
+interface RuntimesOptions {
   /** For the modules of policies of a PolicyServer, and for the images that they query from registries. */
   readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry' | 'trustRoot'>;
   readonly client: KubeClient;
@@ -75,4 +77,52 @@ function refuseFiles(program: PolicyProgram): void {
     why: 'namespaced policies may not read files of the process that runs them',
     next: 'Use a module from a registry, or make it a ClusterAdmissionPolicy',
   });
+}
+
+/** By `apiVersion kind`. */
+const MAX_KINDS = 1024;
+
+/** @param namespace a Namespace, if it is known without a request. */
+function clusterReader(
+  client: KubeClient,
+  namespace: (name: string) => Namespace | undefined = () => undefined,
+): ClusterReader {
+  const kinds = new Map<string, ResourceType>();
+  const typeOf = async (apiVersion: string, kind: string, signal: AbortSignal): Promise<ResourceType> => {
+    const key = `${apiVersion} ${kind}`;
+    const known = kinds.get(key);
+    if (known !== undefined) return known;
+    const type = await servedType(client, { apiVersion, kind }, signal);
+    if (type === undefined) throw new Error(`the API does not serve ${kind} of ${apiVersion}`);
+    if (kinds.size >= MAX_KINDS) kinds.clear();
+    kinds.set(key, type);
+    return type;
+  };
+  const read = async (
+    apiVersion: string,
+    kind: string,
+    within: string | undefined,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<JsonObject | undefined> => {
+    const type = await typeOf(apiVersion, kind, signal);
+    const where = type.namespaced && within !== undefined ? { namespace: within } : {};
+    return (await orUndefined(client.get(type, { ...where, name }, { signal }))) as JsonObject | undefined;
+  };
+  return {
+    get({ apiVersion, kind, namespace: within, name }, signal) {
+      const known = apiVersion === 'v1' && kind === 'Namespace' ? namespace(name) : undefined;
+      if (known !== undefined) return known as unknown as JsonObject;
+      return read(apiVersion, kind, within, name, signal);
+    },
+    async list({ apiVersion, kind, namespace: within, labelSelector, fieldSelector }, signal) {
+      const type = await typeOf(apiVersion, kind, signal);
+      const where = type.namespaced && within !== undefined ? { namespace: within } : {};
+      return (await client.list(type, where, {
+        labelSelector,
+        fieldSelector,
+        signal,
+      })) as unknown as JsonObject;
+    },
+  };
 }

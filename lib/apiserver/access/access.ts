@@ -14,12 +14,10 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { Authenticate, ListenAddress, TlsKeys } from '../http/server-options.ts';
 import type { User } from '../verbs/request.ts';
 import { prepareKeys } from './keys.ts';
-import { kubeconfigText } from './kubeconfig.ts';
 import { ensurePrivateDirectory, readPrivateFile, writePrivateFile } from './private-files.ts';
 
 interface AccessOptions {
@@ -32,7 +30,7 @@ interface AccessOptions {
   readonly now?: Date;
 }
 
-export interface Access {
+interface Access {
   readonly authenticate: Authenticate;
   /** For `serveHttp`. */
   readonly tls: TlsKeys | undefined;
@@ -48,7 +46,7 @@ export interface Access {
 }
 
 /** As the administrator of a cluster made by kubeadm. */
-export const administrator: User = {
+const administrator: User = {
   name: 'kubernetes-admin',
   groups: ['system:masters', 'system:authenticated'],
 };
@@ -123,4 +121,36 @@ function certificateHosts(host: string, more: readonly string[] = []): readonly 
 
 function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+/** The kubeconfig of one server. */
+interface KubeconfigParts {
+  readonly url: string;
+  /** PEM. */
+  readonly authority: string;
+  readonly token: string;
+}
+
+/** As YAML, with one context of the name `rampart`. */
+function kubeconfigText({ url, authority, token }: KubeconfigParts): string {
+  const lines = [
+    'apiVersion: v1',
+    'kind: Config',
+    'current-context: rampart',
+    'clusters:',
+    '- name: rampart',
+    '  cluster:',
+    `    server: ${JSON.stringify(url)}`,
+    `    certificate-authority-data: ${Buffer.from(authority).toString('base64')}`,
+    'users:',
+    '- name: rampart-admin',
+    '  user:',
+    `    token: ${JSON.stringify(token)}`,
+    'contexts:',
+    '- name: rampart',
+    '  context:',
+    '    cluster: rampart',
+    '    user: rampart-admin',
+  ];
+  return `${lines.join('\n')}\n`;
 }

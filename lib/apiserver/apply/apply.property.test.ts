@@ -7,8 +7,7 @@ import { compare } from './compare.ts';
 import { configuration, Store, thing } from './field-manager.fixture.ts';
 import { difference, union } from './field-set.ts';
 import { fieldsOf } from './fields-of.ts';
-import { toFieldsV1 } from './fields-v1.ts';
-import { decodeManagedFields } from './managed-fields.ts';
+import { decodeManagedFields, toFieldsV1 } from './managed-fields.ts';
 import { mergeApplied } from './merge.ts';
 import { things } from './things.fixture.ts';
 

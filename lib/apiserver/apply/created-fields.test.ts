@@ -6,7 +6,7 @@ import { isObject, type JsonObject } from '../../json/json.ts';
 import { compare } from './compare.ts';
 import { createdFields } from './created-fields.ts';
 import { thing } from './field-manager.fixture.ts';
-import { toFieldsV1 } from './fields-v1.ts';
+import { toFieldsV1 } from './managed-fields.ts';
 import { ownable } from './ownership.ts';
 import { schemaless } from './type.ts';
 

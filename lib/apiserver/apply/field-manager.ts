@@ -14,24 +14,23 @@ import { Refusal } from '../../json/refusal.ts';
 import { compare } from './compare.ts';
 import { conflictRefusal } from './conflicts.ts';
 import { createdFields } from './created-fields.ts';
-import { equalSets, FieldSet, union } from './field-set.ts';
+import { difference, equalSets, FieldSet, intersection, union } from './field-set.ts';
 import { fieldsOf } from './fields-of.ts';
 import { kubectl, withLastApplied, withoutLastApplied } from './last-applied.ts';
 import {
   decodeManagedFields,
   encodeManagedFields,
   isReset,
-  managerId,
-  withoutAncient,
   type Manager,
+  managerId,
   type Managers,
+  withoutAncient,
 } from './managed-fields.ts';
 import { mergeApplied } from './merge.ts';
 import { afterChange, conflictsOf, fieldPath, ownable, without } from './ownership.ts';
-import { prune } from './prune.ts';
 import { removeFields } from './remove.ts';
 import type { ApplyType } from './type.ts';
-import { conformed } from './typed-sets.ts';
+import { conformed, withNamedParents } from './typed-sets.ts';
 import { updatedEntries } from './updated-entries.ts';
 import { problemsOf } from './validate.ts';
 
@@ -297,4 +296,24 @@ function withEntries(object: JsonObject, entries: readonly JsonObject[] | undefi
     return { ...object, metadata: rest };
   }
   return { ...object, metadata: { ...(isObject(metadata) ? metadata : {}), managedFields: entries } };
+}
+
+/**
+ * Removes what the manager applied last time and does not apply now, unless it is owned still.
+ *
+ * @param last what the manager owned.
+ * @param owned what anybody owns now, the manager included.
+ */
+function prune(merged: unknown, last: FieldSet, owned: FieldSet, type: ApplyType): unknown {
+  if (difference(last, owned).isEmpty) return merged;
+  const inMerged = withNamedParents(fieldsOf(merged, type), type);
+  const lastWhole = withNamedParents(last, type);
+  const ownedWhole = withNamedParents(owned, type);
+  const removed = removeFields(merged, lastWhole, type);
+  // A list item that goes would take along what others own in it: these fields, and all on the way to them, stay.
+  const afterRemoval = withNamedParents(fieldsOf(removed, type), type);
+  const kept = removeFields(merged, difference(inMerged, union(afterRemoval, ownedWhole)), type);
+  // What nobody owned, and so was not this manager's to remove, stays too.
+  const afterKeeping = withNamedParents(fieldsOf(kept, type), type);
+  return removeFields(merged, intersection(difference(inMerged, afterKeeping), lastWhole), type);
 }

@@ -9,7 +9,7 @@ import { thing } from './field-manager.fixture.ts';
 import { serverSideApply, trackUpdate, type ApplyContext } from './field-manager.ts';
 import { difference, equalSets, intersection, recursiveDifference, union } from './field-set.ts';
 import { fieldsOf } from './fields-of.ts';
-import { fromFieldsV1, toFieldsV1 } from './fields-v1.ts';
+import { fromFieldsV1, toFieldsV1 } from './managed-fields.ts';
 import { mergeApplied } from './merge.ts';
 import { removeFields } from './remove.ts';
 import { letter, things } from './things.fixture.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JsonObject } from '../../json/json.ts';
-import { toFieldsV1 } from './fields-v1.ts';
+import { toFieldsV1 } from './managed-fields.ts';
 import { fieldsOf } from './fields-of.ts';
 import { applyTypeOf } from './type.ts';
 import { problemsOf } from './validate.ts';

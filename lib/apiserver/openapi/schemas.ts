@@ -1,6 +1,6 @@
 /** The schemas of a document: those of the served kinds and all that they refer to. */
-import { collectRefs, refTo } from '../builtin/facts/names.ts';
-import { patchTypeOf } from '../patch/merge-keys.ts';
+import { collectRefs, nameOfRef, refTo } from '../builtin/facts/names.ts';
+import { type PatchField, type PatchType, patchTypeOf } from '../patch/merge-keys.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../../json/json.ts';
 import {
@@ -11,7 +11,6 @@ import {
   patchName,
   statusName,
 } from './operations.ts';
-import { annotateLists } from './patch-annotations.ts';
 
 const patchSchema = {
   type: 'object',
@@ -126,4 +125,51 @@ function withTypeMeta(schema: JsonObject): JsonObject {
       ? sent
       : { allOf: [{ $ref: refTo(objectMetaName) }], description };
   return { ...schema, properties: { apiVersion, kind, metadata, ...others } };
+}
+
+/** Fields of which a patch names all that stay: `patchStrategy` with `retainKeys` in k8s.io/api. */
+const retainsKeys: ReadonlySet<string> = new Set([
+  'io.k8s.api.core.v1.PodSpec volumes',
+  'io.k8s.api.apps.v1.DeploymentSpec strategy',
+]);
+
+/** Marks the fields of a schema, and of those that it refers to. Schemas are replaced, not changed. */
+function annotateLists(schemas: Map<string, JsonObject>, name: string, type: PatchType): void {
+  const schema = schemas.get(name);
+  if (schema === undefined) return;
+  const { properties } = schema;
+  if (!isObject(properties)) return;
+  const marked: JsonObject = { ...properties };
+  for (const [field, property] of Object.entries(properties)) {
+    const merged = type.get(field);
+    if (!isObject(property)) continue;
+    const extensions = extensionsOf(`${name} ${field}`, merged);
+    if (extensions !== undefined) marked[field] = { ...property, ...extensions };
+  }
+  // Before going on, so that schemas that refer to each other are not lost.
+  schemas.set(name, { ...schema, properties: marked });
+  for (const [field, { type: inner }] of type) {
+    const target = targetOf(marked[field]);
+    if (inner !== undefined && target !== undefined) annotateLists(schemas, target, inner);
+  }
+}
+
+function extensionsOf(place: string, field: PatchField | undefined): JsonObject | undefined {
+  const merges = field?.mergesList === true;
+  const retains = retainsKeys.has(place);
+  if (!merges && !retains) return undefined;
+  const strategy = [...(merges ? ['merge'] : []), ...(retains ? ['retainKeys'] : [])].join(',');
+  return {
+    ...(field?.mergeKey === undefined ? {} : { 'x-kubernetes-patch-merge-key': field.mergeKey }),
+    'x-kubernetes-patch-strategy': strategy,
+  };
+}
+
+/** What a property or the items of its list refer to. */
+function targetOf(property: unknown): string | undefined {
+  if (!isObject(property)) return undefined;
+  const { $ref, allOf, items } = property;
+  if (typeof $ref === 'string') return nameOfRef($ref);
+  const [first] = Array.isArray(allOf) ? (allOf as readonly unknown[]) : [];
+  return targetOf(first) ?? targetOf(items);
 }

@@ -17,8 +17,7 @@ import type { Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../../json/json.ts';
 import type { ItemList } from '../verbs/request.ts';
 import { type AnswerKind, type Format, negotiate } from './format.ts';
-import { renderBody, renderItem, renderList } from './render.ts';
-import { toYaml } from './yaml.ts';
+import { renderBody, renderItem, renderList, toYaml } from './render.ts';
 
 const now = new Date('2026-01-02T00:00:30Z');
 

@@ -7,7 +7,7 @@ import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 import { listMetadata, partialMetadata } from './metadata.ts';
 import { layoutOf, tableEnd, tableRow, tableStart } from './table.ts';
-import { toYaml } from './yaml.ts';
+import { Document, isScalar, visit } from 'yaml';
 
 /** Characters of a part of a list of texts: few enough that a client gets the first ones soon, many enough for a write. */
 const textPartSize = 256 * 1024;
@@ -109,4 +109,30 @@ function itemText(resource: Resource, item: Item): string {
 function inEncoding(json: string, format: Format): string {
   if (format.encoding === 'json' && !format.pretty) return json;
   return renderBody(parseJson(json) as object, format);
+}
+
+/** Read as something else by Go's YAML (octal numbers of YAML 1.2, the `=` and `<<` of 1.1), not by ours. */
+const ambiguous = /^(?:[-+]?0[oO].*|=|<<)$/;
+
+const mergeTag = 'tag:yaml.org,2002:merge';
+
+/**
+ * A value as YAML that means the same to readers of YAML 1.1 (Go's, which kubectl uses) and of 1.2: `yes` and `1_0`
+ * are quoted.
+ */
+export function toYaml(value: unknown): string {
+  const document = new Document(value, {
+    version: '1.1',
+    aliasDuplicateObjects: false,
+    // With it, every `<<` is a merge, also a quoted one.
+    customTags: (tags) => tags.filter((tag) => typeof tag === 'string' || tag.tag !== mergeTag),
+  });
+  visit(document, {
+    Scalar(_key, node) {
+      if (isScalar(node) && typeof node.value === 'string' && ambiguous.test(node.value)) {
+        node.type = 'QUOTE_DOUBLE';
+      }
+    },
+  });
+  return document.toString({ lineWidth: 0, directives: false });
 }

@@ -12,19 +12,19 @@
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { RuleWalk } from './rules/rule-walk.ts';
-import { compileRuleTree, type CompiledRules } from './rules/rule-tree.ts';
+import { type CompiledRules, compileRuleTree } from './rules/rule-tree.ts';
 import { OldValue } from './correlate.ts';
-import { defaultCauses } from './default-rules.ts';
 import { defaultObject } from './defaults.ts';
 import { checkEmbedded } from './embedded.ts';
-import { fieldError, noField, Problems, type Cause, type CauseReason } from './field-error.ts';
-import { checkShape, withoutNulls, type JsonSchema } from './json-schema.ts';
+import { type Cause, type CauseReason, fieldError, noField, Problems } from './field-error.ts';
+import { checkShape, type JsonSchema, metaFields, withoutNulls } from './json-schema.ts';
 import { checkListTypes } from './list-types.ts';
 import { SchemaNode } from './node.ts';
 import { openApiCauses } from './openapi-rules.ts';
 import { pruneObject } from './prune.ts';
 import { structuralCauses } from './structural-rules.ts';
 import { Validation } from './validate.ts';
+import { cloneJson } from '../../json/json.ts';
 
 export interface CompileOptions {
   /** Where the schema stands, for the field of causes; `spec.validation.openAPIV3Schema` when not given. */
@@ -205,5 +205,48 @@ function guarded<Result>(what: string, work: () => Result): Result {
       next: 'Reduce the nesting of the object',
       cause: error,
     });
+  }
+}
+
+/** The causes of all defaults of a schema. Those below `additionalProperties` are not looked at, as in Kubernetes. */
+function defaultCauses(node: SchemaNode, path: string): Cause[] {
+  const causes: Cause[] = [];
+  visit(node, path, true, false, causes);
+  return causes;
+}
+
+function visit(
+  node: SchemaNode,
+  path: string,
+  resource: boolean,
+  insideMeta: boolean,
+  causes: Cause[],
+): void {
+  const value = node.schema.default;
+  if (value !== undefined) checkDefault(value, node, `${path}.default`, insideMeta, causes);
+  if (node.items !== undefined) visit(node.items, `${path}.items`, node.items.embedded, insideMeta, causes);
+  for (const [name, property] of node.properties) {
+    const meta = insideMeta || (resource && metaFields.has(name));
+    visit(property, `${path}.properties[${name}]`, property.embedded, meta, causes);
+  }
+}
+
+function checkDefault(
+  value: unknown,
+  node: SchemaNode,
+  path: string,
+  insideMeta: boolean,
+  causes: Cause[],
+): void {
+  if (!insideMeta && pruneObject(cloneJson(value), node, node.embedded).length > 0) {
+    causes.push(fieldError.invalid(path, value, 'must not have unknown fields'));
+  }
+  const problems = new Problems();
+  checkEmbedded(value, node, path, problems, false);
+  if (problems.causes.length === 0) new Validation(problems, false).check(value, node, undefined);
+  for (const problem of problems.causes) {
+    // The validator starts at the default, and knows nothing of the way to it.
+    const inside = problem.field === '<nil>' ? '' : `.${problem.field}`;
+    causes.push(problem.field.startsWith(path) ? problem : { ...problem, field: path + inside });
   }
 }

@@ -9,12 +9,11 @@ import { WorkQueue } from '../../kube/controller/workqueue.ts';
 import type { Logger } from '../../telemetry/log.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Store } from '../store/store.ts';
-import { createDefaultNamespaces } from './default-namespaces.ts';
 import { EventExpiry } from './event-expiry.ts';
 import { GarbageCollector } from './garbage-collector.ts';
 import { NamespaceDeletion } from './namespace-deletion.ts';
 import { ObjectFollower } from './object-follower.ts';
-import { VerbCalls, type VerbHandler } from './verb-calls.ts';
+import { hasCode, VerbCalls, type VerbHandler } from './verb-calls.ts';
 
 interface UpkeepOptions {
   readonly store: Store;
@@ -147,4 +146,31 @@ export class Upkeep {
   #calls(account: string): VerbCalls {
     return new VerbCalls(this.#options.verbs, `system:serviceaccount:kube-system:${account}`);
   }
+}
+
+/** The namespaces that every cluster has. */
+const defaultNamespaces: readonly string[] = ['default', 'kube-node-lease', 'kube-public', 'kube-system'];
+
+/** Creates those that are missing. */
+async function createDefaultNamespaces(
+  {
+    store,
+    registry,
+    calls,
+  }: { readonly store: Store; readonly registry: Registry; readonly calls: VerbCalls },
+  signal: AbortSignal,
+): Promise<void> {
+  const resource = registry.findStored('namespaces');
+  if (resource === undefined) return;
+  const missing = defaultNamespaces.filter((name) => store.get(resource.storeName, '', name) === undefined);
+  await Promise.all(
+    missing.map(async (name) => {
+      try {
+        const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+        await calls.create(resource, '', object, signal);
+      } catch (error) {
+        if (!hasCode(error, 409)) throw error;
+      }
+    }),
+  );
 }

@@ -1,14 +1,15 @@
 /** The events of one watch: changes as its selection sees them, and bookmarks. */
 import { apiErrors } from '../resources/api-error.ts';
 import { ExpiredError } from '../store/errors.ts';
-import type { Change } from '../store/object.ts';
+import { type Change, restamp, type StoredObject } from '../store/object.ts';
 import type { Watch } from '../store/watch.ts';
 import type { VerbContext } from './context.ts';
 import { answerOf } from './failures.ts';
 import type { WatchOptions } from './list-options.ts';
 import type { ResourceRequest, WatchEvent } from './request.ts';
 import type { Selection } from './selection.ts';
-import { seenChange } from './transitions.ts';
+import { itemOf, sharedItem } from '../resources/item.ts';
+import type { Resource } from '../resources/resource.ts';
 
 type Batch = IteratorResult<readonly WatchEvent[], undefined>;
 
@@ -260,4 +261,30 @@ function withExpiry(error: unknown): unknown {
 function isServed({ registry }: VerbContext, { resource }: ResourceRequest): boolean {
   const { group, version, plural } = resource;
   return registry.find(group, version, plural) === resource;
+}
+
+/** `undefined` for a change that the watch does not see. What is made for one watch is there for all. */
+function seenChange(resource: Resource, selection: Selection, change: Change): WatchEvent | undefined {
+  const { type, previous } = change;
+  const item = itemOf(resource, change);
+  if (selection.isAll) return { type, item };
+  const matches = selection.matches(item);
+  if (type !== 'MODIFIED' || !selection.looksInside || previous === undefined) {
+    return matches ? { type, item } : undefined;
+  }
+  const matched = selection.matches(sharedItem(resource, previous));
+  if (matches) return { type: matched ? 'MODIFIED' : 'ADDED', item };
+  return matched ? { type: 'DELETED', item: sharedItem(resource, departed(change, previous)) } : undefined;
+}
+
+const departures = new WeakMap<Change, StoredObject>();
+
+/** The end of an object for those who ask for it as it was: its state before, with the version of the change. */
+function departed(change: Change, previous: StoredObject): StoredObject {
+  let object = departures.get(change);
+  if (object === undefined) {
+    object = restamp(previous, change.object.resourceVersion);
+    departures.set(change, object);
+  }
+  return object;
 }

@@ -8,7 +8,6 @@ import { isGone, isUnreachable, KubeError, unreachable } from '../client/client-
 import { FailureLevel } from '../client/failure-level.ts';
 import type { IndexedCache } from './indexed-cache.ts';
 import { type KubeObject, objectKey } from '../object/object.ts';
-import { askedForMs, asksForList, reasonOf, StaleListError } from './reflector-errors.ts';
 import type { ReflectorStats } from './reflector-metrics.ts';
 import {
   checkReflectorOptions,
@@ -329,4 +328,43 @@ function parseItem<T extends KubeObject>(text: string, plural: string): T {
   }
   if (typeof object === 'object' && object !== null && 'metadata' in object) return object as T;
   throw unreachable(`list ${plural}`, 'an item is not an API object');
+}
+
+/** A server that asks for more time than this does not get it. */
+const MAX_ASKED_MS = 60_000;
+
+/** A list is of an older state than what is known. */
+class StaleListError extends RampartError {
+  constructor(version: string, known: string) {
+    super(errorCodes.EXPIRED, {
+      what: 'a list from the Kubernetes API is out of date',
+      why: `it has version ${version}, but ${known} or later is known`,
+    });
+    this.name = 'StaleListError';
+  }
+}
+
+/** How long the server asks to wait, up to a minute. */
+function askedForMs(error: unknown): number {
+  return error instanceof KubeError ? Math.min(error.retryAfterMs ?? 0, MAX_ASKED_MS) : 0;
+}
+
+/** Answers to a watch that say that its version is of no use: it cannot be read, or the server is not there yet. */
+function asksForList(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return false;
+  if (error.status === 400 || error.status === 422) return true;
+  // apimachinery's CauseTypeResourceVersionTooLarge, which is the `reason` of a cause in JSON.
+  return (error.details?.causes ?? []).some(({ reason }) => reason === 'ResourceVersionTooLarge');
+}
+
+/** For metrics: one of a few. */
+function reasonOf(error: unknown): string {
+  if (isGone(error)) return 'expired';
+  if (error instanceof StaleListError) return 'stale';
+  if (error instanceof KubeError) {
+    const { status } = error;
+    return Number.isInteger(status) && status >= 400 && status <= 599 ? `http_${status}` : 'http_other';
+  }
+  if (isUnreachable(error)) return 'unreachable';
+  return error instanceof RampartError && error.code === errorCodes.LIMIT ? 'limit' : 'other';
 }

@@ -8,7 +8,6 @@
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { labelKeyProblems, labelValueProblems } from './label-names.ts';
-import { TokenReader } from './label-tokens.ts';
 
 /** A selector that cannot be understood. `code` is `INPUT`; the message is what an API server answers. */
 export class SelectorError extends RampartError {
@@ -284,4 +283,46 @@ function fieldsOf(value: unknown, what: string): Readonly<Record<string, unknown
     throw new SelectorError(`${what} must be an object`);
   }
   return value as Readonly<Record<string, unknown>>;
+}
+
+/** A word is a key, a value, or `in` and `notin` where an operator stands. */
+interface Token {
+  readonly kind: 'word' | 'symbol' | 'end';
+  readonly text: string;
+}
+
+const end: Token = { kind: 'end', text: '' };
+const tokenExpression = /[ \t\r\n]*(?:(?<symbol>==|!=|[=!(),<>])|(?<word>[^ \t\r\n=!(),<>]+))/y;
+
+/** Cuts a selector into words and symbols; one token is looked ahead. */
+class TokenReader {
+  readonly #text: string;
+  #at = 0;
+  #ahead: Token | undefined;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  peek(): Token {
+    this.#ahead ??= this.#read();
+    return this.#ahead;
+  }
+
+  next(): Token {
+    const token = this.peek();
+    this.#ahead = undefined;
+    return token;
+  }
+
+  #read(): Token {
+    tokenExpression.lastIndex = this.#at;
+    const match = tokenExpression.exec(this.#text);
+    if (match === null) return end;
+    this.#at = tokenExpression.lastIndex;
+    const symbol = match.groups?.['symbol'];
+    return symbol === undefined
+      ? { kind: 'word', text: match.groups?.['word'] ?? '' }
+      : { kind: 'symbol', text: symbol };
+  }
 }

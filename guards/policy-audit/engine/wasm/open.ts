@@ -17,11 +17,10 @@ import { settingsVerdictOf, verdictOf } from './answers.ts';
 import { BinaryError } from './binary.ts';
 import type { AnswerOfHost, AskedOfHost, GuestPolicy, Job, Outcome } from './messages.ts';
 import { inspectPolicy, type WasmRuntime } from './metadata.ts';
-import type { PolicyPool } from './pool.ts';
+import { PolicyPool } from './pool.ts';
 import { pageBytes, prepareModule } from './prepare.ts';
 import { RegoData, type RegoDocument } from './rego-data.ts';
 import { requestText, settingsText } from './request-text.ts';
-import { sharedPool } from './shared-pool.ts';
 import { answerOf } from './thread.ts';
 
 export interface WasmLimits {
@@ -233,4 +232,21 @@ function isAborted(signal: AbortSignal | undefined): signal is AbortSignal {
 function timeFor({ signal, deadlineMs }: EvaluateOptions, limits: Required<WasmLimits>): AbortSignal {
   const time = AbortSignal.timeout(deadlineMs ?? limits.deadlineMs);
   return signal === undefined ? time : AbortSignal.any([signal, time]);
+}
+
+/** One pool of threads for all policies of a process, while there are policies. */
+let current: { readonly pool: PolicyPool; users: number } | undefined;
+
+/** Whoever takes it releases it, once. */
+function sharedPool(): { readonly pool: PolicyPool; release(): Promise<void> } {
+  const own = (current ??= { pool: new PolicyPool(), users: 0 });
+  own.users++;
+  return {
+    pool: own.pool,
+    async release() {
+      if (--own.users > 0) return;
+      if (current === own) current = undefined;
+      await own.pool[Symbol.asyncDispose]();
+    },
+  };
 }

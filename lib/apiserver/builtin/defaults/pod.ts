@@ -3,8 +3,7 @@
  * `conversion.go`), and what admission adds to each new pod there (`plugin/pkg/admission/serviceaccount`,
  * `defaulttolerationseconds`, `priority`).
  */
-import type { JsonObject } from '../../../json/json.ts';
-import { cloneJson, fieldOf, isObject } from '../../../json/json.ts';
+import { cloneJson, fieldOf, isObject, type JsonObject } from '../../../json/json.ts';
 import {
   listAt,
   madeObject,
@@ -14,7 +13,7 @@ import {
   textAt,
   valueAt,
 } from '../../../json/fields.ts';
-import { qosClass } from './qos.ts';
+import { parseQuantity } from '../quantities.ts';
 
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
@@ -130,4 +129,28 @@ export function withAgreeingAddresses(pod: JsonObject): JsonObject {
   if (address === first) return pod;
   const agreeing = address === '' ? { podIP: first } : { podIPs: [{ ip: address }] };
   return { ...pod, status: { ...status, ...agreeing } };
+}
+
+/**
+ * The quality of service that a pod gets, by what its containers request and are limited to (kubernetes
+ * `pkg/apis/core/v1/helper/qos`, and the documentation: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos).
+ */
+const counted = ['cpu', 'memory'] as const;
+
+function amount(container: JsonObject, part: 'limits' | 'requests', name: string): bigint {
+  return parseQuantity(objectAt(container, 'resources', part)[name])?.nanos ?? 0n;
+}
+
+function qosClass(pod: JsonObject): 'BestEffort' | 'Burstable' | 'Guaranteed' {
+  const containers = [...objectsAt(pod, 'spec', 'containers'), ...objectsAt(pod, 'spec', 'initContainers')];
+  let [asksNothing, guaranteed] = [true, true];
+  for (const container of containers) {
+    for (const name of counted) {
+      const [limit, request] = [amount(container, 'limits', name), amount(container, 'requests', name)];
+      if (limit > 0n || request > 0n) asksNothing = false;
+      if (limit === 0n || request !== limit) guaranteed = false;
+    }
+  }
+  if (asksNothing) return 'BestEffort';
+  return guaranteed ? 'Guaranteed' : 'Burstable';
 }

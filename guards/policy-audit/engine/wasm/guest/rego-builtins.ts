@@ -3,13 +3,12 @@
  * (https://www.openpolicyagent.org/docs/policy-reference). They run in the policy's thread, within its deadline.
  */
 import { createHash, randomUUID } from 'node:crypto';
-
 import { isObject } from '../../../../../lib/json/json.ts';
 import { applyJsonPatch } from '../../../../../lib/json/json-patch.ts';
 import { goFormat } from './rego-sprintf.ts';
-import { semverCompare, isSemver } from './rego-semver.ts';
 import { timeBuiltins } from './rego-time.ts';
 import type { Builtin } from './builtin.ts';
+import { Semver } from '../../../../../lib/cel/semver.ts';
 
 /** Arguments of the wrong type are errors. */
 function ofTexts(make: (...texts: string[]) => unknown): Builtin {
@@ -181,4 +180,16 @@ function unitsOf(text: string, isBytes: boolean): number | undefined {
   if (power < 0) return undefined;
   const value = Number(number) * (binary ? 1024 : 1000) ** power;
   return isBytes ? Math.trunc(value) : value;
+}
+
+/** Semantic versions (https://semver.org), for Rego. */
+function isSemver(version: string): boolean {
+  return Semver.parse(version) instanceof Semver;
+}
+
+/** -1, 0 or 1. @throws {RangeError} if it is not a version. */
+function semverCompare(a: string, b: string): number {
+  const [left, right] = [Semver.parse(a), Semver.parse(b)];
+  if (left instanceof Semver && right instanceof Semver) return Number(left.compareTo(right));
+  throw new RangeError('not a semantic version');
 }
