@@ -68,11 +68,6 @@ const recorded = JSON.parse(readFileSync(durationsFile, 'utf8')) as Record<strin
 
 // Modes of files are compared in many tests: they are to be the same whoever runs them.
 process.umask(0o022);
-// The processes load much the same modules: half of the CPU time of a small file is stripping types and compiling.
-process.env['NODE_COMPILE_CACHE'] ??= join(
-  isWritable(top) ? join(top, 'node_modules/.cache') : tmpdir(),
-  'compiled',
-);
 // All files of a run have one seed, so that one number repeats it.
 Object.assign(process.env, depthEnvironment);
 const settings = Object.entries(depthEnvironment)
@@ -83,6 +78,12 @@ process.stdout.write(`${settings}\n`);
 // One file is run as it is: its process is what a debugger is attached to.
 const batches = files.length === 1 ? [{ files, seconds: 0 }] : batchesOf(files, { top, recorded });
 const modules = mkdtempSync(join(tmpdir(), 'rampart-batches-'));
+// The processes load much the same modules: half of the CPU time of a small file is stripping types and compiling.
+// In a checkout that cannot be written it is of this run alone: nobody else may write code that root loads.
+process.env['NODE_COMPILE_CACHE'] ??= join(
+  isWritable(top) ? join(top, 'node_modules/.cache') : modules,
+  'compiled',
+);
 const filesOf = new Map<string, readonly string[]>();
 const entries = batches.map((batch, at) => entryOf(batch, at));
 

@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 
-import { statusOf } from '../../guards/file-access/cluster/policy-status.ts';
 import { kiveDataType, kivePolicyType } from '../../guards/file-access/api.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -24,6 +23,7 @@ import { Commands } from '../commands.fixture.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
 import { kustomizedText } from './kustomize.fixture.ts';
+import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
 
 const deploy = join(import.meta.dirname, '../../deploy');
 

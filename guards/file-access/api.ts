@@ -20,7 +20,7 @@ import {
   string,
 } from '../../lib/kube/crd/schema.ts';
 import { misreadModes } from './policy/file-mode.ts';
-import { policyStatus } from './cluster/policy-status-schema.ts';
+import { policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
 

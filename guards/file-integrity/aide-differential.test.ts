@@ -15,11 +15,17 @@ import { writeAideDatabase } from './database/write-aide-database.fixture.ts';
 import { aideDialect, aideVersion, withoutAide } from './aide.fixture.ts';
 import { collect, runAide } from './real-aide.fixture.ts';
 import { collectReport } from './report/collect.ts';
-import { e2fsOfLetters } from './report/e2fs-attributes.ts';
+import { e2fsOfLetters } from './model/e2fs-attributes.ts';
 import { jsonReport } from './report/json.ts';
 import { plainReport } from './report/plain.ts';
-import { defaultReportOptions, exitBits } from './report/report.ts';
-import type { Report, ReportLevel, ReportOptions, RunFacts } from './report/report.ts';
+import { exitBits } from './report/report.ts';
+import {
+  defaultReportOptions,
+  type Report,
+  type ReportLevel,
+  type ReportOptions,
+  type RunFacts,
+} from './model/report.ts';
 
 const names = ['a', 'b', 'a!', 'a-b', 'a b', 'é', 'x\n', 't\t"\\', '%41', "'q'"];
 const paths = [

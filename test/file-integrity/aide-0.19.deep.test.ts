@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { depth, depthEnvironment, sampled } from '../../lib/testing/depth.fixture.ts';
 import { AideProvider } from '../../guards/file-integrity/aide-provider/provider.ts';
 import { findAide } from '../../guards/file-integrity/aide-provider/program.ts';
-import { JobBench, told } from '../../guards/file-integrity/model/provider.suite.fixture.ts';
+import { JobBench, told } from '../../guards/file-integrity/provider/provider.suite.fixture.ts';
 import { Aide019, aide019Obstacle } from './aide-0.19.ts';
 
 const checkout = join(import.meta.dirname, '../..');

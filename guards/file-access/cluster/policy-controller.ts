@@ -21,9 +21,10 @@ import type { Node } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
 import { kivePolicyFinalizer, policyHolds } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
-import { clusterStatus, statusOf } from './policy-status.ts';
+import { clusterStatus } from './policy-status.ts';
 import { describeProblem } from '../policy/validation.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { statusOf } from '../policy-status-schema.ts';
 
 export interface PolicyControllerOptions {
   readonly client: KubeClient;

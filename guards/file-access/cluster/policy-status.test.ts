@@ -6,8 +6,9 @@ import type { FileState } from '../node/file-state.ts';
 import type { MatchedTrap } from '../node/looked.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import { nginxPod, policyOf, trapOn } from '../policy/policy.fixture.ts';
-import { clusterStatus, nodeStatus } from './policy-status.ts';
-import type { PolicyStatus } from './policy-status-schema.ts';
+import { clusterStatus } from './policy-status.ts';
+import type { PolicyStatus } from '../policy-status-schema.ts';
+import { nodeStatus } from '../node/node-status.ts';
 
 const watched: FileState = { kind: 'watched', identity: { inode: 1n, device: 2, generation: 3 } };
 const waiting: FileState = { kind: 'waiting', why: '/secret.txt does not exist' };

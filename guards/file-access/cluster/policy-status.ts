@@ -1,5 +1,4 @@
-/** The status of a policy: each agent reports on its node, the operator combines the reports. */
-import { apiTime } from '../../../lib/kube/object/api-time.ts';
+/** The status of a policy: the operator combines what each agent reports on its node. */
 import {
   type Condition,
   findCondition,
@@ -7,64 +6,13 @@ import {
   setCondition,
 } from '../../../lib/kube/object/conditions.ts';
 import type { KivePolicy } from '../api.ts';
-import type { MatchedTrap } from '../node/looked.ts';
-import type { CallbackProblem } from '../delivery/callback-problems.ts';
 import { compilePolicy } from '../policy/matching.ts';
-import type { PolicyNodeStatus, PolicyStatus } from './policy-status-schema.ts';
+import { type PolicyNodeStatus, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
 import { describeProblem } from '../policy/validation.ts';
 import { counted } from '../../../lib/output/words.ts';
 
-const MAX_PROBLEMS = 10;
-const MAX_MESSAGE = 300;
 /** Problems that the condition names; the others are counted. */
 const SHOWN_PROBLEMS = 3;
-
-/** The status of a policy, where the schema of the stored object may be an older one. */
-export function statusOf(policy: KivePolicy): PolicyStatus {
-  return (policy as { readonly status?: PolicyStatus }).status ?? {};
-}
-
-/** What a node says of a policy; undefined when there is nothing to say. */
-export function nodeStatus(
-  nodeName: string,
-  policy: KivePolicy,
-  matched: Iterable<MatchedTrap>,
-  lastAlertMs: number | undefined,
-  callbackProblems: readonly CallbackProblem[] = [],
-): PolicyNodeStatus | undefined {
-  const containers = new Set<string>();
-  const problems: NonNullable<PolicyNodeStatus['problems']>[number][] = [];
-  let watchedFiles = 0;
-  let problemCount = 0;
-  for (const { trap, container, state } of matched) {
-    containers.add(container.id);
-    if (state.kind === 'watched') {
-      watchedFiles++;
-      continue;
-    }
-    problemCount++;
-    if (problems.length === MAX_PROBLEMS) continue;
-    const { namespace = '', name = '' } = container.pod.metadata;
-    problems.push({
-      trap: trap.index,
-      path: trap.path,
-      container: `${namespace}/${name}/${container.name}`,
-      message: state.why.slice(0, MAX_MESSAGE),
-    });
-  }
-  if (containers.size === 0 && lastAlertMs === undefined && callbackProblems.length === 0) return undefined;
-  const { generation } = policy.metadata;
-  return {
-    name: nodeName,
-    ...(generation !== undefined && { observedGeneration: generation }),
-    matchedContainers: containers.size,
-    watchedFiles,
-    problemCount,
-    ...(problems.length > 0 && { problems }),
-    ...(callbackProblems.length > 0 && { callbackProblems: callbackProblems.slice(0, MAX_PROBLEMS) }),
-    ...(lastAlertMs !== undefined && { lastAlertTime: apiTime(lastAlertMs) }),
-  };
-}
 
 /** The latest of them: in UTC and whole seconds, so that the later one is the greater text. */
 export function lastAlertTimeOf(

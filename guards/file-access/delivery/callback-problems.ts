@@ -1,9 +1,8 @@
 /** Which callbacks of a policy do not accept alerts from this node. */
 import type { KivePolicy, KiveTrap } from '../api.ts';
 import type { CallbackState } from './options.ts';
-import type { PolicyNodeStatus } from '../cluster/policy-status-schema.ts';
+import type { CallbackProblem } from '../policy-status-schema.ts';
 
-export type CallbackProblem = NonNullable<PolicyNodeStatus['callbackProblems']>[number];
 /** See `Delivery.stateOf`. */
 export type StateOf = (callback: string, secret: string) => CallbackState | undefined;
 

@@ -20,11 +20,12 @@ import { type CallbackDefault, parseCallbackDefaults } from '../delivery/callbac
 import { CallbackSecrets } from '../delivery/callback-secrets.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { openQuick, Receiver } from '../delivery/receiver.fixture.ts';
-import type { CallbackProblem } from '../delivery/callback-problems.ts';
 import { callbackSecretOf } from '../kive-data.ts';
-import { clusterStatus, statusOf } from '../cluster/policy-status.ts';
+import { clusterStatus } from '../cluster/policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secrets as secretType } from '../../../lib/kube/object/object.ts';
+import { statusOf } from '../policy-status-schema.ts';
+import type { CallbackProblem } from '../policy-status-schema.ts';
 
 const namespace = 'kivebpf-system';
 

@@ -5,10 +5,11 @@ import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { type KivePolicy, kivePolicyType } from '../api.ts';
 import type { FileEvent } from './data-writer.ts';
 import type { Delivery } from '../delivery/delivery.ts';
-import { type CallbackProblem, hasCallback } from '../delivery/callback-problems.ts';
+import { hasCallback } from '../delivery/callback-problems.ts';
 import type { CallbackState, CallbackStats } from '../delivery/options.ts';
 import type { NodeContainer } from '../kive-data.ts';
 import type { CompiledTrap } from '../policy/matching.ts';
+import type { CallbackProblem } from '../policy-status-schema.ts';
 
 export interface NodeEventsOptions {
   readonly recorder: Pick<EventRecorder, 'record'>;

@@ -6,10 +6,12 @@ import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import { type KivePolicy, kivePolicyType } from '../api.ts';
-import { type CallbackProblem, callbackProblems, type StateOf } from '../delivery/callback-problems.ts';
+import { callbackProblems, type StateOf } from '../delivery/callback-problems.ts';
 import type { MatchedTrap } from './looked.ts';
-import { nodeStatus, statusOf } from '../cluster/policy-status.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { statusOf } from '../policy-status-schema.ts';
+import type { CallbackProblem } from '../policy-status-schema.ts';
+import { nodeStatus } from './node-status.ts';
 
 export interface NodeReporterOptions {
   readonly client: KubeClient;

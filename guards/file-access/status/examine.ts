@@ -4,11 +4,12 @@ import { holderName, holderOf, type HolderReport } from '../../../guard/lease-ho
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
-import { lastAlertTimeOf, statusOf } from '../cluster/policy-status.ts';
-import type { PolicyNodeStatus } from '../cluster/policy-status-schema.ts';
+import { lastAlertTimeOf } from '../cluster/policy-status.ts';
+import type { PolicyNodeStatus } from '../policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
+import { statusOf } from '../policy-status-schema.ts';
 
 export interface Examined extends FileAccessFields {
   /** Nodes that it knows of. */

@@ -1,7 +1,7 @@
 /** A cluster of two nodes in which all is well, for tests to break. */
 import type { LeaseView } from '../../../guard/lease-holder.ts';
 import type { KivePolicy } from '../api.ts';
-import type { PolicyStatus } from '../cluster/policy-status-schema.ts';
+import type { PolicyStatus } from '../policy-status-schema.ts';
 import { policyOf, trapOn } from '../policy/policy.fixture.ts';
 import type { RunningPod, Snapshot } from './snapshot.ts';
 

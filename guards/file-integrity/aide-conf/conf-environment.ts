@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../../lib/ebpf/libc.ts';
 import type { ConfEnvironment } from './conf.ts';
 import { isIncluded, readRegularFile } from './include.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import { isAtOrBelow } from '../model/entry.ts';
 
 /**

@@ -3,7 +3,7 @@
  */
 import { checksums, type AttributeSet } from '../model/attributes.ts';
 import type { ByteString } from '../model/entry.ts';
-import { bytesOf } from './bytes.ts';
+import { bytesOf } from '../model/bytes.ts';
 import type { AideConf, ConfEnvironment, OptionValue, Rule } from './conf.ts';
 import { Groups, settled, type Value } from './expression.ts';
 import { include } from './include.ts';

@@ -6,7 +6,7 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 import { PatternSet } from '../pcre/pattern-set.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { Reading } from './reading.ts';
-import { bytesOf } from './bytes.ts';
+import { bytesOf } from '../model/bytes.ts';
 import { regexOf } from './rule.ts';
 import { sourceOf, type Position, type ProblemList } from './source.ts';
 import type { IncludeStatement, Text } from './syntax.ts';

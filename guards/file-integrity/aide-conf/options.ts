@@ -1,5 +1,5 @@
 /** The options of aide.conf(5), 0.18 and 0.19, and what their values may be. */
-import { reportLevels } from '../report/report.ts';
+import { reportLevels } from '../model/report.ts';
 
 export type OptionType =
   | 'inputUrl'

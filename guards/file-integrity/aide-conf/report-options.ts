@@ -1,7 +1,7 @@
 /** The `report_*` options of a configuration, as reports take them. */
-import { e2fsOfLetters } from '../report/e2fs-attributes.ts';
-import { defaultReportOptions, reportLevels, type ReportOptions } from '../report/report.ts';
+import { e2fsOfLetters } from '../model/e2fs-attributes.ts';
 import type { AideConf } from './conf.ts';
+import { defaultReportOptions, reportLevels, type ReportOptions } from '../model/report.ts';
 
 /** What is not set has AIDE's default. */
 export function reportOptionsOf(conf: Pick<AideConf, 'options' | 'attributeOptions'>): ReportOptions {

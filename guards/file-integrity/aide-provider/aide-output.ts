@@ -4,7 +4,7 @@ import { parseJsonKeys } from '../../../lib/json/escaped-keys.ts';
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import { type FileType, fileTypes } from '../model/entry.ts';
 import { compareInTree } from '../report/report.ts';
-import type { AttributeDetail, Report, ReportedChange } from '../report/report.ts';
+import type { AttributeDetail, Report, ReportedChange } from '../model/report.ts';
 
 export type AideOutcome =
   | { readonly kind: 'same' }

@@ -1,6 +1,6 @@
 /** Initializes a job again and again, until it is killed: `node init-loop.fixture.ts <root> <directory> [aide]`. */
 import { secretKey } from '../database/baseline.fixture.ts';
-import type { IntegrityJob } from '../model/provider.ts';
+import type { IntegrityJob } from '../provider/provider.ts';
 import { AideProvider } from './provider.ts';
 
 const [root = '', directory = '', program] = process.argv.slice(2);

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { secretKey } from '../database/baseline.fixture.ts';
-import type { IntegrityJob, RunOptions } from '../model/provider.ts';
+import type { IntegrityJob, RunOptions } from '../provider/provider.ts';
 
 export class TestHost implements Disposable {
   readonly #path = mkdtempSync(join(tmpdir(), 'rampart-aide-'));

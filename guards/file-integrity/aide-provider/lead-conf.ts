@@ -23,7 +23,7 @@ import {
 } from '../aide-conf/syntax.ts';
 import { type ByteString, isAtOrBelow } from '../model/entry.ts';
 import { nodeEnvironment } from '../aide-conf/conf-environment.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import { refuseExecution } from '../aide-conf/include.ts';
 
 export interface LedConf {

@@ -11,11 +11,11 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { hasFault, pairKey } from '../database/baseline.fixture.ts';
 import { readAcceptances } from '../signed-notes/acceptance-log.fixture.ts';
-import type { IntegrityJob, ScanProgress } from '../model/provider.ts';
-import type { Report } from '../report/report.ts';
+import type { IntegrityJob, ScanProgress } from '../provider/provider.ts';
 import { patience, TestHost } from './job.fixture.ts';
 import { findAide, matchesCharacters } from './program.ts';
 import { AideProvider } from './provider.ts';
+import type { Report } from '../model/report.ts';
 
 const skip = withoutAide;
 const content = 'ftype+p+u+g+n+s+sha256';

@@ -23,9 +23,9 @@ import type {
   IntegrityJob,
   IntegrityProvider,
   RunOptions,
-} from '../model/provider.ts';
-import { exitBits, isAtLeast, type Report, type ReportOptions } from '../report/report.ts';
-import { runFacts } from '../report/run-facts.ts';
+} from '../provider/provider.ts';
+import { exitBits, isAtLeast } from '../report/report.ts';
+import { runFacts } from '../check/run-facts.ts';
 import { aideFailure } from './aide-failure.ts';
 import { closeCutReport } from './cut-report.ts';
 import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
@@ -45,6 +45,7 @@ import {
 } from './signed-database.ts';
 import { unseenNames } from './unseen-names.ts';
 import { unreadOf, withUnread } from './unread.ts';
+import type { Report, ReportOptions } from '../model/report.ts';
 
 export interface AideProviderOptions {
   /** The program; by default `aide` in PATH. */

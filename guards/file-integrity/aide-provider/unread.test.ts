@@ -1,9 +1,9 @@
 /** What AIDE says of files that it could not read, in the words of both versions (their src/, and runs without CAP_DAC_OVERRIDE). */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Report } from '../report/report.ts';
 import { isAtOrBelowAny } from '../model/entry.ts';
 import { unreadOf, withUnread } from './unread.ts';
+import type { Report } from '../model/report.ts';
 
 const path = "/t/it's (a) 'file': x";
 const denied = 'Permission denied';

@@ -2,7 +2,7 @@
  * What AIDE could not read: it says so on stderr only, and reports what is in an unreadable directory as removed.
  */
 import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../model/entry.ts';
-import type { Report } from '../report/report.ts';
+import type { Report } from '../model/report.ts';
 
 /** The words of AIDE (src/db_disk.c, src/do_md.c, src/gen_list.c) and what they are about. */
 const sentences: readonly RegExp[] = [

@@ -7,7 +7,7 @@ import type { Dirent } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { ByteString, FileType, ScanProblem } from '../model/entry.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import { Selection } from '../aide-conf/selection.ts';
 
 /** So many are told of one scan: somebody may make a million. */

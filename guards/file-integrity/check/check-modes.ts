@@ -14,14 +14,14 @@ import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import { writeBaseline } from '../database/write-baseline.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';
-import type { ScanProgress } from '../model/provider.ts';
+import type { ScanProgress } from '../provider/provider.ts';
 import { collectReport } from '../report/collect.ts';
-import { runFacts } from '../report/run-facts.ts';
-import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
+import { runFacts } from './run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
 import type { ThreadPool } from '../scan/thread-pool.ts';
 import { Tee } from './tee.ts';
 import { withUnreadKept } from './unread-kept.ts';
+import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
 
 export interface CheckJob {
   readonly conf: AideConf;

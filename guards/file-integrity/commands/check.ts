@@ -7,7 +7,6 @@ import { errorCodes, fileError, messageOf, RampartError } from '../../../lib/err
 import { configDigest } from '../aide-conf/digest.ts';
 import { describeProblem } from '../aide-conf/source.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
-import { type ReportOptions } from '../report/report.ts';
 import type { ThreadPool } from '../scan/thread-pool.ts';
 import { Selection } from '../aide-conf/selection.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
@@ -20,6 +19,7 @@ import { keyWarning, makeKeyFile, readSigningKey, readVerifyingKey } from '../ch
 import { ProgressBar } from './progress-bar.ts';
 import { printReport } from './report-output.ts';
 import { refuseEmpty } from '../../../lib/cli/options.ts';
+import type { ReportOptions } from '../model/report.ts';
 
 const DIRECTORY = '/var/lib/rampart/integrity';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

@@ -5,7 +5,7 @@ import { byteCount, threadCount } from '../options.ts';
 import { failWith, usageExitCode } from '../../../lib/cli/failure.ts';
 import { argument } from '../../../guard/guard-options.ts';
 import { append } from '../../../lib/cli/options.ts';
-import { type ReportLevel, reportLevels } from '../report/report.ts';
+import { type ReportLevel, reportLevels } from '../model/report.ts';
 
 export interface CheckOptions {
   readonly config?: string;

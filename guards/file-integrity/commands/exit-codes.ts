@@ -1,6 +1,7 @@
 /** AIDE's exit codes for our failures: scripts that run `aide --check` from cron rely on them. */
 import { errorCodes, RampartError, type ErrorCode } from '../../../lib/errors/errors.ts';
-import { exitBits, type Report } from '../report/report.ts';
+import { exitBits } from '../report/report.ts';
+import type { Report } from '../model/report.ts';
 
 /** aide(1), exit status. */
 export const aideExit = {

@@ -1,6 +1,6 @@
 /** The progress of a scan, on one line of a terminal that is cleared at the end. */
 import { paint, wantsColour } from '../../../lib/output/table.ts';
-import type { ScanProgress } from '../model/provider.ts';
+import type { ScanProgress } from '../provider/provider.ts';
 
 /** What is over sooner shows nothing. */
 const QUIET_MS = 1000;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { paint, wantsColour } from '../../../lib/output/table.ts';
 import { jsonReport } from '../report/json.ts';
 import { plainReport } from '../report/plain.ts';
-import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
+import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
 
 const PIECE = 64 * 1024;
 

@@ -7,9 +7,9 @@ import type { Change } from '../../../lib/sensor/changes/change.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { fileTypes, type ByteString, type FileType } from '../model/entry.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
-import type { LiveJob } from '../node/live.ts';
 import { Selection } from '../aide-conf/selection.ts';
 import { ChangeQueue } from './change-queue.ts';
+import type { LiveJob } from './live-job.ts';
 
 /** It outlives a job for a while: the next one of the same rules goes on with it. */
 export class FollowedTree {

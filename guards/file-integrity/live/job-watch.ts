@@ -5,8 +5,7 @@ import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import { type ByteString, type Entry, isAtOrBelowAny } from '../model/entry.ts';
-import type { LiveJob } from '../node/live.ts';
-import type { PathUpdate } from '../node/findings.ts';
+import type { PathUpdate } from '../results/findings.ts';
 import { Scanner } from '../scan/scanner.ts';
 import { withoutPrefix } from '../scan/scan-path.ts';
 import type { ChangedPath } from './change-queue.ts';
@@ -15,6 +14,7 @@ import { HardLinks } from './hard-links.ts';
 import { MovesWithin } from './moves-within.ts';
 import { recheckBelow, recheckPaths, type Recheck } from './recheck.ts';
 import { SlowPaths } from './slow-paths.ts';
+import type { LiveJob } from './live-job.ts';
 
 /** Looked at together: the scanner does so many in this thread. */
 const mostTogether = 200;

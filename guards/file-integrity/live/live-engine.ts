@@ -1,8 +1,8 @@
 /** Follows the files of all jobs of a node. */
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
-import type { LiveJob } from '../node/live.ts';
 import { NodeWatch } from './node-watch.ts';
 import type { LiveOptions } from './options.ts';
+import type { LiveJob } from './live-job.ts';
 
 /** Dispose it when the job or its baseline is not there any more. */
 export type Followed = AsyncDisposable;

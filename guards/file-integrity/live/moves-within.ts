@@ -7,10 +7,10 @@ import { readdir } from 'node:fs/promises';
 import { setOf } from '../model/attributes.ts';
 import { changedAttributes } from '../compare/changed-attributes.ts';
 import type { ByteString } from '../model/entry.ts';
-import type { LiveJob } from '../node/live.ts';
 import { withoutPrefix } from '../scan/scan-path.ts';
 import { directoryOf, type Selection } from '../aide-conf/selection.ts';
 import type { Recheck } from './recheck.ts';
+import type { LiveJob } from './live-job.ts';
 
 /** Names of one directory that are looked at for it; of a larger one each is looked at by itself. */
 const mostNames = 1000;

@@ -8,7 +8,6 @@ import type { Change, ChangeLoss } from '../../../lib/sensor/changes/change.ts';
 import { ChangeWatch } from '../../../lib/sensor/changes/change-watch.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { ChangeAuthor, Detection } from '../model/finding.ts';
-import type { LiveJob } from '../node/live.ts';
 import { AwaitedContainers } from './awaited-containers.ts';
 import { ChangeAuthors } from './change-author.ts';
 import { walkDirectories } from './directory-walk.ts';
@@ -16,6 +15,7 @@ import { FollowedTree } from './followed-tree.ts';
 import { JobWatch } from './job-watch.ts';
 import { MadeUpMounts } from './made-up-mounts.ts';
 import { type LiveOptions, maxQueuedPaths } from './options.ts';
+import type { LiveJob } from './live-job.ts';
 
 /** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
 const parkMs = 120_000;

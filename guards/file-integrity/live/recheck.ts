@@ -3,10 +3,10 @@ import type { Batch, Batches } from '../model/batches.ts';
 import { Comparison } from '../compare/compare.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
-import type { LiveJob } from '../node/live.ts';
 import { describeDifference } from '../report/describe.ts';
-import type { ReportedChange } from '../report/report.ts';
 import type { Scanner } from '../scan/scanner.ts';
+import type { ReportedChange } from '../model/report.ts';
+import type { LiveJob } from './live-job.ts';
 
 /** Differences of one directory; with more of them a scan says it. */
 const mostDifferences = 10_000;

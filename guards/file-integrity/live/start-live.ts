@@ -3,10 +3,10 @@
  */
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { noDetection } from '../model/finding.ts';
-import type { LiveJob, StartLive } from '../node/live.ts';
 import type { Followed, LiveEngine } from './live-engine.ts';
 import type { LiveOptions } from './options.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
+import type { LiveJob, StartLive } from './live-job.ts';
 
 /** Where watching cannot begin, it is tried again after so long. */
 const retryMs = 60_000;

@@ -3,7 +3,7 @@
  */
 import type { RampartError } from '../../../lib/errors/errors.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
-import type { FindingChange } from '../node/findings.ts';
+import type { FindingChange } from './finding.ts';
 
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
 

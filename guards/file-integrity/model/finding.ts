@@ -3,6 +3,7 @@
  *
  * The same in the agent's lines of JSON, in the status of the node and in PolicyReports. Keys are stable.
  */
+import type { ByteString } from './entry.ts';
 
 /** The process that made a change, as it was at that moment. */
 export interface ChangeAuthor {
@@ -76,3 +77,11 @@ export const noDetection: Detection = {
   lostAuthors: 0,
   directoriesWithoutAuthors: 0,
 };
+
+export interface FindingChange {
+  /** `gone`: it is again as in the baseline. */
+  readonly state: 'found' | 'gone' | 'accepted';
+  /** With the prefix of the root. */
+  readonly path: ByteString;
+  readonly finding: Finding;
+}

@@ -4,7 +4,7 @@
 import { type Batch, type Batches, unpack } from '../model/batches.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
 import { pathGlob } from '../../../lib/regex/glob.ts';
-import { hostPath } from './findings.ts';
+import { hostPath } from '../results/findings.ts';
 
 /**
  * @param paths that are taken as they are now, sorted by their bytes

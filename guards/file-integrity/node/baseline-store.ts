@@ -15,7 +15,7 @@ import { BaselineError } from '../database/baseline-error.ts';
 import { type Baseline, openBaseline } from '../database/read-baseline.ts';
 import { writeBaseline } from '../database/write-baseline.ts';
 import type { WriteBaselineOptions, WrittenBaseline } from '../database/write-baseline.ts';
-import type { IntegrityJob } from '../model/provider.ts';
+import type { IntegrityJob } from '../provider/provider.ts';
 import {
   checkLast,
   readLastBaseline,

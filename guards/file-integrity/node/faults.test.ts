@@ -12,7 +12,7 @@ import { Health } from '../../../lib/telemetry/health.ts';
 import type { NodeResult } from '../results/node-result.ts';
 import { SmallDisk, smallDiskSkip } from '../../../lib/testing/small-disk.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import type { IntegrityProvider } from '../model/provider.ts';
+import type { IntegrityProvider } from '../provider/provider.ts';
 import { NativeProvider } from './native-provider.ts';
 import { TestCluster } from './node.fixture.ts';
 

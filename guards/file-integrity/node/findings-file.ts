@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { SigningKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
-import type { CurrentFindings, HeldFinding } from './findings.ts';
+import type { CurrentFindings, HeldFinding } from '../results/findings.ts';
 
 /** Of all findings as JSON; those that were seen first are left out beyond it. */
 const maxCharacters = 16 * 1024 * 1024;

@@ -3,8 +3,8 @@ import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { nodeEnvironment } from '../aide-conf/conf-environment.ts';
 import { type Detection, noDetection } from '../model/finding.ts';
-import type { IntegrityJob, IntegrityProvider } from '../model/provider.ts';
-import type { LiveJob, StartLive } from './live.ts';
+import type { IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
+import type { LiveJob, StartLive } from '../live/live-job.ts';
 
 export type LiveFacts = Pick<
   LiveJob,

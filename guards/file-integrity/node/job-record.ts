@@ -6,7 +6,7 @@ import type { FileIntegrityNodeStatus } from '../api.ts';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 import { requestsOf } from '../results/node-requests.ts';
-import type { IntegrityProvider } from '../model/provider.ts';
+import type { IntegrityProvider } from '../provider/provider.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
 
 export interface JobNotes {

@@ -10,14 +10,14 @@ import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { Detection } from '../model/finding.ts';
 import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from '../results/node-result.ts';
-import type { CheckResult } from '../model/provider.ts';
+import type { CheckResult } from '../provider/provider.ts';
 import { fitLog } from '../report/log-limit.ts';
 import { plainReport } from '../report/plain.ts';
-import { defaultReportOptions, type Report } from '../report/report.ts';
 import { resultLogLimitBytes } from '../results/result-config-map.ts';
 import { FindingsFile } from './findings-file.ts';
-import type { CurrentFindings } from './findings.ts';
+import type { CurrentFindings } from '../results/findings.ts';
 import { ResultSender } from './result-sender.ts';
+import { defaultReportOptions, type Report } from '../model/report.ts';
 
 export interface JobResultsOptions {
   readonly client: KubeClient;

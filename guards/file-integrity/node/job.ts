@@ -20,20 +20,21 @@ import type {
   IntegrityJob,
   IntegrityProvider,
   ScanRoot,
-} from '../model/provider.ts';
+} from '../provider/provider.ts';
 import { isHeldOn, type MachineConfig, machineConfigOf } from '../results/holdoff.ts';
-import { CurrentFindings, type FindingChange, hostPath } from './findings.ts';
+import { CurrentFindings, hostPath } from '../results/findings.ts';
 import { findingLine } from '../model/finding-json.ts';
 import { JobLive } from './job-live.ts';
 import { JobResults, type ResultFacts } from './job-results.ts';
 import { JobRecord } from './job-record.ts';
 import { JobTimes } from './job-times.ts';
 import { KeyFollower } from './key-follower.ts';
-import type { StartLive } from './live.ts';
 import type { JobReading, NodeCounts } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
 import { pathsThatFit } from './accepted-entries.ts';
+import type { FindingChange } from '../model/finding.ts';
+import type { StartLive } from '../live/live-job.ts';
 
 /** What all jobs of a node have in common. */
 export interface JobContext {

@@ -8,7 +8,7 @@ import { type ConfigMap, configMaps, type Node } from '../../../lib/kube/object/
 import type { SharedMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { type FileIntegrity, type FileIntegrityNodeStatus, type IntegrityTypes, names } from '../api.ts';
 import { activeConfigName, nodeStatusName } from '../results/object-names.ts';
-import type { CheckResult, IntegrityProvider } from '../model/provider.ts';
+import type { CheckResult, IntegrityProvider } from '../provider/provider.ts';
 import { followOne, slimConfigMap, slimStatus } from './follow-one.ts';
 import { Job, type JobContext } from './job.ts';
 import type { NodeCounts } from './node-counts.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { NodeResult } from '../results/node-result.ts';
-import type { InitOptions, InitResult, IntegrityJob } from '../model/provider.ts';
+import type { InitOptions, InitResult, IntegrityJob } from '../provider/provider.ts';
 import { NativeProvider } from './native-provider.ts';
 import { TestCluster } from './node.fixture.ts';
 

@@ -1,7 +1,7 @@
 /** The job of a provider that is killed. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { IntegrityJob } from '../model/provider.ts';
+import type { IntegrityJob } from '../provider/provider.ts';
 
 export const killFiles = Array.from({ length: 40 }, (_, at) => `file${String(at).padStart(2, '0')}`);
 

@@ -4,9 +4,9 @@ import { suite, test } from 'node:test';
 import { names } from '../api.ts';
 import { type ChangeAuthor, type Detection, noDetection } from '../model/finding.ts';
 import { describeDifference } from '../report/describe.ts';
-import type { LiveJob } from './live.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { conf, TestCluster } from './node.fixture.ts';
+import type { LiveJob } from '../live/live-job.ts';
 
 const author: ChangeAuthor = {
   ...{ binary: '/usr/bin/sed', arguments: '-i x', cwd: '/', uid: 0, gid: 0, pid: 7, ppid: 1 },

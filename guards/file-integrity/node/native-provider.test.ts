@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { providerSuite } from '../model/provider.suite.fixture.ts';
+import { providerSuite } from '../provider/provider.suite.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
 
 providerSuite(() => new NativeProvider({ version: '0.0.0' }), {

@@ -21,9 +21,9 @@ import type {
   IntegrityJob,
   IntegrityProvider,
   RunOptions,
-} from '../model/provider.ts';
+} from '../provider/provider.ts';
 import { collectReport } from '../report/collect.ts';
-import { runFacts } from '../report/run-facts.ts';
+import { runFacts } from '../check/run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
 import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
 import { withAccepted } from './accepted-entries.ts';

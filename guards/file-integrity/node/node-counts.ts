@@ -1,6 +1,6 @@
 /** The guard's counters on a node, and its metrics. */
 import type { Metrics } from '../../../lib/telemetry/metrics.ts';
-import type { ScanProgress } from '../model/provider.ts';
+import type { ScanProgress } from '../provider/provider.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
 /** Of one FileIntegrity, as it is now. */

@@ -24,7 +24,7 @@ import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } f
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName, temporaryName } from '../results/object-names.ts';
 import { readResultConfigMap } from '../results/result-config-map.ts';
-import type { IntegrityProvider } from '../model/provider.ts';
+import type { IntegrityProvider } from '../provider/provider.ts';
 import { hmacDataKey, keySecretName } from './key-follower.ts';
 import { NativeProvider } from './native-provider.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Decides what to do next for the FileIntegrities of a node. No I/O, no clock.
  */
-import type { IntegrityProvider } from '../model/provider.ts';
+import type { IntegrityProvider } from '../provider/provider.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 
 export type AcceptRequest = Extract<NodeRequest, { kind: 'accept' }>;

@@ -16,11 +16,11 @@ import { secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
 import type { NodeResult } from '../results/node-result.ts';
 import { describeDifference } from '../report/describe.ts';
-import type { ReportedChange } from '../report/report.ts';
 import { FindingsFile } from './findings-file.ts';
-import { CurrentFindings } from './findings.ts';
-import type { LiveJob } from './live.ts';
+import { CurrentFindings } from '../results/findings.ts';
 import { namespace, TestCluster } from './node.fixture.ts';
+import type { ReportedChange } from '../model/report.ts';
+import type { LiveJob } from '../live/live-job.ts';
 
 const author: ChangeAuthor = {
   ...{ binary: '/usr/bin/sed', arguments: '-i x', cwd: '/', uid: 0, gid: 0, pid: 7, ppid: 1 },

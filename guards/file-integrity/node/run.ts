@@ -14,12 +14,12 @@ import { liveOf } from '../live/start-live.ts';
 import type { FileIntegrityOptions } from '../options.ts';
 import { isForNode } from '../results/for-node.ts';
 import type { NodeJobs, WantedJob } from './jobs.ts';
-import type { StartLive } from './live.ts';
 import { NodeCounts } from './node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node-health.ts';
-import type { IntegrityProvider } from '../model/provider.ts';
+import type { IntegrityProvider } from '../provider/provider.ts';
 import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
+import type { StartLive } from '../live/live-job.ts';
 
 /** With changes detected at once. */
 export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context, options) => {

@@ -5,7 +5,7 @@ import type { Batches } from '../model/batches.ts';
 import type { ComparisonTotals, Difference } from '../compare/compare.ts';
 import { describeDifference, describeRedefinition } from './describe.ts';
 import { compareInTree } from './report.ts';
-import type { AttributeDetail, Report, ReportedChange, ReportOptions } from './report.ts';
+import type { AttributeDetail, Report, ReportedChange, ReportOptions } from '../model/report.ts';
 
 /** Characters of names and values that a report keeps; it takes about twice as many bytes of memory. */
 const defaultLimit = 16 * 1024 * 1024;

@@ -3,7 +3,8 @@ import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { Difference } from '../compare/compare.ts';
 import type { Entry } from '../model/entry.ts';
 import { attributeDifference, fields, summaryColumns } from './fields.ts';
-import { type AttributeDetail, isAtLeast, type ReportedChange, type ReportOptions } from './report.ts';
+import { isAtLeast } from './report.ts';
+import type { AttributeDetail, ReportedChange, ReportOptions } from '../model/report.ts';
 
 const e2fs = setOf('e2fsattrs');
 const size = setOf('s', 'S');

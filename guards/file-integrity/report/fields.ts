@@ -5,8 +5,8 @@
 import { attributeNamed, attributes, setOf } from '../model/attributes.ts';
 import type { AttributeName, AttributeSet } from '../model/attributes.ts';
 import type { ByteString, Entry, FileType } from '../model/entry.ts';
-import { describeE2fs } from './e2fs-attributes.ts';
-import { bytesOf } from '../aide-conf/bytes.ts';
+import { describeE2fs } from '../model/e2fs-attributes.ts';
+import { bytesOf } from '../model/bytes.ts';
 
 export interface ValueOptions {
   /** Checksums in hexadecimal rather than base64. */

@@ -1,10 +1,10 @@
 /** The report as AIDE 0.18 writes it with `report_format=json`. */
-import { e2fsLetters } from './e2fs-attributes.ts';
+import { e2fsLetters } from '../model/e2fs-attributes.ts';
 import { attributeExpression, describeTime, fields } from './fields.ts';
 import { printable } from './printable.ts';
 import { exitBits, isAtLeast, outline } from './report.ts';
-import type { Report, ReportedChange, ReportOptions, RunFacts } from './report.ts';
 import type { ByteString } from '../model/entry.ts';
+import type { Report, ReportedChange, ReportOptions, RunFacts } from '../model/report.ts';
 
 const numeric = new Set(fields.filter((field) => field.numeric).map(({ name }) => name));
 

@@ -1,9 +1,9 @@
 /** The report as AIDE 0.18 writes it by default, and as users of the File Integrity Operator know it. */
 import { attributeExpression, describeTime, fields, typeNames } from './fields.ts';
-import { e2fsLetters } from './e2fs-attributes.ts';
+import { e2fsLetters } from '../model/e2fs-attributes.ts';
 import { printable } from './printable.ts';
 import { exitBits, isAtLeast, outline } from './report.ts';
-import type { AttributeDetail, Report, ReportedChange, ReportOptions, RunFacts } from './report.ts';
+import type { AttributeDetail, Report, ReportedChange, ReportOptions, RunFacts } from '../model/report.ts';
 
 /** AIDE takes lines to be 80 characters wide: a label, and two columns of values. */
 const labelWidth = 10;

@@ -7,13 +7,13 @@ import { Comparison } from '../compare/compare.ts';
 import { entryOf } from '../database/baseline.fixture.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';
 import { collectReport } from './collect.ts';
-import { e2fsOfLetters } from './e2fs-attributes.ts';
+import { e2fsOfLetters } from '../model/e2fs-attributes.ts';
 import { jsonReport } from './json.ts';
 import { fitLog, logLimitBytes } from './log-limit.ts';
 import { plainReport } from './plain.ts';
 import { printable } from './printable.ts';
-import { compareInTree, defaultReportOptions, exitBits } from './report.ts';
-import type { Report, ReportOptions, RunFacts } from './report.ts';
+import { compareInTree, exitBits } from './report.ts';
+import { defaultReportOptions, type Report, type ReportOptions, type RunFacts } from '../model/report.ts';
 
 const facts: RunFacts = {
   action: 'check',

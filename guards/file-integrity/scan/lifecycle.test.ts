@@ -10,7 +10,7 @@ import type { Worker } from 'node:worker_threads';
 
 import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import type { ScanProgress } from '../model/provider.ts';
+import type { ScanProgress } from '../provider/provider.ts';
 import { all, confOf, isEntry, Scene } from './scan.fixture.ts';
 import { Scanner } from './scanner.ts';
 

@@ -1,6 +1,6 @@
 /** The messages between the scanner and its threads. */
 import type { ByteString, Entry } from '../model/entry.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import type { PlainConf, Task, TaskResult } from './tasks.ts';
 
 /** What a thread gets at its start. */

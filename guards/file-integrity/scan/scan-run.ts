@@ -8,7 +8,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { EntryBlock } from '../database/entry-block.ts';
 import type { Batch } from '../model/batches.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';
-import type { ScanProgress } from '../model/provider.ts';
+import type { ScanProgress } from '../provider/provider.ts';
 import type { FromThread } from './messages.ts';
 import { RunState } from './shared-state.ts';
 import type { Part, PlainConf, Task, TaskResult } from './tasks.ts';

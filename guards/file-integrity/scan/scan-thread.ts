@@ -9,7 +9,7 @@ import { NoRootError, threadBudget, Walk } from './walk.ts';
 import { libc } from '../../../lib/ebpf/ffi.ts';
 import { FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
 import type { Entry } from '../model/entry.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import { Directories } from './directories.ts';
 import { FileStat } from './file-stat.ts';
 import { openName } from './open-name.ts';

@@ -16,12 +16,12 @@ import { sortEntries } from '../database/sort-entries.ts';
 import type { Entry } from '../model/entry.ts';
 import { collect, runAide } from '../real-aide.fixture.ts';
 import { collectReport } from '../report/collect.ts';
-import { defaultReportOptions } from '../report/report.ts';
 import { type Step, step, TreeMaker } from './random-tree.fixture.ts';
 import { isEntry } from './scan.fixture.ts';
 import { noEnvironment } from '../aide-conf/conf.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { Scanner } from './scanner.ts';
+import { defaultReportOptions } from '../model/report.ts';
 
 const attribute = fc.constantFrom(
   ...[

@@ -4,7 +4,7 @@
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { Entry } from '../model/entry.ts';
-import type { ScanProgress } from '../model/provider.ts';
+import type { ScanProgress } from '../provider/provider.ts';
 import type { InlineWalk } from './inline-walk.ts';
 import { batchOf, type ScanBatch, ScanRun } from './scan-run.ts';
 import { type PathToLookAt, tasksFor } from './scan-path.ts';

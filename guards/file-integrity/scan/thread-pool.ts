@@ -4,7 +4,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
 import { ReadRate, ThreadNote } from './shared-state.ts';
 

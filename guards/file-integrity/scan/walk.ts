@@ -8,7 +8,7 @@ import { errnoName } from '../../../lib/ebpf/libc.ts';
 import type { AttributeSet } from '../model/attributes.ts';
 import { EntryEncoder } from '../database/entry-codec.ts';
 import { type ByteString, fileTypes, type FileType, type ScanProblem } from '../model/entry.ts';
-import type { ScanRoot } from '../model/provider.ts';
+import type { ScanRoot } from '../provider/provider.ts';
 import type { ContentReader } from './content.ts';
 import { depthOf, type Directory, Directories, type OpenPlace } from './directories.ts';
 import { FileLook, type LookOutcome } from './file-look.ts';

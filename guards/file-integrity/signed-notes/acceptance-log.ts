@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ByteString } from '../model/entry.ts';
-import type { Acceptance, IntegrityJob } from '../model/provider.ts';
+import type { Acceptance, IntegrityJob } from '../provider/provider.ts';
 import { seal } from './note-file.ts';
 
 export interface AcceptanceRecord {

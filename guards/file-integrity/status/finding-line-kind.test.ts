@@ -5,7 +5,7 @@ import { clockTime } from '../../../lib/output/printable.ts';
 import type { ChangeAuthor, Finding } from '../model/finding.ts';
 import { findingLines } from './finding-line-kind.ts';
 import { findingLine } from '../model/finding-json.ts';
-import type { FindingChange } from '../node/findings.ts';
+import type { FindingChange } from '../model/finding.ts';
 
 const seenMs = Date.UTC(2026, 10, 21, 10, 0, 0, 123);
 const author: ChangeAuthor = {

@@ -1,7 +1,6 @@
 /** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
 import { type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
 import type { PolicyProblem } from '../engine/rules.ts';
-import type { NodeCounts } from '../node/metrics.ts';
 
 /** As in `--format json`, in `nodes[].networkPolicy`. */
 export interface NodeReport {
@@ -24,10 +23,21 @@ export interface NodeReport {
   readonly problems: readonly string[];
 }
 
+/** Counts of the node part since it started. */
+interface SyncCounts {
+  /** Of the last successful full sync, by the wall clock; undefined: there was none yet. */
+  readonly lastSyncMs: number | undefined;
+  readonly lastSyncSeconds: number;
+  readonly localPods: number;
+  readonly policies: number;
+  readonly driftRepaired: number;
+  readonly failedSyncs: number;
+}
+
 export interface NodeState {
   readonly backend: string;
   readonly isProgrammed: boolean;
-  readonly counts: NodeCounts;
+  readonly counts: SyncCounts;
   /** Why the kernel has rejected the rules. */
   readonly problem: string | undefined;
   /** Rules that the kernel has rejected: all others apply. */

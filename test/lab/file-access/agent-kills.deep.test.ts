@@ -11,7 +11,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Random, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
-import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import { labObstacle } from '../obstacle.ts';
 import {
   accessOf,
@@ -22,6 +21,7 @@ import {
   pathIn,
   readNumbered,
 } from './lab-cluster.fixture.ts';
+import { statusOf } from '../../../guards/file-access/policy-status-schema.ts';
 
 const KILLS = scaled(50, 5);
 const LASTING_PODS = 3;

@@ -7,10 +7,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
-import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, type LabNode, pathIn, readNumbered } from './lab-cluster.fixture.ts';
+import { statusOf } from '../../../guards/file-access/policy-status-schema.ts';
 
 /** At least longer than the lease. */
 const AWAY_MS = scaled(60_000, 20_000);

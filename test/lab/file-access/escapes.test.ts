@@ -10,11 +10,11 @@ import { deepSuite } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import type { KivePolicy } from '../../../guards/file-access/api.ts';
-import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { ordinary, privileged } from './escape-variants.fixture.ts';
+import { statusOf } from '../../../guards/file-access/policy-status-schema.ts';
 
 /** In the name of all that may be created: nothing on the host has it before. */
 const TOKEN = `made-${randomBytes(6).toString('hex')}`;

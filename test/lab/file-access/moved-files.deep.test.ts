@@ -10,10 +10,10 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import type { KiveData } from '../../../guards/file-access/api.ts';
 import { ourAnnotations } from '../../../guards/file-access/kive-data.ts';
-import { statusOf } from '../../../guards/file-access/cluster/policy-status.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
+import { statusOf } from '../../../guards/file-access/policy-status-schema.ts';
 
 const POLICY = 'moved';
 const movedOf = ({ metadata }: KiveData): string[] =>

@@ -1,8 +1,8 @@
 /** Sets of ipset: as `ipset save` lists them, and the edits that turn the existing ones into the desired ones. */
 import { parseAddress } from '../../engine/addresses.ts';
 import type { Family } from '../../engine/rules.ts';
-import { splitWords } from './listing.ts';
 import { idOf, isOurSet, setName } from './names.ts';
+import { splitWords } from './names.ts';
 
 export interface IpSet {
   readonly name: string;

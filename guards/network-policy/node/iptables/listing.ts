@@ -60,12 +60,3 @@ export function setsLookedInto({ tops: all, chains }: FamilyRules): Set<string> 
   }
   return names;
 }
-
-/** The first two words of a line, and the rest. */
-export function splitWords(line: string): [string, string, string] {
-  const first = line.indexOf(' ');
-  const second = line.indexOf(' ', first + 1);
-  return second < 0
-    ? [line.slice(0, first), line.slice(first + 1), '']
-    : [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
-}

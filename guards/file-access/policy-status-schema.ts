@@ -1,6 +1,6 @@
 /** The status of a KivePolicy, as a schema: what is watched for it, where, and why something is not. */
-import { conditionList } from '../../../lib/kube/crd/condition-list.ts';
-import { integer, list, object, optional, type ReadOf, string } from '../../../lib/kube/crd/schema.ts';
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import { integer, list, object, optional, type ReadOf, string } from '../../lib/kube/crd/schema.ts';
 
 const count = (description: string) => integer({ description, minimum: 0 });
 const lastAlertTime = optional(
@@ -61,3 +61,10 @@ export const policyStatus = object({
 export type PolicyStatus = ReadOf<typeof policyStatus>;
 /** What the agent of one node says of a policy. */
 export type PolicyNodeStatus = ReadOf<typeof node>;
+
+/** The status of a policy, where the schema of the stored object may be an older one. */
+export function statusOf(policy: object): PolicyStatus {
+  return (policy as { readonly status?: PolicyStatus }).status ?? {};
+}
+
+export type CallbackProblem = NonNullable<PolicyNodeStatus['callbackProblems']>[number];

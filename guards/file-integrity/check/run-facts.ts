@@ -1,5 +1,5 @@
 import type { AideConf } from '../aide-conf/conf.ts';
-import type { RunFacts } from './report.ts';
+import type { RunFacts } from '../model/report.ts';
 
 /** Of a run that ends now. */
 export function runFacts(

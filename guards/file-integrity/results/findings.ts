@@ -8,20 +8,14 @@
 import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
 import type { ChangeAuthor, Finding, Unread } from '../model/finding.ts';
 import { printable } from '../report/printable.ts';
-import { compareInTree, type Report, type ReportCounts, type ReportedChange } from '../report/report.ts';
+import { compareInTree } from '../report/report.ts';
+import type { Report, ReportCounts, ReportedChange } from '../model/report.ts';
+import type { FindingChange } from '../model/finding.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
 const maxHeldFindings = 10_000;
 /** Paths that are remembered while a scan runs. */
 const maxTouched = 100_000;
-
-export interface FindingChange {
-  /** `gone`: it is again as in the baseline. */
-  readonly state: 'found' | 'gone' | 'accepted';
-  /** With the prefix of the root. */
-  readonly path: ByteString;
-  readonly finding: Finding;
-}
 
 /** What is known of one path now. */
 export interface PathUpdate {

@@ -4,8 +4,8 @@
  */
 import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
-import type { ByteString } from './entry.ts';
-import type { Report, ReportOptions, RunFacts } from '../report/report.ts';
+import type { ByteString } from '../model/entry.ts';
+import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
 
 /** Where the files of the node are. */
 export interface ScanRoot {

@@ -1,14 +1,12 @@
-/**
- * The interface between the jobs of a node and what watches their files.
- */
+/** The interface between the jobs of a node and what watches their files. */
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 import type { Detection } from '../model/finding.ts';
-import type { ScanRoot } from '../model/provider.ts';
-import type { ReportOptions } from '../report/report.ts';
-import type { CurrentFindings } from './findings.ts';
+import type { ScanRoot } from '../provider/provider.ts';
+import type { CurrentFindings } from '../results/findings.ts';
+import type { ReportOptions } from '../model/report.ts';
 
 /** A job with a baseline that can be trusted. */
 export interface LiveJob {

@@ -1,5 +1,5 @@
 /** Text as the bytes that the kernel sees. */
-import type { ByteString } from '../model/entry.ts';
+import type { ByteString } from './entry.ts';
 
 /** The bytes of a text in UTF-8, one character each. */
 export function bytesOf(text: string): ByteString {

@@ -1,0 +1,95 @@
+/** What a scan found, as it is told: the same from AIDE's own report and from a comparison of ours. */
+import type { AttributeSet } from './attributes.ts';
+import type { ByteString, FileType } from './entry.ts';
+
+/** As in `report_level` of aide.conf, the least first. */
+export const reportLevels = [
+  'minimal',
+  'summary',
+  'database_attributes',
+  'list_entries',
+  'changed_attributes',
+  'added_removed_attributes',
+  'added_removed_entries',
+] as const;
+
+export type ReportLevel = (typeof reportLevels)[number];
+
+/** The `report_*` options of aide.conf. */
+export interface ReportOptions {
+  readonly level: ReportLevel;
+  readonly base16: boolean;
+  readonly grouped: boolean;
+  readonly summarizeChanges: boolean;
+  /** Nothing is told where nothing was found. */
+  readonly quiet: boolean;
+  readonly ignoredAdded: AttributeSet;
+  readonly ignoredRemoved: AttributeSet;
+  readonly ignoredChanged: AttributeSet;
+  readonly forced: AttributeSet;
+  /** The bits of `report_ignore_e2fsattrs`. */
+  readonly ignoredE2fs: number;
+}
+
+export const defaultReportOptions: ReportOptions = {
+  level: 'changed_attributes',
+  ...{ base16: false, grouped: true, summarizeChanges: true, quiet: false },
+  ...{ ignoredAdded: 0, ignoredRemoved: 0, ignoredChanged: 0, forced: 0, ignoredE2fs: 0 },
+};
+
+export interface AttributeDetail {
+  /** As in AIDE's JSON report: `link_name`, `sha256`. */
+  readonly name: string;
+  /** Empty where there was nothing. Not yet printable, as a name is not. */
+  readonly old: readonly ByteString[];
+  readonly now: readonly ByteString[];
+}
+
+export interface ReportedChange {
+  readonly kind: 'added' | 'removed' | 'changed';
+  readonly path: ByteString;
+  /** As it is now, or was. Undefined where a report of AIDE does not say it. */
+  readonly type: FileType | undefined;
+  /** AIDE's line: `f>....mc..H....`. Empty where a report of AIDE has none. */
+  readonly summary: string;
+  readonly details: readonly AttributeDetail[];
+}
+
+export interface ReportCounts {
+  /** Entries that were looked at. */
+  readonly total: number;
+  readonly added: number;
+  readonly removed: number;
+  readonly changed: number;
+  /** Paths that could not be read, or not wholly. */
+  readonly problems: number;
+}
+
+export interface Report {
+  readonly counts: ReportCounts;
+  /** In the order of AIDE's tree. */
+  readonly changes: readonly ReportedChange[];
+  /** Entries that are not looked at as they were, and how: `+acl-sha256`. */
+  readonly redefined: readonly { readonly path: ByteString; readonly difference: string }[];
+  readonly problems: readonly {
+    readonly path: ByteString;
+    readonly code: string;
+    readonly message: string;
+  }[];
+  /** Findings that are counted and not told, because there are too many. */
+  readonly omitted: number;
+}
+
+/** What a report says of the run. */
+export interface RunFacts {
+  /** `check`: with the file system; `compare`: two databases; `init`: a baseline was made; `update`: checked and made. */
+  readonly action: 'check' | 'compare' | 'init' | 'update';
+  /** `Rampart 0.1.0` */
+  readonly program: string;
+  readonly startedMs: number;
+  readonly endedMs: number;
+  /** Where the new baseline is, for `init` and `update`. */
+  readonly written?: string | undefined;
+  /** `config_version` of aide.conf. */
+  readonly configVersion?: string | undefined;
+}
