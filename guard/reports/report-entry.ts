@@ -3,6 +3,10 @@ import type { V1ObjectReference } from '@kubernetes/client-node';
 
 import type { OwnerReference, Wire } from '../../lib/kube/object/object.ts';
 
+/** The kinds of reports that can be written, by the names that options have for them. */
+export const reportKinds = ['policyreport', 'openreports'] as const;
+export type ReportKind = (typeof reportKinds)[number];
+
 /** From the worst: `fail` found something, `error` could not find out. */
 export const reportResults = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 export type ReportResult = (typeof reportResults)[number];

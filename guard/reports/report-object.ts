@@ -3,7 +3,8 @@ import { hash } from 'node:crypto';
 
 import { apiVersionOf, type KubeObject, type ResourceType } from '../../lib/kube/object/object.ts';
 import type { PolicyReport } from './policy-reports.ts';
-import { type Report, type ReportEntry, type ReportResult, reportResults } from './report-entry.ts';
+import { type Report, type ReportEntry, reportResults } from './report-entry.ts';
+import { cut, managedByLabel, noResults, type ReportSummary, timestampOf } from './report-fields.ts';
 
 /** A report of that many results is some 300 KiB; etcd takes 1.5 MiB, and consumers hold all reports in memory. */
 export const maxResults = 500;
@@ -14,7 +15,6 @@ const REST_BYTES = 4096;
 
 /** The property of the last result that says how many are not shown. */
 export const omittedProperty = 'omitted-results';
-export const managedByLabel = 'app.kubernetes.io/managed-by';
 export const managedBy = 'rampart';
 
 type WireResult = NonNullable<PolicyReport['results']>[number];
@@ -22,7 +22,7 @@ type WireResult = NonNullable<PolicyReport['results']>[number];
 /** Both kinds of reports have these fields, in all released versions of their definitions. */
 export interface ReportObject extends KubeObject {
   readonly scope: PolicyReport['scope'];
-  readonly summary: Readonly<Record<ReportResult, number>>;
+  readonly summary: ReportSummary;
   readonly results: readonly WireResult[];
 }
 
@@ -32,8 +32,8 @@ export interface ReportObject extends KubeObject {
  */
 export function reportObject(type: ResourceType, report: Report): ReportObject {
   const { namespace, name, scope, entries, omitted = {}, labels, owner } = report;
-  const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
-  const left = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  const summary = noResults();
+  const left = noResults();
   for (const of of reportResults) summary[of] = left[of] = omitted[of] ?? 0;
   const results: WireResult[] = [];
   let bytes = REST_BYTES;
@@ -76,7 +76,7 @@ export function digestOf(object: ReportObject): string {
 
 function resultOf({ subject, timestampMs, ...entry }: ReportEntry): WireResult {
   const properties = Object.fromEntries(
-    Object.entries(entry.properties).map(([key, value]) => [key, cut(value)]),
+    Object.entries(entry.properties).map(([key, value]) => [key, cut(value, MAX_CHARACTERS)]),
   );
   return {
     source: entry.source,
@@ -86,7 +86,7 @@ function resultOf({ subject, timestampMs, ...entry }: ReportEntry): WireResult {
     severity: entry.severity,
     result: entry.result,
     scored: true,
-    message: cut(entry.message),
+    message: cut(entry.message, MAX_CHARACTERS),
     timestamp: timestampOf(timestampMs),
     properties,
     ...(subject && { resources: [withoutEmpty(subject)] }),
@@ -94,7 +94,7 @@ function resultOf({ subject, timestampMs, ...entry }: ReportEntry): WireResult {
 }
 
 function* restOf(
-  left: Readonly<Record<ReportResult, number>>,
+  left: ReportSummary,
   like: ReportEntry,
   completeAt: string | undefined,
 ): Iterable<WireResult> {
@@ -110,16 +110,6 @@ function* restOf(
     message: `${all} more ${all === 1 ? 'result is' : 'results are'} counted and not shown.${where}`,
     properties: { [omittedProperty]: String(all) },
   });
-}
-
-function timestampOf(timeMs: number): { readonly seconds: number; readonly nanos: number } {
-  const seconds = Math.floor(timeMs / 1000);
-  return { seconds, nanos: Math.round((timeMs - seconds * 1000) * 1e6) };
-}
-
-/** Half of a pair of surrogates is no JSON that a server takes. */
-function cut(text: string): string {
-  return text.length <= MAX_CHARACTERS ? text : `${text.slice(0, MAX_CHARACTERS - 1).toWellFormed()}…`;
 }
 
 function withoutEmpty<T extends object>(object: T): T {

@@ -5,13 +5,13 @@ import { type Clock, systemClock } from '../../lib/time/clock.ts';
 import { apiResources } from '../../lib/kube/client/discovery.ts';
 import type { ResourceType } from '../../lib/kube/object/object.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
-import { openReportType } from './open-reports.ts';
-import { policyReportType } from './policy-reports.ts';
-import type { Report } from './report-entry.ts';
-import { digestOf, managedBy, managedByLabel, reportObject } from './report-object.ts';
+import { type Report, reportKinds } from './report-entry.ts';
+import { managedByLabel } from './report-fields.ts';
+import { reportTypes } from './report-types.ts';
+import { digestOf, managedBy, reportObject } from './report-object.ts';
 
 /** The first one that is served is written: who reads both would see each result twice. */
-const kinds: readonly ResourceType[] = [policyReportType, openReportType];
+const types: readonly ResourceType[] = reportKinds.map((kind) => reportTypes[kind].namespaced);
 
 /** How soon a definition that is installed is found. */
 const ASK_AGAIN_MS = 60_000;
@@ -119,7 +119,7 @@ export class ReportWriter {
     const served = this.#served;
     if (served !== undefined && (served.length > 0 || nowMs - this.#askedMs < ASK_AGAIN_MS)) return served;
     const found: ResourceType[] = [];
-    for (const type of kinds) {
+    for (const type of types) {
       const resources = await apiResources(this.#client, type, { signal }).catch((error: unknown) => {
         if (isNotFound(error)) return [];
         throw error;

@@ -1,11 +1,12 @@
 /** The command-line options of this guard. */
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
 import { choice, number, optionalText } from '../../guard/option-values.ts';
+import { type ReportKind, reportKinds } from '../../guard/reports/report-entry.ts';
 
 export interface PolicyAuditOptions {
   readonly auditIntervalMs: number;
   readonly reports: 'all' | 'failures';
-  readonly reportKind: 'openreports' | 'policyreport';
+  readonly reportKind: ReportKind;
   readonly reportsBy: 'namespace' | 'object';
   readonly policyModules: string | undefined;
   readonly policySources: string | undefined;
@@ -18,7 +19,6 @@ export interface PolicyAuditOptions {
 }
 
 const writtenResults: readonly PolicyAuditOptions['reports'][] = ['all', 'failures'];
-const reportKinds: readonly PolicyAuditOptions['reportKind'][] = ['policyreport', 'openreports'];
 const reportScopes: readonly PolicyAuditOptions['reportsBy'][] = ['object', 'namespace'];
 
 /** For each command that verifies signatures; named as in Kubewarden. */

@@ -2,14 +2,8 @@
 import { apiVersionOf, type KubeObject } from '../../../lib/kube/object/object.ts';
 import { isPartName } from './part-name.ts';
 import { cached, type CachedReport, factsOf, type ReportFacts } from './report-facts.ts';
-import {
-  type AuditReport,
-  type ReportResult,
-  reportLabels,
-  type ReportTypes,
-  type Scope,
-  summaryOf,
-} from './report.ts';
+import { summaryOf } from '../../../guard/reports/report-fields.ts';
+import { type AuditReport, type ReportResult, reportLabels, type ReportTypes, type Scope } from './report.ts';
 
 /** The results for one object. */
 export interface Entry {

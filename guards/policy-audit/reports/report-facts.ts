@@ -2,15 +2,8 @@
 import { fieldsOf } from '../../../lib/kube/object/facts.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import type { Policy } from '../policies/policy.ts';
-import {
-  type AuditReport,
-  digestOf,
-  property,
-  type ReportResult,
-  type Scope,
-  shortHash,
-  summaryOf,
-} from './report.ts';
+import { summaryOf } from '../../../guard/reports/report-fields.ts';
+import { type AuditReport, digestOf, property, type ReportResult, type Scope, shortHash } from './report.ts';
 
 /** What the name and the namespace of the report do not say. */
 export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;

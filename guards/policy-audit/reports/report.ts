@@ -10,12 +10,18 @@ import {
   type OwnerReference,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';
-import { clusterPolicyReportType, policyReportType } from '../../../guard/reports/policy-reports.ts';
-import { clusterOpenReportType, openReportType } from '../../../guard/reports/open-reports.ts';
+import {
+  cut,
+  managedByLabel,
+  type ReportSummary,
+  summaryOf,
+  timestampOf,
+} from '../../../guard/reports/report-fields.ts';
+import type { ReportKind } from '../../../guard/reports/report-entry.ts';
+import { reportTypes as reportTypesOf } from '../../../guard/reports/report-types.ts';
 import type { Judgement } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 
-export type ReportKind = 'openreports' | 'policyreport';
 /** Whether each object has a report, or each namespace. */
 export type ReportsBy = 'namespace' | 'object';
 
@@ -24,18 +30,8 @@ export interface ReportTypes {
   readonly cluster: ResourceType<AuditReport>;
 }
 
-export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
-  policyreport: {
-    namespaced: policyReportType as ResourceType as ResourceType<AuditReport>,
-    cluster: clusterPolicyReportType as ResourceType as ResourceType<AuditReport>,
-  },
-  openreports: {
-    namespaced: openReportType as ResourceType as ResourceType<AuditReport>,
-    cluster: clusterOpenReportType as ResourceType as ResourceType<AuditReport>,
-  },
-};
+export const reportTypes = reportTypesOf as Readonly<Record<ReportKind, ReportTypes>>;
 
-const managedByLabel = 'app.kubernetes.io/managed-by';
 const managedBy = 'kubewarden';
 const versionLabel = 'kubewarden.io/policyreport-version';
 export const runLabel = 'kubewarden.io/audit-scanner-run-uid';
@@ -69,7 +65,7 @@ export interface Scope {
 
 export interface AuditReport extends KubeObject {
   readonly scope?: Scope;
-  readonly summary: Readonly<Record<'error' | 'fail' | 'pass' | 'skip' | 'warn', number>>;
+  readonly summary: ReportSummary;
   readonly results: readonly ReportResult[];
 }
 
@@ -94,18 +90,17 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
   const isError = judgement.type === 'error';
   const message = isError ? judgement.error.message : (judgement.verdict.message ?? '');
   const shown = policy.mode === 'monitor' ? 'info' : severity;
-  const seconds = Math.floor(wallMs / 1000);
   return {
     source: policy.source,
     policy: policy.id,
     ...(category !== undefined && { category }),
     // With another word, the entire report would be rejected.
     ...(shown !== undefined && severities.has(shown) && { severity: shown }),
-    timestamp: { seconds, nanos: Math.round((wallMs - seconds * 1000) * 1e6) },
+    timestamp: timestampOf(wallMs),
     result: isError || isFailure(judgement) ? 'error' : judgement.verdict.allowed ? 'pass' : 'fail',
     scored: true,
     resourceSelector: {},
-    ...(message !== '' && { message: cut(message) }),
+    ...(message !== '' && { message: cut(message, MAX_MESSAGE) }),
     properties: propertiesOf(policy, policy.isContextAware || judgement.asked.length > 0),
   };
 }
@@ -177,12 +172,6 @@ export function objectReport(
   };
 }
 
-export function summaryOf(results: readonly Pick<ReportResult, 'result'>[]): AuditReport['summary'] {
-  const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
-  for (const { result } of results) summary[result]++;
-  return summary;
-}
-
 /**
  * Equal for reports with the same content. When something was found, which run wrote it and at which version of the object
  * is not included: so an object whose status changes constantly does not have its report written constantly.
@@ -215,8 +204,4 @@ function sortedNames(properties: Readonly<Record<string, string>>): string[] {
     if ((names[at - 1] ?? '') > (names[at] ?? '')) return names.toSorted();
   }
   return names;
-}
-
-function cut(text: string): string {
-  return text.length <= MAX_MESSAGE ? text : `${text.slice(0, MAX_MESSAGE - 1).toWellFormed()}…`;
 }

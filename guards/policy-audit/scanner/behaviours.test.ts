@@ -17,7 +17,8 @@ import {
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
-import type { ReportKind, ReportsBy } from '../reports/report.ts';
+import type { ReportKind } from '../../../guard/reports/report-entry.ts';
+import type { ReportsBy } from '../reports/report.ts';
 import { type RunningScanner, ScanCluster } from './scan.fixture.ts';
 
 /** By the last part of a reference without its tag: `registry.example/policies/lookup:v1`. */

@@ -4,7 +4,8 @@ import type { Clock } from '../../../lib/time/clock.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
 import type { Policy } from '../policies/policy.ts';
-import type { ReportKind, ReportResult, ReportsBy } from '../reports/report.ts';
+import type { ReportKind } from '../../../guard/reports/report-entry.ts';
+import type { ReportResult, ReportsBy } from '../reports/report.ts';
 import type { Reports } from '../reports/reports.ts';
 import type { PassSummary } from './audit-pass.ts';
 

@@ -1,6 +1,7 @@
 /** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
+import { type ReportKind, reportKinds } from '../../../../guard/reports/report-entry.ts';
 import { append, outputOption } from '../../../../lib/cli/options.ts';
 
 export interface ClusterOptions {
@@ -27,7 +28,7 @@ export interface AuditOptions extends ClusterOptions {
   readonly parallelResources: number;
   readonly parallelPolicies: number;
   readonly pageSize: number;
-  readonly reportKind: 'openreports' | 'policyreport';
+  readonly reportKind: ReportKind;
   readonly reports: 'all' | 'failures';
   readonly reportsBy: 'namespace' | 'object';
 }
@@ -105,7 +106,7 @@ export function auditCommand(): Command {
     .option('--page-size <number>', 'objects per list request', count, 100)
     .addOption(
       new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')
-        .choices(['policyreport', 'openreports'])
+        .choices(reportKinds)
         .default('policyreport'),
     )
     .addOption(

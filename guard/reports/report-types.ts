@@ -1,0 +1,13 @@
+/** The resources of each kind of report. */
+import type { ResourceType } from '../../lib/kube/object/object.ts';
+import { clusterOpenReportType, openReportType } from './open-reports.ts';
+import { clusterPolicyReportType, policyReportType } from './policy-reports.ts';
+import type { ReportKind } from './report-entry.ts';
+
+/** Of objects in a namespace, and of those in none. */
+export const reportTypes: Readonly<
+  Record<ReportKind, { readonly namespaced: ResourceType; readonly cluster: ResourceType }>
+> = {
+  policyreport: { namespaced: policyReportType, cluster: clusterPolicyReportType },
+  openreports: { namespaced: openReportType, cluster: clusterOpenReportType },
+};
