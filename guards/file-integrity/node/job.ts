@@ -4,55 +4,27 @@
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ContainerSource } from '../../../lib/cri/container-source.ts';
-import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import type { ConfigMap, Node } from '../../../lib/kube/object/object.ts';
+import { apiVersionOf, type ConfigMap, type Node } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import type { Clock } from '../../../lib/time/clock.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
-import { names, scheduleOf } from '../api.ts';
+import { type FileIntegrity, type FileIntegrityNodeStatus, type IntegrityTypes, names } from '../api.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
-import type {
-  CheckResult,
-  InitResult,
-  IntegrityJob,
-  IntegrityProvider,
-  ScanRoot,
-} from '../provider/provider.ts';
-import { isHeldOn, type MachineConfig, machineConfigOf } from '../results/holdoff.ts';
+import type { CheckResult, InitResult, IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
 import { CurrentFindings, hostPath } from '../results/findings.ts';
 import { findingLine } from '../model/finding-json.ts';
+import type { JobContext } from './job-context.ts';
+import { JobInputs } from './job-inputs.ts';
 import { JobLive } from './job-live.ts';
 import { JobResults, type ResultFacts } from './job-results.ts';
 import { JobRecord } from './job-record.ts';
 import { JobTimes } from './job-times.ts';
 import { KeyFollower } from './key-follower.ts';
-import type { JobReading, NodeCounts } from './node-counts.ts';
+import type { JobReading } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
 import { pathsThatFit } from './accepted-entries.ts';
 import type { FindingChange } from '../model/finding.ts';
-import type { StartLive } from '../live/live-job.ts';
-
-/** What all jobs of a node have in common. */
-export interface JobContext {
-  readonly client: KubeClient;
-  readonly nodeName: string;
-  readonly root: ScanRoot;
-  /** Of all jobs; each has its own in it. */
-  readonly directory: string;
-  readonly sink: (line: string) => unknown;
-  readonly containers: ContainerSource;
-  readonly providers: (name: IntegrityProvider['name']) => Promise<IntegrityProvider>;
-  readonly live: StartLive | undefined;
-  readonly counts: NodeCounts;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Something is not as it was: there may be something to do. */
-  readonly wake: () => void;
-}
 
 export class Job implements AsyncDisposable {
   readonly key: string;
@@ -69,10 +41,7 @@ export class Job implements AsyncDisposable {
   readonly #results: JobResults;
   readonly #live: JobLive;
   readonly #key: KeyFollower;
-  #integrity: FileIntegrity;
-  #machineConfig: MachineConfig | undefined;
-  #conf: string | undefined;
-  #confVersion = 0;
+  readonly #inputs: JobInputs;
   #signingKey: SigningKey | undefined;
   #baseline: JobView['baseline'] = 'unknown';
   #wantsScan = false;
@@ -82,38 +51,33 @@ export class Job implements AsyncDisposable {
 
   constructor(context: JobContext, { integrities }: IntegrityTypes, integrity: FileIntegrity) {
     const { namespace = '', name = '', uid = '' } = integrity.metadata;
+    const { client, clock, nodeName, containers } = context;
+    const { signal } = this.#stop;
     this.key = `${namespace}/${name}`;
     this.uid = uid;
     this.#context = context;
-    this.#integrity = integrity;
-    this.#logger = context.logger.child({ fileIntegrity: this.key });
+    this.#inputs = new JobInputs(nodeName, integrity);
+    const logger = (this.#logger = context.logger.child({ fileIntegrity: this.key }));
     this.directoryName = jobDirectoryName(namespace, name);
     this.#directory = join(context.directory, this.directoryName);
-    this.#times = new JobTimes(context.clock, () => scheduleOf(this.#spec));
-    this.#record = new JobRecord(this.#directory, uid, this.#logger);
+    this.#times = new JobTimes(clock, () => this.#inputs.schedule);
+    this.#record = new JobRecord(this.#directory, uid, logger);
     this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
     this.#results = new JobResults({
-      client: context.client,
-      clock: context.clock,
-      nodeName: context.nodeName,
+      ...{ client, clock, nodeName, logger, signal },
       fileIntegrity: { namespace, name },
-      owner: {
-        apiVersion: `${integrities.group}/${integrities.version}`,
-        ...{ kind: integrities.kind, name, uid },
-      },
+      owner: { apiVersion: apiVersionOf(integrities), kind: integrities.kind, name, uid },
       directory: this.#directory,
-      logger: this.#logger,
-      signal: this.#stop.signal,
       findings: this.#findings,
       onSent: () => void context.counts.results++,
     });
     this.#live = new JobLive(
       context.live,
       {
-        ...{ key: this.key, nodeName: context.nodeName, containers: context.containers },
-        ...{ findings: this.#findings, logger: this.#logger, isHeld: () => this.#isHeld },
+        ...{ key: this.key, nodeName, containers, logger, findings: this.#findings },
+        isHeld: () => this.#inputs.isHeld,
         requestScan: (why) => {
-          this.#logger.info({ why }, 'scan requested');
+          logger.info({ why }, 'scan requested');
           this.#times.checkSoon();
           context.wake();
         },
@@ -122,13 +86,7 @@ export class Job implements AsyncDisposable {
     );
     this.#setLevel();
     this.#key = new KeyFollower({
-      ...{
-        client: context.client,
-        namespace,
-        clock: context.clock,
-        logger: this.#logger,
-        signal: this.#stop.signal,
-      },
+      ...{ client, namespace, clock, logger, signal },
       onKey: (key) => {
         this.#signingKey = key;
         this.#forgetBaseline();
@@ -144,36 +102,28 @@ export class Job implements AsyncDisposable {
   }
 
   get integrity(): FileIntegrity {
-    return this.#integrity;
+    return this.#inputs.integrity;
   }
 
   /** The FileIntegrity as it is now. */
   set integrity(integrity: FileIntegrity) {
-    const before = this.#spec;
-    const heldBefore = this.#isHeld;
-    this.#integrity = integrity;
+    const { provider } = this.#inputs.spec;
+    this.#changeHeld(() => (this.#inputs.integrity = integrity));
     this.#setLevel();
-    const { provider } = this.#spec;
-    if (provider !== before.provider) this.#forgetBaseline();
-    this.#heldSince(heldBefore);
+    if (provider !== integrity.spec.provider) this.#forgetBaseline();
     this.#times.reschedule();
     this.#context.wake();
   }
 
   /** The Node object as it is now; undefined where there is none. */
   set node(node: Node | undefined) {
-    const heldBefore = this.#isHeld;
-    this.#machineConfig = machineConfigOf(node);
-    this.#heldSince(heldBefore);
+    this.#changeHeld(() => (this.#inputs.node = node));
     this.#context.wake();
   }
 
   /** The active configuration; undefined where there is none. */
   set configuration(configMap: ConfigMap | undefined) {
-    const text = configMap?.data?.[names.confKey];
-    if (text === this.#conf) return;
-    this.#conf = text;
-    this.#confVersion++;
+    if (!this.#inputs.takeConfiguration(configMap)) return;
     this.#forgetBaseline();
     this.#context.wake();
   }
@@ -189,12 +139,12 @@ export class Job implements AsyncDisposable {
 
   get view(): JobView {
     return {
-      gracePeriodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
-      provider: this.#spec.provider,
-      hasConfiguration: this.#conf !== undefined,
+      gracePeriodMs: this.#inputs.schedule.gracePeriodS * 1000,
+      provider: this.#inputs.spec.provider,
+      hasConfiguration: this.#inputs.conf !== undefined,
       hasKey: this.#signingKey !== undefined,
-      isHeld: this.#isHeld,
-      isReconfigured: this.#isReconfigured,
+      isHeld: this.#inputs.isHeld,
+      isReconfigured: this.#inputs.isReconfiguredSince(this.#record.notes.machineConfig),
       requests: this.#record.requests,
       baseline: this.#baseline,
       madeBy: this.#record.notes.madeBy,
@@ -219,10 +169,7 @@ export class Job implements AsyncDisposable {
 
   /** Changes when what a run was begun for is not so any more. */
   stampOf(kind: 'init' | 'accept' | 'check'): string {
-    const parts = [this.#spec.provider, this.#confVersion];
-    if (kind !== 'check') return parts.join();
-    const inits = this.#record.requests.filter((request) => request.kind === 're-init');
-    return [...parts, this.#isHeld, ...inits.map(({ id }) => id)].join();
+    return this.#inputs.stampOf(kind, this.#record.requests);
   }
 
   /** Asks the provider for the baseline. */
@@ -271,11 +218,7 @@ export class Job implements AsyncDisposable {
     const request = requests.at(-1);
     const startedMs = clock.monotonicMs();
     const make = (): Promise<InitResult> =>
-      provider.init(job, {
-        signal,
-        onProgress: counts.progress(),
-        request,
-      });
+      provider.init(job, { signal, onProgress: counts.progress(), request });
     let made = await make();
     while (job.signingKey !== this.#signingKey) {
       // It was replaced meanwhile.
@@ -292,7 +235,7 @@ export class Job implements AsyncDisposable {
     if (reason === 'first') this.#times.succeededFirst();
     else this.#times.succeeded();
     this.#findings.reset(entries, unread);
-    const { name: machineConfig } = this.#machineConfig ?? {};
+    const { machineConfig } = this.#inputs;
     this.#record.done(
       {
         ...{ madeBy: provider.name, checkedMs: clock.wallMs() },
@@ -354,7 +297,7 @@ export class Job implements AsyncDisposable {
       this.#logger.warn({ count: result.report.counts.problems, some }, 'some files could not be read');
     }
     // A baseline of before there was such an operator.
-    const machineConfig = this.#record.notes.machineConfig ?? this.#machineConfig?.name;
+    const machineConfig = this.#record.notes.machineConfig ?? this.#inputs.machineConfig;
     this.#record.done({ checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) });
     await this.#results.reportScan(result, this.#facts());
     const job = await this.#job();
@@ -392,46 +335,30 @@ export class Job implements AsyncDisposable {
     await this.#results.ended(this.#signingKey);
   }
 
-  get #spec(): FileIntegrity['spec'] {
-    return this.#integrity.spec;
-  }
-
   #setLevel(): void {
-    this.#logger.level = this.#spec.debug === true ? 'debug' : this.#context.logger.level;
+    this.#logger.level = this.#inputs.spec.debug === true ? 'debug' : this.#context.logger.level;
   }
 
-  get #isHeld(): boolean {
-    return isHeldOn(this.#integrity, this.#context.nodeName) || this.#machineConfig?.isUpdating === true;
-  }
-
-  get #isReconfigured(): boolean {
-    const { machineConfig } = this.#record.notes;
-    return (
-      machineConfig !== undefined &&
-      this.#machineConfig !== undefined &&
-      machineConfig !== this.#machineConfig.name
-    );
-  }
-
-  /** What has changed while nobody was to look. */
-  #heldSince(heldBefore: boolean): void {
-    if (heldBefore && !this.#isHeld) this.#wantsScan = true;
+  /** When it is held no more, what has changed while nobody was to look is scanned for. */
+  #changeHeld(change: () => void): void {
+    const { isHeld } = this.#inputs;
+    change();
+    if (isHeld && !this.#inputs.isHeld) this.#wantsScan = true;
   }
 
   #provider(): Promise<IntegrityProvider> {
-    return this.#context.providers(this.#spec.provider);
+    return this.#context.providers(this.#inputs.spec.provider);
   }
 
   async #job(): Promise<IntegrityJob> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    const { namespace = '', name = '' } = this.#integrity.metadata;
     return {
       key: this.key,
-      conf: { name: `ConfigMap ${namespace}/${name}, ${names.confKey}`, text: this.#conf ?? '' },
+      conf: { name: `ConfigMap ${this.key}, ${names.confKey}`, text: this.#inputs.conf ?? '' },
       root: this.#context.root,
       directory: this.#directory,
       signingKey: this.#signingKey as SigningKey,
-      maxBackups: scheduleOf(this.#spec).maxBackups,
+      maxBackups: this.#inputs.schedule.maxBackups,
     };
   }
 
@@ -446,7 +373,7 @@ export class Job implements AsyncDisposable {
       doneRequests: this.#record.notes.doneRequests,
       continuedFromMs: this.#record.continuedFromMs,
       key: this.#signingKey,
-      periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
+      periodMs: this.#inputs.schedule.gracePeriodS * 1000,
       failure: this.#failure,
     };
   }

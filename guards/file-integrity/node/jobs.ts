@@ -10,7 +10,8 @@ import { type FileIntegrity, type FileIntegrityNodeStatus, type IntegrityTypes, 
 import { activeConfigName, nodeStatusName } from '../results/object-names.ts';
 import type { CheckResult, IntegrityProvider } from '../provider/provider.ts';
 import { followOne, slimConfigMap, slimStatus } from './follow-one.ts';
-import { Job, type JobContext } from './job.ts';
+import { Job } from './job.ts';
+import type { JobContext } from './job-context.ts';
 import type { NodeCounts } from './node-counts.ts';
 import { removeOldJobs } from './old-jobs.ts';
 import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts';

@@ -1,0 +1,25 @@
+import type { ContainerSource } from '../../../lib/cri/container-source.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { IntegrityProvider, ScanRoot } from '../provider/provider.ts';
+import type { StartLive } from '../live/live-job.ts';
+import type { NodeCounts } from './node-counts.ts';
+
+/** What all jobs of a node have in common. */
+export interface JobContext {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly root: ScanRoot;
+  /** Of all jobs; each has its own in it. */
+  readonly directory: string;
+  readonly sink: (line: string) => unknown;
+  readonly containers: ContainerSource;
+  readonly providers: (name: IntegrityProvider['name']) => Promise<IntegrityProvider>;
+  readonly live: StartLive | undefined;
+  readonly counts: NodeCounts;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Something is not as it was: there may be something to do. */
+  readonly wake: () => void;
+}

@@ -1,0 +1,68 @@
+/** What one FileIntegrity asks of this node now: its spec, its configuration, and whether nothing is to be said of changes. No I/O. */
+import type { ConfigMap, Node } from '../../../lib/kube/object/object.ts';
+import { type FileIntegrity, names, scheduleOf } from '../api.ts';
+import { isHeldOn, type MachineConfig, machineConfigOf } from '../results/holdoff.ts';
+import type { NodeRequest } from '../results/node-result.ts';
+
+export class JobInputs {
+  readonly #nodeName: string;
+  integrity: FileIntegrity;
+  #machineConfig: MachineConfig | undefined;
+  #conf: string | undefined;
+  #confVersion = 0;
+
+  constructor(nodeName: string, integrity: FileIntegrity) {
+    this.#nodeName = nodeName;
+    this.integrity = integrity;
+  }
+
+  get spec(): FileIntegrity['spec'] {
+    return this.integrity.spec;
+  }
+
+  get schedule(): ReturnType<typeof scheduleOf> {
+    return scheduleOf(this.spec);
+  }
+
+  /** The Node object; undefined where there is none. */
+  set node(node: Node | undefined) {
+    this.#machineConfig = machineConfigOf(node);
+  }
+
+  /** The name of that of the Machine Config Operator, where there is one. */
+  get machineConfig(): string | undefined {
+    return this.#machineConfig?.name;
+  }
+
+  /** The text of the active configuration; undefined where there is none. */
+  get conf(): string | undefined {
+    return this.#conf;
+  }
+
+  /** @returns whether it is another one. */
+  takeConfiguration(configMap: ConfigMap | undefined): boolean {
+    const text = configMap?.data?.[names.confKey];
+    if (text === this.#conf) return false;
+    this.#conf = text;
+    this.#confVersion++;
+    return true;
+  }
+
+  get isHeld(): boolean {
+    return isHeldOn(this.integrity, this.#nodeName) || this.#machineConfig?.isUpdating === true;
+  }
+
+  /** Whether the Machine Config Operator has changed the node since it had this configuration. */
+  isReconfiguredSince(machineConfig: string | undefined): boolean {
+    const now = this.machineConfig;
+    return machineConfig !== undefined && now !== undefined && now !== machineConfig;
+  }
+
+  /** Changes when what a run was begun for is not so any more. */
+  stampOf(kind: 'init' | 'accept' | 'check', requests: readonly NodeRequest[]): string {
+    const parts = [this.spec.provider, this.#confVersion];
+    if (kind !== 'check') return parts.join();
+    const inits = requests.filter((request) => request.kind === 're-init');
+    return [...parts, this.isHeld, ...inits.map(({ id }) => id)].join();
+  }
+}
