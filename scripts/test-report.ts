@@ -47,7 +47,10 @@ export class TestReport {
       if (nesting === 0 && !isProcess) {
         const name = this.#relative(file);
         this.#ended.add(name);
-        this.#milliseconds.set(name, (this.#milliseconds.get(name) ?? 0) + details.duration_ms);
+        // What a fixture tests for several files counts for the process of each.
+        if (name.endsWith('.test.ts')) {
+          this.#milliseconds.set(name, (this.#milliseconds.get(name) ?? 0) + details.duration_ms);
+        }
       }
       if (event.type === 'test:fail') this.#fail(event.data, isProcess);
     } else if (event.type === 'test:summary' && event.data.file !== undefined) {

@@ -311,7 +311,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     await using lab = new Lab();
     const host = await lab.host();
     execFileSync('tc', ['qdisc', 'add', 'dev', 'in0', 'ingress']);
-    const object = `${import.meta.dirname}/fixtures/count.bpf.o`;
+    const object = `${import.meta.dirname}/../fixtures/count.bpf.o`;
     execFileSync('ip', ['link', 'set', 'dev', 'in0', 'xdpgeneric', 'obj', object, 'sec', 'xdp']);
     const wanted = [desired('a', xdp('in0')), desired('t', tc('in0', 'egress'))];
     try {
