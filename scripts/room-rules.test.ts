@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { objection } from './room-rules.ts';
+import { namesGuard, objection } from './room-rules.ts';
 
 const dependencies = new Set(['commander', 'koffi', 'pino']);
 const top = dirname(import.meta.dirname);
@@ -75,6 +75,17 @@ suite('imports between rooms', () => {
   });
 });
 
+test('lib/ names no guard', () => {
+  assert.equal(namesGuard('/** A network policy of Kubernetes; a vanguard. */'), undefined);
+  for (const line of [
+    "late.use('policy-audit')",
+    '/** As KivePolicy has it. */',
+    '// what a guard works on',
+  ]) {
+    assert.match(namesGuard(line) ?? 'allowed', /knows nothing of guards/);
+  }
+});
+
 test('npm run lint sees every form of import, cycles and forgotten promises', (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'rampart-rooms-'));
   t.after(() => rmSync(copy, { recursive: true }));
@@ -96,6 +107,7 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
   write('guards/a/fine.ts', "export { c } from './static.ts';\n");
   write('lib/time/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
   write('lib/time/egg.ts', "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n");
+  write('lib/time/names.ts', 'export const one = 1;\n/** For guards. */\nexport const two = 2;\n');
   write('apps/promise.ts', 'async function work(): Promise<void> {}\nwork();\n');
 
   const oxlint = join(top, 'node_modules/.bin/oxlint');
@@ -119,6 +131,7 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
       'guards/a/type.ts rampart(rooms)',
       'lib/time/chicken.ts import(no-cycle)',
       'lib/time/egg.ts import(no-cycle)',
+      'lib/time/names.ts rampart(lib-names)',
     ],
     stdout,
   );

@@ -1,6 +1,7 @@
 /**
- * The import rules between the rooms, as an oxlint rule (see `.oxlintrc.json`): imports go down only,
- * apps -> guards -> guard -> lib, no guard knows another one, and what is only for tests stays out of the product.
+ * The rules between the rooms, as oxlint rules (see `.oxlintrc.json`): imports go down only,
+ * apps -> guards -> guard -> lib, no guard knows another one, what is only for tests stays out of the
+ * product, and `lib/` names no guard.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
@@ -101,9 +102,20 @@ interface ImportNode {
   readonly exportKind?: string;
   readonly specifiers?: readonly { readonly importKind?: string; readonly exportKind?: string }[];
 }
+interface Place {
+  readonly line: number;
+  readonly column: number;
+}
+interface Span {
+  readonly start: Place;
+  readonly end: Place;
+}
 interface RuleContext {
   readonly filename: string;
-  report(problem: { readonly node: ImportNode; readonly message: string }): void;
+  readonly sourceCode: { readonly text: string };
+  report(
+    problem: { readonly message: string } & ({ readonly node: ImportNode } | { readonly loc: Span }),
+  ): void;
 }
 
 const kinds = [
@@ -145,4 +157,31 @@ function productDependencies(): ReadonlySet<string> {
   return known;
 }
 
-export default { meta: { name: 'rampart' }, rules: { rooms } };
+/** Guards, and what they stand in for. `network-policy` is a kind of Kubernetes too. */
+const guardNames =
+  /\b(?:file-access|file-integrity|policy-audit|bpf-programs|kive\w*|kubewarden|bpfman|kube-router|guards?)\b/i;
+
+/** Why a line of `lib/` is not allowed: what knows nothing of guards can be read, and used, without them. */
+export function namesGuard(line: string): string | undefined {
+  const name = guardNames.exec(line)?.[0];
+  return name === undefined ? undefined : `lib/ knows nothing of guards, so it does not say "${name}"`;
+}
+
+const libNames = {
+  create(context: RuleContext) {
+    const from = relative(top, context.filename).split(sep).join('/');
+    if (folderOf(from) !== 'lib' || testFile.test(from)) return {};
+    return {
+      Program(): void {
+        for (const [at, line] of context.sourceCode.text.split('\n').entries()) {
+          const message = namesGuard(line);
+          if (message === undefined) continue;
+          const place = { line: at + 1, column: 0 };
+          context.report({ loc: { start: place, end: place }, message });
+        }
+      },
+    };
+  },
+};
+
+export default { meta: { name: 'rampart' }, rules: { rooms, 'lib-names': libNames } };

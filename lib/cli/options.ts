@@ -45,7 +45,7 @@ export function metricsOption(served = 'Prometheus metrics'): Option {
   return new Option('--metrics <address>', `serve ${served} on this port or host:port`);
 }
 
-/** What the processes serve that guard: see `observe` in process.ts. */
+/** What long-running processes serve: see `observe` in process.ts. */
 export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';
 
 /** `-o`, with the format that it has by default first. */

@@ -1,5 +1,5 @@
 /**
- * The containers of this node, as guards need to know them. The container runtime's watch is one source; a test brings
+ * The containers of this node, as their users need to know them. The container runtime's watch is one source; a test brings
  * directories.
  */
 
@@ -20,7 +20,7 @@ export interface SourceContainer {
   readonly root: string;
 }
 
-/** What there is now, and what changes. The owner of the source disposes it, not a guard. */
+/** What there is now, and what changes. The owner of the source disposes it, not who reads it. */
 export interface ContainerSource {
   /** Resolves when the first answer of the runtime is in. */
   readonly synced: Promise<void>;

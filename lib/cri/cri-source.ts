@@ -1,4 +1,4 @@
-/** The containers that the node's container runtime reports, in the form that guards use. */
+/** The containers that the node's container runtime reports, as a `ContainerSource`. */
 import type { ContainerChange, NodeContainer } from './node-container.ts';
 import type { ContainerWatch } from './watch.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';

@@ -1,5 +1,5 @@
 /**
- * The container runtime of this machine for the guards and, in standalone mode, for the mirror. It need not be there:
+ * The container runtime of this machine for all of a process that want to know. It need not be there:
  * it is looked for until it is, and one that goes away is waited for.
  */
 import { type Cri, openCri } from './cri.ts';

@@ -4,10 +4,10 @@
  *
  * ```text
  * #{"feed":1,"id":"5f0c...","first":12,"last":13}   the first one: which feed this is, and what of it is kept
- * 12 {"kive-alert-version":"v1",...
- * 13 {"kive-alert-version":"v1",...
+ * 12 {"kind":"Alert",...  
+ * 13 {"kind":"Alert",...  
  * #{"live":13}                                       all that was kept has been sent
- * 17 {"kive-alert-version":"v1",...                  14 to 16 were dropped, because this reader was too slow
+ * 17 {"kind":"Alert",...                           14 to 16 were dropped, because this reader was too slow
  * #{"at":20}                                         18 to 20 too
  * ```
  *

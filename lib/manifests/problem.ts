@@ -7,14 +7,14 @@ export interface Problem {
   readonly line?: number | undefined;
   /** From 1: which of the file's documents. */
   readonly document?: number | undefined;
-  /** `KivePolicy default/web`. */
+  /** `Widget default/web`. */
   readonly object?: string | undefined;
   /** `spec.traps[0].path`. */
   readonly field?: string | undefined;
   readonly why: string;
 }
 
-/** `a.yaml:7: document 2, KivePolicy default/web, spec.traps[0].path: Required value`. One line. */
+/** `a.yaml:7: document 2, Widget default/web, spec.parts[0].path: Required value`. One line. */
 export function describeProblem({ file, line, document, object, field, why }: Problem): string {
   const place = line === undefined ? file : `${file}:${line}`;
   const parts = [document === undefined ? undefined : `document ${document}`, object, field];

@@ -1,5 +1,5 @@
 /**
- * What guards need from an OCI registry: an artifact by its reference, verified against its digests, from the cache on disk if it
+ * What is needed from an OCI registry: an artifact by its reference, verified against its digests, from the cache on disk if it
  * is there. `openRegistry` (open-registry.ts) creates one.
  */
 

@@ -111,7 +111,7 @@ export interface Access {
   readonly executableTruncated: boolean;
   readonly cwd: string;
   readonly cwdTruncated: boolean;
-  /** argv[1..], joined by one space, as Kive shows it. */
+  /** argv[1..], joined by one space. */
   readonly arguments: string;
   readonly argumentsTruncated: boolean;
   /** Id of the cgroup (v2 hierarchy), as in bpf_get_current_cgroup_id. */

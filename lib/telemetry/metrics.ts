@@ -14,7 +14,7 @@ import { Health } from './health.ts';
 import { listen } from '../net/listen.ts';
 
 export interface MetricDefinition {
-  /** In Prometheus style with our prefix, or that of an operator whose place a guard takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
+  /** In Prometheus style with our prefix, or that of an operator whose place it takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
   readonly name: string;
   readonly help: string;
   readonly labelNames?: readonly string[];
@@ -51,7 +51,7 @@ export interface Metrics {
   histogram(definition: Omit<MetricDefinition, 'labelNames'>, read: () => HistogramReading): void;
 }
 
-/** Ours, and that of an operator whose place a guard takes: people have dashboards and alerts for its metrics. */
+/** Ours, and that of an operator whose place we take: people have dashboards and alerts for its metrics. */
 const counterName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+_total$/;
 const gaugeName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+(?<!_total)$/;
 

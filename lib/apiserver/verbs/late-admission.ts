@@ -17,9 +17,9 @@ interface LateAdmissionOptions {
  *
  * @example
  * const late = new LateAdmission({ passes: ({ namespace }) => namespace === 'rampart' });
- * late.expect('policy-audit');
+ * late.expect('policies');
  * await startApiServer({ admission: [late], ... });
- * using _asked = late.use('policy-audit', policies);
+ * using _asked = late.use('policies', policies);
  */
 export class LateAdmission implements Admission {
   readonly #options: LateAdmissionOptions;

@@ -61,7 +61,7 @@ export const programKinds = [
 
 export type ProgramKind = (typeof programKinds)[number];
 
-/** Ways to attach a program that Rampart's guards use. */
+/** Ways to attach a program. */
 export const attachKinds = [
   'raw_tracepoint',
   'tracepoint',

@@ -1,4 +1,4 @@
-/** The queue that the guards' controllers work on. */
+/** The queue that a controller of objects works on. */
 import { WorkQueue } from './workqueue.ts';
 
 /**

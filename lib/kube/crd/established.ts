@@ -27,7 +27,7 @@ interface EstablishedOptions {
 /**
  * Resolves when the definition is established.
  *
- * @param name such as `kivepolicies.kivebpf.san7o.github.io`.
+ * @param name such as `widgets.example.com`.
  * @throws {RampartError} `API` when it takes too long, with what the server says of it; as `KubeClient.get`, also
  *   where there is no such definition; the signal's reason.
  */

@@ -37,7 +37,7 @@ export type Versions = Readonly<Record<string, VersionDefinition>>;
 export interface ResourceDefinition<V extends Versions = Versions> {
   readonly group: string;
   readonly kind: string;
-  /** As in paths: `kivepolicies`. */
+  /** As in paths: `widgets`. */
   readonly plural: string;
   /** Default: the kind in lower case. */
   readonly singular?: string;
@@ -59,7 +59,7 @@ const isResourceKey: unique symbol = Symbol('resource');
  * An object of a resource as the API returns it; of all its versions where none is named.
  *
  * @example
- * export type KivePolicy = ObjectOf<typeof kivePolicies>;
+ * export type Widget = ObjectOf<typeof widgets>;
  */
 export type ObjectOf<
   R extends Resource,

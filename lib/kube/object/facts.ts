@@ -1,4 +1,4 @@
-/** What guards keep of nodes and pods: one projection for all of them, so that they share one reflector. */
+/** What is kept of nodes and pods: one projection for all who ask, so that they share one reflector. */
 import type { Node, Pod } from './object.ts';
 
 /** The uid that the runtime knows a static pod by: its object in the API has one of its own (kubelet, pkg/kubelet/types). */
