@@ -31,7 +31,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   'pods of guards': () => podTable(guards),
   'agent metrics': agentMetricsTable,
   'kernels of bpf-programs': bpfKernelsTable,
-  'deep tests': deepTestsTable,
+  'deep tests': deepTestsList,
   ...Object.fromEntries(
     guards.flatMap((guard) => [
       [`metrics of ${guard.name}`, () => guardMetricsTable(guard)],
@@ -78,12 +78,13 @@ export function bpfKernelsTable(): string {
 }
 
 /** What is in `npm run test:deep` alone. */
-function deepTestsTable(): string {
-  const rows = deepTests(top).map(({ file, titles }) => [
-    code(file),
-    titles.length === 0 ? 'all' : titles.map((title) => title.replaceAll('|', '\\|')).join('<br>'),
-  ]);
-  return table(['file', 'only in `npm run test:deep`'], rows);
+function deepTestsList(): string {
+  return deepTests(top)
+    .flatMap(({ file, titles }) => [
+      `- ${code(file)}${titles.length === 0 ? '' : ':'}`,
+      ...titles.map((title) => `  - ${title.replace(/^\$\{.*?\}/, '...')}`),
+    ])
+    .join('\n');
 }
 
 /** What an agent serves at /metrics whichever guards it runs: it registers here what it registers there. */
