@@ -9,18 +9,9 @@ import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { released } from '../api.ts';
 import type { Finding } from '../model/finding.ts';
-import { namespace, type TestCluster } from '../node/node.fixture.ts';
+import { namespace } from '../node/node.fixture.ts';
 import { Followed, inotifyInstances } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
-
-/** What is there now is right, and followed. */
-async function newBaseline(cluster: TestCluster): Promise<void> {
-  await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
-  await cluster.resultWhen(
-    'fi',
-    ({ doneRequests, detection }) => doneRequests.includes('r1') && detection.events !== 'none',
-  );
-}
 
 suite('nothing is missed', { timeout: 300_000 }, () => {
   deepTest(
@@ -32,7 +23,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
       const { cluster } = followed;
       cluster.write('large', '');
       truncateSync(cluster.at('large'), 512 * 1024 * 1024);
-      await newBaseline(cluster);
+      await followed.newBaseline();
       followed.mark();
       await followed.shell('echo one >> "$1"; echo more >> "$2"', 'large', 'hosts');
       await followed.line('found', '/etc/hosts');
@@ -99,7 +90,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
     const files = Array.from({ length: scaled(1500) }, (_, i) => `many/${i}/file`);
     for (const name of files) cluster.write(name, 'x');
-    await newBaseline(cluster);
+    await followed.newBaseline();
     await followed.stop();
 
     const before = inotifyInstances();

@@ -66,6 +66,15 @@ export class Followed implements AsyncDisposable {
     });
   }
 
+  /** What is there now is right, and followed. */
+  async newBaseline(): Promise<void> {
+    await this.cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
+    await this.cluster.resultWhen(
+      'fi',
+      ({ doneRequests, detection }) => doneRequests.includes('r1') && detection.events !== 'none',
+    );
+  }
+
   /** The paths, without the prefix, that a shell gets as `$1`, ... */
   async shell(program: string, ...names: readonly string[]): Promise<number> {
     return run('sh', ['-c', program, 'sh', ...names.map((name) => this.cluster.at(name))]);
@@ -76,19 +85,11 @@ export class Followed implements AsyncDisposable {
   }
 }
 
-/**
- * Waits until a job says how changes are known.
- *
- * @param request - The id of a request that it has done by then: a result of before may come meanwhile.
- */
-export function untilFollowed(cluster: TestCluster, name = 'fi', request?: string): Promise<Detection> {
+/** Waits until a job says how changes are known. */
+export function untilFollowed(cluster: TestCluster, name = 'fi'): Promise<Detection> {
   return until('changes are detected at once', async () => {
     const result = await cluster.result(name);
-    return result !== undefined &&
-      (request === undefined || result.doneRequests.includes(request)) &&
-      result.detection.events !== 'none'
-      ? result.detection
-      : undefined;
+    return result !== undefined && result.detection.events !== 'none' ? result.detection : undefined;
   });
 }
 

@@ -4,11 +4,12 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { names } from '../api.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import { namespace } from '../node/node.fixture.ts';
+import type { LiveJob } from './live-job.ts';
 import { Followed, inotifyInstances, run, untilFollowed } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
 
@@ -107,7 +108,13 @@ suite('known at once', { timeout: 300_000 }, () => {
 
   test('what no rule selects is nothing; names that are no text; a holdoff; hard links', async () => {
     const conf = '!/hostroot/etc/not\n/hostroot/etc ftype+p+n+i+sha256\n';
-    await using followed = await Followed.start({}, { conf });
+    const jobs = new Map<string, LiveJob>();
+    const inner = liveOf();
+    const live = (job: LiveJob): ReturnType<typeof inner> => {
+      jobs.set(job.key, job);
+      return inner(job);
+    };
+    await using followed = await Followed.start({ live }, { conf });
     const { cluster } = followed;
     const odd = Buffer.concat([Buffer.from(`${cluster.at('')}/`), Buffer.from([0xff, 0x0a, 0x22])]);
     writeFileSync(cluster.at('not'), 'x');
@@ -121,8 +128,7 @@ suite('known at once', { timeout: 300_000 }, () => {
 
     // Both names are in the next baseline.
     await followed.shell('ln "$1" "$2"', 'hosts', 'deep/link');
-    await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
-    await untilFollowed(cluster, 'fi', 'r1');
+    await followed.newBaseline();
     followed.mark();
     await followed.shell('echo more >> "$1"', 'hosts');
     const [one, other] = [
@@ -131,14 +137,22 @@ suite('known at once', { timeout: 300_000 }, () => {
     ];
     assert.deepEqual([one.author?.binary, other.author], ['/usr/bin/dash', one.author]);
 
+    // Another one that is not held sees the same changes, no earlier.
+    await cluster.createIntegrity('other', {
+      config: { gracePeriod: 900 },
+      conf: '/hostroot/etc f sha256\n',
+    });
+    await untilFollowed(cluster, 'other');
     followed.mark();
     await cluster.annotate('fi', { [names.holdoff]: '' });
-    await delay(500);
+    await until('it is held', () => jobs.get(`${namespace}/fi`)?.isHeld());
     writeFileSync(cluster.at('passwd'), 'held');
-    await delay(700);
-    assert.deepEqual(followed.lines(), []);
+    await followed.line('found', '/etc/passwd', ({ fileIntegrity }) => fileIntegrity.endsWith('/other'));
+    assert.ok(!followed.lines().some(({ fileIntegrity }) => fileIntegrity.endsWith('/fi')));
     await cluster.annotate('fi', { [names.holdoff]: null });
-    const held = await followed.line('found', '/etc/passwd');
+    const held = await followed.line('found', '/etc/passwd', ({ fileIntegrity }) =>
+      fileIntegrity.endsWith('/fi'),
+    );
     assert.deepEqual([held.seenBy, held.author], ['scan', undefined]);
   });
 
@@ -146,21 +160,20 @@ suite('known at once', { timeout: 300_000 }, () => {
     const conf = '/hostroot/etc/log f ftype+p+u+g+i+I+ANF+ARF\n/hostroot/etc f p+sha256\n';
     await using followed = await Followed.start({}, { conf });
     const { cluster } = followed;
-    for (const name of ['log/a', 'log/a.1', 'log/b']) cluster.write(name, name);
-    await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
-    await untilFollowed(cluster, 'fi', 'r1');
-    followed.mark();
-    await followed.shell('mv "$2" "$3"; mv "$1" "$2"; echo new > "$1"', 'log/a', 'log/a.1', 'log/a.2');
-    await delay(700);
-    // The log alone, long after.
-    await followed.shell('echo more >> "$1"', 'log/a');
-    await delay(700);
-    await followed.shell('rm "$1"; chmod 600 "$2"', 'log/b', 'hosts');
-    await followed.line('found', '/etc/hosts');
-    assert.deepEqual(
-      followed.lines().map(({ path, change }) => `${change} ${path}`),
-      ['changed /etc/hosts'],
-    );
+    for (const name of ['log/a', 'log/a.1', 'log/b', 'log/mark']) cluster.write(name, name);
+    await followed.newBaseline();
+    // What differs beside the mark is checked together with it; its mode is a finding.
+    for (const step of [
+      'mv "$2" "$3"; mv "$1" "$2"; echo new > "$1"; chmod 600 "$5"',
+      'echo more >> "$1"; chmod 640 "$5"',
+      'rm "$4"; chmod 604 "$5"',
+    ]) {
+      followed.mark();
+      await followed.shell(step, 'log/a', 'log/a.1', 'log/a.2', 'log/b', 'log/mark');
+      await followed.line('found', '/etc/log/mark', ({ author }) => author !== undefined);
+      const told = followed.lines().map(({ path, change }) => `${change} ${path}`);
+      assert.deepEqual([...new Set(told)], ['changed /etc/log/mark']);
+    }
   });
 
   test('where the sensor is refused: no author, and why', async () => {
@@ -236,9 +249,8 @@ suite('known at once', { timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', ({ findings }) => findings.length === 2);
     await cluster.request('fi', accepted as never);
     await followed.line('accepted', '/etc/hosts');
-    await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
+    await followed.newBaseline();
     await followed.line('accepted', '/etc/deep/er/file');
-    await untilFollowed(cluster, 'fi', 'r1');
     assert.deepEqual(mine(), [instance]);
     followed.mark();
     await followed.shell('echo again >> "$1"', 'hosts');
