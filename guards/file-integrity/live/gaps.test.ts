@@ -14,6 +14,25 @@ import { Followed, inotifyInstances } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
 
 suite('nothing is missed', { timeout: 300_000 }, () => {
+  test('a large file that changes again just after it was checked', async () => {
+    // inotify reports a change for the name that was used only, and only reports of one name are spaced.
+    const live = liveOf({ mode: 'inotify' });
+    await using followed = await Followed.start({ live }, { conf: '/hostroot/etc f n+i+sha256\n' });
+    const { cluster } = followed;
+    cluster.write('large', '');
+    truncateSync(cluster.at('large'), 16 * 1024 * 1024);
+    await followed.shell('ln "$1" "$2"', 'large', 'deep/link');
+    await followed.newBaseline();
+    followed.mark();
+    await followed.shell('echo one >> "$1"', 'large');
+    for (const path of ['/etc/large', '/etc/deep/link']) await followed.line('found', path);
+
+    // Both are not checked again for nine times as long as the check took.
+    followed.mark();
+    await followed.shell('echo two >> "$1"', 'deep/link');
+    for (const path of ['/etc/deep/link', '/etc/large']) await followed.line('found', path);
+  });
+
   deepTest(
     'a large file that waits for its look while findings are accepted; who closes it did not write it',
     async (t) => {

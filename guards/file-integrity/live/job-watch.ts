@@ -188,6 +188,8 @@ export class JobWatch implements AsyncDisposable {
 
   async #lookSlowly(): Promise<void> {
     try {
+      // While all of them rest this ends at once. Before `#slowLooks` is set it must not: nothing would clear that again.
+      await nextTurn();
       while (!this.#stop.signal.aborted) {
         const startMs = performance.now();
         const next = this.#slow.take(startMs);
