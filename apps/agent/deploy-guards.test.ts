@@ -9,6 +9,7 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 
 import type { Guard } from '../../guard/guard.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { guards } from '../guards.ts';
 import { Cluster, deploy, namedRights, rightsOf } from './deploy.fixture.ts';
 import { kustomize, type Manifest } from './kustomize.fixture.ts';
@@ -154,11 +155,14 @@ suite('deploy/ with some guards', () => {
 
   for (const of of sets) {
     const title = of.map(({ name }) => name).join(', ') || 'none';
-    test(`${title}: kubectl makes the same of it`, { skip: kustomizeObstacle() ?? false }, () => {
+    const skip = kustomizeObstacle() ?? false;
+    const compare = (): void => {
       using mine = overlay(of);
       for (const directory of of === guards ? [mine.path, deploy] : [mine.path])
         expectSameOfKubectl(directory);
-    });
+    };
+    if (of === guards) test('all: kubectl makes the same of it', { skip }, compare);
+    else deepTest(`${title}: kubectl makes the same of it`, { skip }, compare);
   }
 
   test('another set is applied over the one before: what has gone has no rights any more', async () => {

@@ -33,7 +33,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     standalone.write('integrity.yaml', manifest);
     const args = [
       ...['--host-root', root, '-f', standalone.at('integrity.yaml'), '--node-name', 'n1'],
-      ...['--cri-socket', standalone.at('none.sock')],
+      ...['--cri-socket', standalone.at('none.sock'), '--guards', 'file-integrity'],
     ];
     await standalone.start(...args);
     const condition = ['get', 'fileintegritynodestatuses', '-n', 'integrity'];

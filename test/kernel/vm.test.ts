@@ -44,7 +44,7 @@ describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false },
     assert.ok(pid > 0 && !isAlive(pid));
   };
 
-  test('a run that takes too long is ended', async (t) => {
+  deepTest('a run that takes too long is ended', async (t) => {
     let pid = 0;
     const run = runInKernel({
       kernel: '6.12',
@@ -57,7 +57,7 @@ describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false },
     assert.ok(pid > 0 && !isAlive(pid));
   });
 
-  test('an aborted run is ended, with the reason of the signal', async () => {
+  deepTest('an aborted run is ended, with the reason of the signal', async () => {
     const controller = new AbortController();
     const reason = new Error('not wanted any more');
     let pid = 0;
