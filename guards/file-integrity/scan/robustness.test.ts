@@ -68,7 +68,8 @@ test('FIFOs, sockets and devices are seen and never opened', { skip: needsRoot }
   assert.deepEqual(opened, ['file']);
 });
 
-test('a name that is swapped for a FIFO or a link while it is looked at', { skip: needsRoot }, async () => {
+const swapped = { skip: needsRoot, timeout: 120_000 };
+test('a name that is swapped for a FIFO or a link while it is looked at', swapped, async () => {
   await using scene = new Scene();
   await using outside = new Scene();
   fs.writeFileSync(outside.path('secret'), 'secret');
@@ -85,7 +86,8 @@ test('a name that is swapped for a FIFO or a link while it is looked at', { skip
     fs.renameSync(other, to);`);
   assert.ok(swapping);
   const types = new Set<string>();
-  for (let i = 0; i < scaled(200); i++) {
+  // On a busy machine a few scans may be over before it is swapped.
+  for (let i = 0; i < scaled(200) || types.size < 2; i++) {
     for (const item of await scene.scan('/ p+ftype+sha256')) {
       if (isProblem(item)) continue;
       if (item.path === '/name') types.add(item.type);
@@ -94,7 +96,6 @@ test('a name that is swapped for a FIFO or a link while it is looked at', { skip
       assert.ok(item.type === 'f' || sum === '');
     }
   }
-  assert.ok(types.size > 1, 'it was swapped');
 });
 
 test(
