@@ -76,7 +76,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     assert.equal(one.stdout, '');
     assert.match(one.stderr, /rampart: stopped\n$/);
     rmSync(one.at('policies/bad.yaml'));
-    await one.start(...policies(), '--node-name', 'elsewhere', '--guards', 'file-access');
+    await one.start(...policies(), '--node-name', 'elsewhere');
     assert.equal(one.kubectl('get', 'configmap', 'kept').code, 0);
     await one.kubectlUntil(get, ({ stdout }) => stdout === '');
     // The machine has one name.
@@ -122,7 +122,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     one.write('policy.yaml', `${policy('secrets', trap)}---\n${JSON.stringify(secret)}\n`);
     await one.start(
       ...['--cri-socket', lab.socketPath, '-f', one.at('policy.yaml')],
-      ...['--allow-callback', '127.0.0.1', '--guards', 'file-access'],
+      ...['--allow-callback', '127.0.0.1'],
     );
     const pod = await lab.runPod({
       name: 'nginx-pod',
@@ -181,7 +181,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
   test('init containers, restarts, containers that come later, pods that end', async () => {
     await using lab = await startLab();
     await using one = new Standalone();
-    await one.start('--cri-socket', lab.socketPath, '--guards', 'file-access');
+    await one.start('--cri-socket', lab.socketPath);
     const pod = await lab.runPod({
       name: 'many',
       initContainers: [{ name: 'prepare', command: ['true'] }],
