@@ -16,7 +16,6 @@ import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';
 
-/** The whole command line, with these guards. */
 export function programOf(guards: readonly Guard[]): Command {
   const program = new Command('rampart')
     .description(manifest.description)

@@ -1,4 +1,3 @@
-/** The `rampart` command, with all guards. */
 import { guards } from './guards.ts';
 import { runProgram } from './program.ts';
 

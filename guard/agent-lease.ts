@@ -58,7 +58,6 @@ export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> 
   await write(options, '', AbortSignal.timeout(RELEASE_MS)).catch(() => undefined);
 }
 
-/** As what the lease of a node's agent is called. */
 function agentLeaseName(nodeName: string): string {
   const digest = createHash('sha256').update(nodeName).digest('hex').slice(0, 16);
   return nodeName.length <= 200 ? `rampart-agent-${nodeName}` : `rampart-agent-${digest}`;

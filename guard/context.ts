@@ -1,4 +1,3 @@
-/** What a part of a guard receives. */
 import type { ContainerSource } from '../lib/cri/container-source.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import type { EventRecorder, EventRecorderOptions } from '../lib/kube/events/event-recorder.ts';
@@ -14,10 +13,8 @@ import type { ReportWriter } from './reports/report-writer.ts';
 
 /** What parts of both kinds have. All that it gives belongs to the program, and ends with `signal`. */
 export interface GuardContext {
-  /** The guard's name. */
   readonly guard: string;
   readonly client: KubeClient;
-  /** Stops the part. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
   /** Of this process, in leases and events. */
@@ -69,7 +66,6 @@ export interface NodeContext extends GuardContext {
 
 /** For the part that the operator runs. */
 export interface ClusterContext extends GuardContext {
-  /** Where findings are reported. */
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
   /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
   readonly admission: AdmissionChain | undefined;

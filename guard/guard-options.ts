@@ -1,4 +1,3 @@
-/** The flags of guards, and which guards run. */
 import { resolve } from 'node:path';
 
 import { type Command, InvalidArgumentError, Option } from 'commander';

@@ -1,4 +1,3 @@
-/** The states of the guards of a process. */
 import type { AgentGuardState, GuardFacts } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 
@@ -13,7 +12,6 @@ interface GuardState {
   readonly reason?: string;
 }
 
-/** By the guard's name. */
 export class GuardStates {
   readonly #states = new Map<string, GuardState>();
   readonly #facts = new Map<string, GuardFacts>();

@@ -64,7 +64,6 @@ export interface Guard<Options = unknown> {
   readonly resources: readonly Resource[];
   /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
   readonly guarded?: readonly ResourceType[];
-  /** Commands of its own. */
   readonly commands?: readonly OwnCommand[];
   readonly options?: readonly GuardOption[];
   /**

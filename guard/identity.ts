@@ -1,4 +1,3 @@
-/** The identity of a process across restarts. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

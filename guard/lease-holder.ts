@@ -1,13 +1,9 @@
-/** The holder of a lock, as the API shows it. */
-
-/** A lock as it was read. */
 export interface LeaseView {
   readonly name: string;
   /** Empty where nobody holds it. */
   readonly holder: string;
   /** By this machine's clock, negative where the holder's is ahead; `null` where it is not said. */
   readonly renewedSecondsAgo: number | null;
-  /** It was seen to be renewed. */
   readonly isRenewed: boolean;
 }
 

@@ -1,4 +1,3 @@
-/** Creates the context of a part of a guard. */
 import { EventRecorder } from '../lib/kube/events/event-recorder.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import type { SharedCaches } from '../lib/kube/cache/shared-caches.ts';

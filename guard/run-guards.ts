@@ -1,4 +1,3 @@
-/** Runs the parts of guards side by side in one process. */
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import { aborted } from '../lib/time/abort.ts';
 import type { GuardAdmissions } from './admission.ts';
@@ -16,7 +15,6 @@ export interface NodeFacts extends Pick<
   NodeContext,
   'nodeName' | 'containers' | 'hostRoot' | 'version' | 'sink' | 'say'
 > {
-  /** Where a guard that has a directory keeps what it keeps. */
   readonly directoryOf: (guard: Guard) => string;
 }
 

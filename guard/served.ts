@@ -1,4 +1,3 @@
-/** Whether the API serves the resources of a guard. */
 import { isNotFound } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';

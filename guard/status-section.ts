@@ -1,4 +1,3 @@
-/** A guard's section of `rampart status`. */
 import type { RenderOptions } from '../lib/output/table.ts';
 import type { KubeObject, ResourceType } from '../lib/kube/object/object.ts';
 import type { Cell } from '../lib/output/table.ts';
@@ -33,9 +32,7 @@ export interface StatusContext {
   nodes(): Promise<readonly NodeView[] | undefined>;
 }
 
-/** What an agent says of its node and the guards there. */
 export interface AgentView extends AgentLease {
-  /** It was seen to be renewed. */
   readonly isRenewed: boolean;
 }
 

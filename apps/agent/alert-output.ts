@@ -1,4 +1,3 @@
-/** Alerts to stdout. */
 import type { RampartError } from '../../lib/errors/errors.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { say } from '../../lib/cli/process.ts';

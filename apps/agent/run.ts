@@ -1,4 +1,3 @@
-/** Runs `rampart agent`. */
 import { randomUUID } from 'node:crypto';
 
 import manifest from '../../package.json' with { type: 'json' };

@@ -1,4 +1,3 @@
-/** The address to serve an API on, as written on a command line. */
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 

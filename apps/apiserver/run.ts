@@ -1,4 +1,3 @@
-/** Runs `rampart apiserver`: wires the server to the command line. */
 import { resolve } from 'node:path';
 
 import manifest from '../../package.json' with { type: 'json' };

@@ -1,4 +1,3 @@
-/** The output of `rampart doctor`, as text and as one JSON object. */
 import {
   ebpfCapabilities,
   type EbpfCapability,
@@ -22,14 +21,12 @@ import {
   programKinds,
 } from '../../lib/ebpf/features/feature.ts';
 
-/** Something that a sensor mode cannot see. */
 interface BlindSpot {
   readonly name: string;
   readonly what: string;
   readonly because: string | null;
 }
 
-/** What the report needs to know of a sensor mode. */
 export interface ModeFacts {
   readonly name: string;
   /** Why the mode cannot run with these features; undefined when it can. */

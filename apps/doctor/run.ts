@@ -1,4 +1,3 @@
-/** `rampart doctor`: probes this kernel and prints what was found. */
 import { probeFeatures } from '../../lib/ebpf/features/features.ts';
 import { blindSpots, sensorModes } from '../../lib/sensor/modes.ts';
 import { examineMachine } from '../../guards/network-policy/node/machine.ts';

@@ -1,4 +1,3 @@
-/** Runs `rampart operator`. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 

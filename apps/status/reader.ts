@@ -28,12 +28,10 @@ export interface AgentPodView {
   readonly ready: boolean;
 }
 
-/** A guard with what it has to say. */
 export interface ReadGuard {
   readonly guard: Guard;
   /** Whether the API serves what users write for it; `null` where it is not known. */
   readonly installed: boolean | null;
-  /** undefined where it has none. */
   readonly section: SectionReport | undefined;
 }
 
@@ -47,7 +45,6 @@ export interface StatusReaderOptions {
 /** One look at the API. What is forbidden is left out and told. */
 export class StatusReader {
   readonly notRead: { readonly resource: string; readonly why: string }[] = [];
-  /** When it was asked. */
   readonly timeMs: number = Date.now();
   readonly #options: StatusReaderOptions;
   #leases: Promise<Leases | undefined> | undefined;

@@ -1,4 +1,3 @@
-/** The report for people. */
 import { type HolderReport, holderName } from '../../guard/lease-holder.ts';
 import { agoText } from '../../lib/output/ago.ts';
 import { printable } from '../../lib/output/printable.ts';

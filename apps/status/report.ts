@@ -10,9 +10,7 @@ import type { HolderReport } from '../../guard/lease-holder.ts';
 /** All that is no guard's. Times are RFC 3339 in UTC. */
 export interface StatusReport {
   readonly schema: 'rampart.dev/status/v1';
-  /** The API server that was asked. */
   readonly server: string;
-  /** When. */
   readonly time: string;
   /** The namespace that was asked for; `null`: all. */
   readonly namespace: string | null;

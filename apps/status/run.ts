@@ -1,4 +1,3 @@
-/** Runs `rampart status`. */
 import type { Guard } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
@@ -66,7 +65,6 @@ async function expectNamespace(
   }
 }
 
-/** Queries a cluster for what its guards do. */
 interface AskOptions extends StatusReaderOptions {
   readonly guards: readonly Guard[];
   /** As people know it. */

@@ -11,7 +11,6 @@ export interface WatchOptions {
   readonly access: readonly string[];
   readonly mode: SensorModeName | 'auto';
   readonly create?: true;
-  /** Permission bits. */
   readonly fileMode: number;
   readonly root: string;
   readonly format?: 'json' | 'pretty';

@@ -10,7 +10,6 @@ import { createInRoot, openInRoot } from '../../lib/sensor/paths/resolve.ts';
 import type { WatchOptions } from './command.ts';
 import { requireRoot } from '../../lib/cli/process.ts';
 
-/** One path of the command line. */
 export interface PlannedPath {
   readonly tracked: TrackedPath;
   /** As reported: absolute, inside the root. */

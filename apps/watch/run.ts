@@ -1,4 +1,3 @@
-/** Runs `rampart watch`: wires the file watch to the output. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 

@@ -59,7 +59,6 @@ export async function clusterAlerts(access: ClusterAccess, request: AlertRequest
   }
 }
 
-/** One agent that is read. */
 class AgentLog {
   readonly #client: KubeClient;
   readonly #request: AlertRequest;

@@ -1,4 +1,3 @@
-/** Which lines are shown. */
 import type { Line } from '../line-kind.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { nameGlob, pathGlob } from '../../lib/regex/glob.ts';

@@ -1,4 +1,3 @@
-/** The options of commands that show alerts. */
 import type { Command } from 'commander';
 
 export interface AlertsOptions {

@@ -1,4 +1,3 @@
-/** Runs `rampart alerts`. */
 import type { Guard } from '../guard.ts';
 import type { RampartError } from '../../lib/errors/errors.ts';
 import { LineWriter } from '../../lib/output/lines.ts';

@@ -22,7 +22,6 @@ interface AlertHandler {
   say(text: string): void;
 }
 
-/** What is asked of a source. */
 export interface AlertRequest {
   readonly follow: boolean;
   /** Nothing older is needed. Milliseconds since 1970. */

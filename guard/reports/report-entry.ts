@@ -20,7 +20,6 @@ export type ReportSubject = Pick<
   'apiVersion' | 'kind' | 'name' | 'namespace' | 'uid'
 >;
 
-/** One line of a report. */
 export interface ReportEntry {
   /** The guard: `rampart/file-integrity`. */
   readonly source: string;
@@ -43,7 +42,6 @@ export interface ReportEntry {
   readonly subject?: ReportSubject;
 }
 
-/** How many entries have which result. */
 export type ReportCounts = Readonly<Partial<Record<ReportResult, number>>>;
 
 /** All of one report: it replaces the one of the same name. */

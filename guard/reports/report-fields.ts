@@ -5,7 +5,6 @@ export const managedByLabel = 'app.kubernetes.io/managed-by';
 
 export type ReportSummary = Readonly<Record<ReportResult, number>>;
 
-/** How many results there are of each outcome. */
 export function summaryOf(results: Iterable<{ readonly result: ReportResult }>): ReportSummary {
   const summary = noResults();
   for (const { result } of results) summary[result]++;

@@ -1,4 +1,3 @@
-/** The resources of each kind of report. */
 import type { ResourceType } from '../../lib/kube/object/object.ts';
 import { clusterOpenReportType, openReportType } from './open-reports.ts';
 import { clusterPolicyReportType, policyReportType } from './policy-reports.ts';

@@ -1,4 +1,3 @@
-/** Which cluster a command is for. */
 import { join, resolve } from 'node:path';
 
 import { type ClusterAccess, findClusterAccess } from '../kube/access/cluster-access.ts';

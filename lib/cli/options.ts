@@ -26,13 +26,11 @@ export function refuseEmpty(
   }
 }
 
-/** Of options that are numbers. */
 export function wholeNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be an integer.');
   return Number(text);
 }
 
-/** `--cri-socket`. */
 export function criSocketOption(): Option {
   return new Option(
     '--cri-socket <path>',
@@ -53,7 +51,6 @@ export function outputOption(...formats: readonly string[]): Option {
   return new Option('-o, --output <format>', 'output format').choices(formats).default(formats[0]);
 }
 
-/** `--host-root`. */
 export function hostRootOption(): Option {
   return new Option('--host-root <dir>', "where the node's root file system is mounted").default('/');
 }

@@ -1,4 +1,3 @@
-/** How commands print to stdout. */
 import { wantsColour, type RenderOptions } from '../output/table.ts';
 
 /** @param columns where stdout is no terminal; @param most longer lines are hard to read, however wide the terminal */

@@ -1,4 +1,3 @@
-/** The log of a container, by its id. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { Cri } from './cri.ts';
 import { type LogReadOptions, openLog } from './log-reader.ts';

@@ -24,7 +24,6 @@ export interface SourceContainer {
 export interface ContainerSource {
   /** Resolves when the first answer of the runtime is in. */
   readonly synced: Promise<void>;
-  /** All that run. */
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
   /** Tells the id of a container that came, changed or went, right after. Dispose what is returned to end it. */

@@ -1,4 +1,3 @@
-/** Waiting until something happens to a file. */
 import { type FSWatcher, watch } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 

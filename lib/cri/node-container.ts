@@ -1,4 +1,3 @@
-/** A container on this node with its pod and its process. */
 import { type ProcessIdentity } from './process.ts';
 import type { Container, Pod } from './records.ts';
 

@@ -22,7 +22,6 @@ interface NodeRuntimeOptions {
 const STALE_MS = 45_000;
 const CHECK_MS = 5_000;
 
-/** What is known of the runtime. */
 type RuntimeState =
   | {
       readonly containers: Iterable<NodeContainer>;

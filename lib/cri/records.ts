@@ -1,4 +1,3 @@
-/** Pods and containers as the runtime knows them. */
 import type { Message } from './schema.ts';
 
 type PodState = 'ready' | 'notReady';
@@ -97,7 +96,6 @@ function ipsOf(status: Message<'PodSandboxStatus'> | undefined): readonly string
 /** NamespaceMode NODE: the namespace is the host's. */
 const NODE = 2;
 
-/** The addresses of a sandbox, and whose network it is in. */
 export function networkOf(status: Message<'PodSandboxStatus'> | undefined): PodNetwork {
   return { ips: ipsOf(status), hostNetwork: status?.linux?.namespaces?.options?.network === NODE };
 }

@@ -1,4 +1,3 @@
-/** Where the container runtime listens. */
 import { statSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';

@@ -39,7 +39,6 @@ interface WatchStats {
   readonly ageMs: number;
 }
 
-/** One container with what was found out about it. */
 interface Entry {
   container: Container;
   process: ProcessIdentity | undefined;

@@ -52,7 +52,6 @@ function layoutOf(name: string): Layout {
   return layout;
 }
 
-/** The bytes of a message. */
 export function encode<Name extends MessageName>(name: Name, message: MessageInit<Name>): Buffer {
   const writer = new MessageWriter(256);
   write(writer, name, message);

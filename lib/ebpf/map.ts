@@ -82,7 +82,6 @@ export class BpfMap {
     if (libbpf().mapReuseFd(this.#pointer, fd) !== 0) throw this.#failed('reuse', errno());
   }
 
-  /** The value of `key`, or undefined. */
   lookup(key: Uint8Array): Uint8Array | undefined {
     const value = new Uint8Array(this.valueSizeBytes);
     if (libbpf().mapLookup(this.fd, key, value) === 0) return value;

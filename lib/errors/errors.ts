@@ -104,7 +104,6 @@ export function fileError(what: string, error: unknown, next?: string): RampartE
   });
 }
 
-/** Of whatever was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

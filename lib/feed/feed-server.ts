@@ -71,7 +71,6 @@ export async function serveFeed(
   };
 }
 
-/** One that reads. */
 class FeedReader implements AsyncDisposable {
   readonly ended: Promise<void>;
   readonly #feed: LineFeed;

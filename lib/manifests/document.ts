@@ -14,7 +14,6 @@ import {
 import type { KubeObject } from '../kube/object/object.ts';
 import type { Problem } from './problem.ts';
 
-/** One object of a file. */
 export interface ManifestObject {
   readonly file: string;
   readonly document: number;

@@ -1,4 +1,3 @@
-/** The files that manifests are read from. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
@@ -11,7 +10,6 @@ export interface ManifestRoot {
   readonly isDirectory: boolean;
 }
 
-/** A file as it was read. */
 interface ManifestFile {
   readonly path: string;
   /** `undefined` where it cannot be read. */

@@ -1,4 +1,3 @@
-/** Problems of manifests, with the place where they are. */
 import { printable } from '../output/printable.ts';
 
 export interface Problem {

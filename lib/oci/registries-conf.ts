@@ -7,7 +7,6 @@ import { parse, TomlError, type TomlTable, type TomlValue } from 'smol-toml';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { formatReference, type Reference } from './reference.ts';
 
-/** Where to send requests. */
 export interface Endpoint {
   readonly registry: string;
   readonly repository: string;

@@ -1,5 +1,3 @@
-/** How long ago something was, for people. */
-
 /** `3 s ago`, `5 min ago`, `2 h ago`, `4 d ago`. */
 export function agoText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));

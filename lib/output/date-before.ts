@@ -1,5 +1,3 @@
-/** The date of an event before today. */
-
 /** The time alone would be taken for today's. */
 export function dateBefore(timeMs: number, nowMs: number): string {
   const dateOf = (ms: number): string => {

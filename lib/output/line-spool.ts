@@ -68,7 +68,6 @@ export class LineSpool {
     this.#encodedBytes = 0;
   }
 
-  /** Turns the pending text into bytes. */
   #encode(): void {
     const chunk = this.#chunkWithRoom(this.#pending.length * MAX_BYTES_PER_UNIT);
     const sizeBytes = chunk.buffer.write(this.#pending, chunk.usedBytes, 'utf8');

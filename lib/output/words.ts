@@ -1,5 +1,3 @@
-/** Counts and lists in sentences. */
-
 /** `1 file`, `2 files`. */
 export function counted(number: number, one: string, several = `${one}s`): string {
   return `${number} ${number === 1 ? one : several}`;

@@ -1,5 +1,3 @@
-/** The wire format of protocol buffers, written. */
-
 /**
  * Writes a message from its end to its beginning: what is inside of a message is written before its length has to be.
  * The order of fields means nothing to readers; that of the values of a repeated field does, and is kept.

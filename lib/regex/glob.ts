@@ -2,7 +2,6 @@
 import { Regex, RegexSyntaxError } from './regex.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** Whether a text fits. */
 type TextTest = (text: string) => boolean;
 
 /**

@@ -88,7 +88,6 @@ export const operations: readonly Operation[] = [
   },
 ];
 
-/** The operations a mode does not see. */
 export function blindSpots(mode: SensorModeName): readonly Operation[] {
   return operations.filter((operation) => operation.seen[mode] === undefined);
 }

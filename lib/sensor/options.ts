@@ -1,4 +1,3 @@
-/** The options and counters of the sensor. */
 import { existsSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';

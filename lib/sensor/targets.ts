@@ -53,7 +53,6 @@ export class Targets<W extends Watcher> {
     this.#onGone = onGone;
   }
 
-  /** Files in the kernel's map. */
   get size(): number {
     return this.#inKernel.size;
   }

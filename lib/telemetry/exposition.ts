@@ -11,7 +11,6 @@ export interface Sample {
   readonly value: number | bigint;
 }
 
-/** One metric. */
 export interface Metric {
   readonly name: string;
   readonly help: string;

@@ -1,6 +1,3 @@
-/** Waiting for a signal, or as far as one lets it. */
-
-/** Resolves when the signal aborts. */
 export async function aborted(signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => resolve(), { once: true });

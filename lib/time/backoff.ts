@@ -1,10 +1,8 @@
-/** How long to wait before trying again. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
 export interface BackoffOptions {
   /** The first delay. */
   readonly baseMs: number;
-  /** No delay is longer. */
   readonly maxMs: number;
   /**
    * Up to this share of each delay is taken off at random, so that those who failed together do not come
@@ -106,7 +104,6 @@ export class KeyedBackoff<K> {
     this.#attempts.delete(key);
   }
 
-  /** Keys that failed and were not forgotten. */
   get size(): number {
     return this.#attempts.size;
   }

@@ -1,4 +1,3 @@
-/** This machine as a Node of the API. */
 import { readFileSync } from 'node:fs';
 import { arch, availableParallelism, networkInterfaces, totalmem } from 'node:os';
 
@@ -22,7 +21,6 @@ export interface NodeFacts {
   readonly memoryBytes: number;
   /** Of the user, by the command line. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** Of this product. */
   readonly version: string;
 }
 

@@ -18,7 +18,6 @@ interface PodPlace {
   readonly hostIp: string;
 }
 
-/** What a pod of the machine comes to. */
 export interface DesiredPod {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;

@@ -123,7 +123,6 @@ function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
-/** The kubeconfig of one server. */
 interface KubeconfigParts {
   readonly url: string;
   /** PEM. */

@@ -1,4 +1,3 @@
-/** Which fields differ between two versions of an object. */
 import { deepEqual, fieldOf, isObject } from '../../json/json.ts';
 import { FieldSet } from './field-set.ts';
 import { fieldElement, itemsByElement, type PathElement } from './path-element.ts';

@@ -34,7 +34,6 @@ import { conformed, withNamedParents } from './typed-sets.ts';
 import { updatedEntries } from './updated-entries.ts';
 import { problemsOf } from './validate.ts';
 
-/** A write as the bookkeeping sees it. */
 export interface WriteContext {
   /** Of the objects, from `applyTypeOf`. */
   readonly type: ApplyType;

@@ -92,7 +92,6 @@ const objectMeta: JsonObject = {
   },
 };
 
-/** Finds the schema that a `$ref` names. */
 type ResolveRef = (ref: string) => JsonObject | undefined;
 
 /**

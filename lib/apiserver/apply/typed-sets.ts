@@ -1,4 +1,3 @@
-/** Field sets in the light of a type. */
 import { FieldSet } from './field-set.ts';
 import type { PathElement } from './path-element.ts';
 import { fieldType, type ApplyType } from './type.ts';

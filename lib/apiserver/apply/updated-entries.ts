@@ -18,7 +18,6 @@ import { ownable } from './ownership.ts';
 import type { ApplyType } from './type.ts';
 import { conformed } from './typed-sets.ts';
 
-/** Who writes, and when. */
 export type Writer = Omit<Manager, 'fields'>;
 
 /**

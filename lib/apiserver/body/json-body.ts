@@ -1,4 +1,3 @@
-/** JSON from a request. */
 import { isUtf8 } from 'node:buffer';
 
 import { JsonSyntaxError, parseJsonCarefully } from '../../json/careful-json.ts';

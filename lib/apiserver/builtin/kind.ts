@@ -24,7 +24,6 @@ import { definitionName, nameOfRef, refTo } from './facts/names.ts';
 import { takeGoForm } from './go-form.ts';
 import { inlineDefinition } from './inline.ts';
 
-/** What a table says of a kind. */
 export interface KindParts {
   readonly group: string;
   readonly kind: string;

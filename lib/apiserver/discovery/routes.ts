@@ -1,4 +1,3 @@
-/** The paths of discovery: which groups, versions and kinds are served. */
 import type { PlainAnswer, PlainRequest, PlainRoute } from '../http/plain.ts';
 import { negotiate, offeredMediaTypes } from '../render/format.ts';
 import { renderBody } from '../render/render.ts';

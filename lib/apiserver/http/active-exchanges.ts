@@ -47,7 +47,6 @@ export class ActiveExchanges implements Disposable {
     });
   }
 
-  /** Whether an answer is being written to a connection. */
   isAnswering(socket: Duplex): boolean {
     for (const { request, response } of this.#exchanges) {
       if (request.socket === socket && response.headersSent) return true;

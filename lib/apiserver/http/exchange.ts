@@ -1,4 +1,3 @@
-/** One request in progress. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 

@@ -26,7 +26,6 @@ import { streamWatch } from './watch-stream.ts';
 
 const ignore = (): void => undefined;
 
-/** What happens to the requests of one server. */
 export class RequestServer {
   readonly traffic = new Traffic();
   readonly #options: HttpServerOptions;

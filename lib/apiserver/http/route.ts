@@ -1,4 +1,3 @@
-/** Maps a request to a verb and its target. */
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';

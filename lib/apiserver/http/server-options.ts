@@ -1,4 +1,3 @@
-/** The parts and limits of the HTTP server. */
 import type { Logger } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Renderer } from '../render/renderer.ts';

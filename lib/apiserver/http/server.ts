@@ -1,4 +1,3 @@
-/** The HTTP side of the API. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { createConnections, isLoopback, listen } from './connections.ts';
 import { RequestServer } from './request-server.ts';

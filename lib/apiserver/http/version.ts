@@ -1,4 +1,3 @@
-/** `/version`. */
 import type { PlainRoute } from './plain.ts';
 
 /**

@@ -29,7 +29,6 @@ const methods: readonly (readonly [name: string, field: number])[] = [
   ['patch', 8],
 ];
 
-/** Writes the fields of one message each. */
 class Gnostic {
   readonly #writer: MessageWriter;
 

@@ -23,7 +23,6 @@ export interface Operation {
   readonly action: Action;
   readonly about: string;
   readonly kind: GroupVersionKind;
-  /** Parts of the path. */
   readonly pathParameters: readonly Parameter[];
   readonly parameters: readonly Parameter[];
   /** The name of a schema. */
@@ -66,7 +65,6 @@ export function pathsOf(
   return paths;
 }
 
-/** Media types of the answer. */
 export function answerTypes({ isText, streams }: Operation): readonly string[] {
   return [
     ...(isText ? ['text/plain'] : []),
@@ -76,7 +74,6 @@ export function answerTypes({ isText, streams }: Operation): readonly string[] {
   ];
 }
 
-/** All operations on a kind. */
 function operationsOf(resource: Resource): readonly Operation[] {
   const operations: Operation[] = [];
   const { group, version, kind, plural, namespaced, verbs, openApi } = resource;

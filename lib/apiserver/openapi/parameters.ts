@@ -1,5 +1,3 @@
-/** The parameters of operations. */
-
 /** The values of `x-kubernetes-action`. */
 export type Action = 'delete' | 'deletecollection' | 'get' | 'list' | 'patch' | 'post' | 'put';
 

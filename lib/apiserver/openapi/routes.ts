@@ -1,4 +1,3 @@
-/** The paths of OpenAPI. */
 import { gunzipSync, gzipSync } from 'node:zlib';
 
 import { hashOf, headerOf, taggedAnswer } from '../discovery/documents.ts';

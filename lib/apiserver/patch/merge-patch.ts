@@ -1,4 +1,3 @@
-/** JSON Merge Patch, RFC 7386. */
 import { isObject, setField, type JsonObject } from '../../json/json.ts';
 import { assertNesting } from '../../json/bounds.ts';
 import { Refusal } from '../../json/refusal.ts';

@@ -1,6 +1,5 @@
 /** The Accept header (RFC 9110, section 12.5.1). */
 
-/** One media range of the header. */
 export interface MediaRange {
   /** `application`, or `*`. */
   readonly type: string;

@@ -2,7 +2,6 @@
 import { apiErrors } from '../resources/api-error.ts';
 import { matches, type MediaRange, parseAccept } from './accept.ts';
 
-/** What an answer consists of. */
 export type AnswerKind = 'item' | 'list' | 'watch';
 
 /** How much of an object is in a row of a Table (meta/v1 IncludeObjectPolicy). */

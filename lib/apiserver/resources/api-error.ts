@@ -32,7 +32,6 @@ export interface StatusFailure {
   readonly code: number;
 }
 
-/** What an error is about. */
 export interface Subject {
   readonly group: string;
   readonly plural: string;
@@ -98,7 +97,6 @@ export const apiErrors = {
       causes,
     }),
 
-  /** There is no such path. */
   noRoute: (): ApiError =>
     new ApiError({
       code: 404,

@@ -47,7 +47,6 @@ export class Item {
     return this.#object;
   }
 
-  /** Its JSON. */
   get text(): string {
     this.#text ??= jsonText(this.object);
     return this.#text;
@@ -67,7 +66,6 @@ export class Item {
   }
 }
 
-/** A change to be shown to a watch. */
 export interface ItemChange {
   readonly type: ChangeType;
   readonly item: Item;

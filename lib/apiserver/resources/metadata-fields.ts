@@ -3,7 +3,6 @@ import { apiTime } from '../../kube/object/api-time.ts';
 import { isObject, type JsonObject, setField } from '../../json/json.ts';
 import { goName } from './go-decoding.ts';
 
-/** One of `metadata.ownerReferences`. */
 export interface OwnerReference {
   readonly apiVersion?: string;
   readonly kind?: string;

@@ -156,7 +156,6 @@ const immutable: readonly (keyof Metadata)[] = [
   'deletionGracePeriodSeconds',
 ];
 
-/** What an update may not change. */
 export function metadataUpdateCauses(metadata: Metadata, old: Metadata): Cause[] {
   const causes: Cause[] = [];
   if (old.deletionTimestamp !== undefined) {

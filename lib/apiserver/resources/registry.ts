@@ -1,4 +1,3 @@
-/** Which kinds are served. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 
@@ -72,7 +71,6 @@ export class Registry {
     this.#changed();
   }
 
-  /** Ends the serving of a kind. */
   remove(storeName: string): void {
     const set = this.#sets.get(storeName);
     if (set === undefined) return;

@@ -108,7 +108,6 @@ export interface Column {
   readonly cell: (object: JsonObject, now: Date) => boolean | number | string | null;
 }
 
-/** Which names an object may have. */
 export type NameRule = 'dns1035-label' | 'dns-label' | 'dns-subdomain' | 'path-segment';
 
 /**
@@ -178,7 +177,6 @@ export interface Subresource {
   readonly text?: readonly TextParameter[];
 }
 
-/** A query parameter of a text. */
 interface TextParameter {
   readonly name: string;
   readonly type: 'boolean' | 'integer' | 'string';

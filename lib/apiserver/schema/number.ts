@@ -5,7 +5,6 @@
 import { goNumber } from '../../cel/go-text.ts';
 import type { SchemaNode } from './node.ts';
 
-/** Where the failures of a number go. */
 interface NumberProblems {
   readonly path: string;
   invalid(value: unknown, words: string): void;

@@ -8,7 +8,6 @@ import type { Outcome, Write } from './writer.ts';
 const maxBatchWrites = 512;
 const maxBatchSize = 4 * 1024 * 1024;
 
-/** What a write came to for who asked for it. */
 export type WriteResult = { readonly object: StoredObject } | { readonly error: unknown };
 
 interface Entry {

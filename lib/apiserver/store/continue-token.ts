@@ -6,7 +6,6 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 
 import { MalformedTokenError } from './errors.ts';
 
-/** What a token says. */
 interface Continuation {
   readonly resource: string;
   /** The namespace the list is limited to; `undefined` for all. */

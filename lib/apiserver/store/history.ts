@@ -3,7 +3,6 @@ import { ExpiredError } from './errors.ts';
 import { type Change, type ObjectKey, restamp, type Revision, type StoredObject } from './object.ts';
 import type { Reader } from './reader.ts';
 
-/** Which changes. */
 export interface ChangeFilter {
   readonly resource: string;
   /** `undefined` for all. */
@@ -183,7 +182,6 @@ export class History {
   }
 }
 
-/** Whether a filter asks for the changes of an object. */
 export function matches(key: ObjectKey, { resource, namespace }: ChangeFilter): boolean {
   return key.resource === resource && (namespace === undefined || key.namespace === namespace);
 }

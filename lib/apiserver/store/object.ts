@@ -3,7 +3,6 @@
  * version to the next.
  */
 
-/** Where an object is. */
 export interface ObjectKey {
   /** The resource, with its group where it has one: `pods`, `deployments.apps`. */
   readonly resource: string;

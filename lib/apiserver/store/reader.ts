@@ -9,10 +9,8 @@ import { withStorageErrors } from '../../sqlite/failure.ts';
 import { columns, ListStatements, type Row, rowStatement } from './list-statements.ts';
 import type { ObjectKey, Revision, StoredObject } from './object.ts';
 
-/** A part of a list. */
 interface Page {
   readonly items: readonly StoredObject[];
-  /** The version the items are of. */
   readonly version: bigint;
   /** How many objects follow the last item at that version. */
   readonly remaining: number;
@@ -21,7 +19,6 @@ interface Page {
 /** A part of a list, when nobody asks how many are left. */
 interface Portion {
   readonly items: readonly StoredObject[];
-  /** The version the items are of. */
   readonly version: bigint;
   /** The last object, where the portion is full; `undefined` when there are no more. */
   readonly last: { readonly namespace: string; readonly name: string } | undefined;
@@ -32,7 +29,6 @@ interface TextPage {
   /** JSON in UTF-8, a comma before each; `undefined` where there is no object. */
   readonly bytes: Uint8Array | undefined;
   readonly count: number;
-  /** The version the texts are of. */
   readonly version: bigint;
   /** The last object, where the page is full; `undefined` when there are no more. */
   readonly last: { readonly namespace: string; readonly name: string } | undefined;

@@ -1,4 +1,3 @@
-/** The options of a store. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
 export interface StoreOptions {
@@ -28,7 +27,6 @@ export interface WatchOptions {
   readonly fromVersion: bigint;
   /** Whether changes are to have the object before as `previous`, which may cost a read for each. */
   readonly withPrevious?: boolean;
-  /** Ends the watch. */
   readonly signal: AbortSignal;
 }
 

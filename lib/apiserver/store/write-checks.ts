@@ -23,7 +23,6 @@ function inputError(write: Write, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `cannot ${write.verb} ${describeKey(write)}`, why });
 }
 
-/** Why a write was not done. */
 export function refusal(write: Write, outcome: Outcome & { readonly done: false }): RampartError {
   const { resource, namespace, name } = write;
   const key = { resource, namespace, name };
@@ -39,7 +38,6 @@ export function refusal(write: Write, outcome: Outcome & { readonly done: false 
   }
 }
 
-/** What a write that was done has made. */
 export function revisionOf(
   write: Write,
   { version, previous, uid }: Outcome & { readonly done: true },

@@ -18,7 +18,6 @@ interface Expected {
   readonly expectedVersion: bigint | undefined;
 }
 
-/** What became of a write. */
 export type Outcome =
   /** Committed: on the disk. `previous` is the version that was replaced, 0 for a creation. */
   | { readonly done: true; readonly version: bigint; readonly uid: string; readonly previous: bigint }

@@ -82,7 +82,6 @@ export class EventExpiry implements ObjectListener {
     }
   }
 
-  /** Deletes what is due now. */
   async deleteDue(signal: AbortSignal): Promise<void> {
     const nowMs = this.#clock.wallMs();
     const due = [...this.#slots.keys()].filter((slot) => slot * this.#slotMs <= nowMs).sort((a, b) => a - b);

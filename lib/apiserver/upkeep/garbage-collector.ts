@@ -48,7 +48,6 @@ export class GarbageCollector implements ObjectListener {
   readonly #options: GarbageCollectorOptions;
   readonly #graph = new OwnerGraph();
   readonly #absent = new Set<string>();
-  /** Kinds that were listed. */
   readonly #listed = new Set<string>();
   /** Dependents with owners of kinds that are not served. */
   readonly #unresolved = new Set<string>();

@@ -6,13 +6,11 @@ import { type Condition as KubeCondition, setCondition } from '../../kube/object
 import { groupResource, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../../json/json.ts';
 
-/** What became of the objects of a namespace. */
 export interface ContentReport {
   /** Kinds with objects that are left, and how many. */
   readonly remaining: ReadonlyMap<Resource, number>;
   /** On how many objects they were seen. */
   readonly finalizers: ReadonlyMap<string, number>;
-  /** What went wrong. */
   readonly errors: readonly string[];
 }
 

@@ -47,7 +47,6 @@ export class NamespaceDeletion implements ObjectListener {
     this.#options = options;
   }
 
-  /** Namespaces that are being deleted. */
   get terminating(): number {
     return this.#terminating.size;
   }

@@ -51,7 +51,6 @@ export class ObjectFollower {
     return this.#failures;
   }
 
-  /** Kinds that are followed. */
   get kinds(): number {
     return this.#followed.size;
   }

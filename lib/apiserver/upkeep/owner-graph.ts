@@ -18,14 +18,12 @@ export interface Owner {
   readonly blocks: boolean;
 }
 
-/** What of an object counts here. */
 interface Ownership {
   readonly owners: readonly Owner[];
   readonly deleting: boolean;
   readonly finalizers: readonly string[];
 }
 
-/** An object of the graph. */
 export interface Node {
   readonly storeName: string;
   readonly namespace: string;
@@ -69,7 +67,6 @@ function ownerOf(reference: JsonObject): Owner {
   };
 }
 
-/** What a change means for others. */
 interface Transition {
   readonly node: Node | undefined;
   /** Owners that it no longer blocks, or no longer has. */
@@ -110,7 +107,6 @@ export class OwnerGraph {
     return this.#dependents.get(uid) ?? noNodes;
   }
 
-  /** Takes an object as it is now. */
   put(object: StoredObject, { owners, deleting, finalizers }: Ownership): Transition {
     const { uid, resource, namespace, name } = object;
     this.#unseen.get(resource)?.delete(uid);

@@ -148,10 +148,8 @@ export class Upkeep {
   }
 }
 
-/** The namespaces that every cluster has. */
 const defaultNamespaces: readonly string[] = ['default', 'kube-node-lease', 'kube-public', 'kube-system'];
 
-/** Creates those that are missing. */
 async function createDefaultNamespaces(
   {
     store,

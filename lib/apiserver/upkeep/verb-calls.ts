@@ -10,7 +10,6 @@ export interface VerbHandler {
   handle(request: ResourceRequest): Promise<ResourceAnswer>;
 }
 
-/** Which object. */
 export interface Place {
   /** '' for cluster-scoped objects. */
   readonly namespace: string;
@@ -139,7 +138,6 @@ export class VerbCalls {
   }
 }
 
-/** Whether an error of the verbs has this code: 404, 409. */
 export function hasCode(error: unknown, code: number): boolean {
   return error instanceof ApiError && error.status.code === code;
 }

@@ -1,4 +1,3 @@
-/** What all verbs share. */
 import { apiTime } from '../../kube/object/api-time.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Registry } from '../resources/registry.ts';
@@ -34,7 +33,6 @@ export function nowText({ clock }: VerbContext): string {
 let lastSecond = Number.NaN;
 let lastText = '';
 
-/** What is derived from a kind again and again. */
 interface KindFacts {
   readonly apiVersion: string;
   /** The fields that only a subresource writes, as paths. */

@@ -116,7 +116,6 @@ function prepare({ strategy }: Resource, object: JsonObject): void {
   strategy.prepareForCreate?.(object);
 }
 
-/** All but the writing. */
 function dryRun(
   { store }: VerbContext,
   resource: Resource,

@@ -18,7 +18,6 @@ import type { ResourceAnswer, ResourceRequest } from './request.ts';
 
 const maxRounds = 50;
 
-/** What a deletion came to. */
 type Deletion =
   /** It is gone, or still to end: the object as it was last. */
   { readonly isGone: boolean; readonly item: Item };

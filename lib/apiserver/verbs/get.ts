@@ -1,4 +1,3 @@
-/** GET of one object, or of a subresource. */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { VerbContext } from './context.ts';

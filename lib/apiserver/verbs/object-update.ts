@@ -106,7 +106,6 @@ async function replace(
   return subresource?.model === undefined ? item : Item.ofObject(resource, subresource.read(item.object));
 }
 
-/** What the client expects of the object. */
 function checkSent(request: ResourceRequest, current: CurrentObject, sent: Metadata): void {
   const { resource, name } = request;
   const sentVersion = sent.resourceVersion ?? '';

@@ -142,7 +142,6 @@ const groupsOfAnyFinalizer: ReadonlySet<string> = new Set([
   'admissionregistration.k8s.io',
 ]);
 
-/** What the metadata of a kind is held to. */
 export function kindRules({
   group,
   namespaced,

@@ -1,5 +1,3 @@
-/** Who reads the logs of pods, and what it is asked. */
-
 export interface PodLogOptions {
   /** Follow the log until the container ends. */
   readonly follow: boolean;
@@ -10,7 +8,6 @@ export interface PodLogOptions {
   readonly limitBytes: number | undefined;
 }
 
-/** Which log is wanted. */
 export interface PodLogRequest {
   readonly namespace: string;
   readonly pod: string;

@@ -5,7 +5,6 @@
 import type { Item, ItemChange } from '../resources/item.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';
 
-/** Who asks. */
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];

@@ -14,7 +14,6 @@ import { isWithin, maxNesting } from '../../json/bounds.ts';
 import type { FieldValidation, WriteOptions } from './query.ts';
 import type { ResourceRequest } from './request.ts';
 
-/** What an object is to be. */
 export interface SentKind {
   readonly group: string;
   readonly version: string;

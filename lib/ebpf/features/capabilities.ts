@@ -31,12 +31,10 @@ export function parseEffectiveCapabilities(status: string): readonly string[] {
   return names;
 }
 
-/** Effective capabilities of this process. */
 export function effectiveCapabilities(): readonly string[] {
   return parseEffectiveCapabilities(readFileSync('/proc/self/status', 'latin1'));
 }
 
-/** Those of `needed` that the process does not hold. */
 export function missingCapabilities(
   held: readonly string[],
   needed: readonly EbpfCapability[],

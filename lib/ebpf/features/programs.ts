@@ -194,7 +194,6 @@ export function loadMinimal(
   return outcome instanceof Descriptor ? outcome : explainRefusal(outcome, probe, context);
 }
 
-/** Whether a program of `kind` can be loaded. */
 export function probeProgram(kind: ProgramKind, btf: BtfOrReason, context: ProbeContext): Feature {
   const program = loadMinimal(kind, btf, context);
   if (!(program instanceof Descriptor)) return program;

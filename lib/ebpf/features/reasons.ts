@@ -21,7 +21,6 @@ export interface ProbeContext {
   readonly hasFunction: (name: string) => boolean | undefined;
 }
 
-/** What a feature needs. */
 export interface Needs {
   /** The first kernel that has it, "5.8". */
   readonly since: string;

@@ -39,7 +39,6 @@ export class VmlinuxBtf implements Disposable {
     return this.#find(name, BTF_KIND_FUNC);
   }
 
-  /** The type id of a structure. */
   findStruct(name: string): number | undefined {
     return this.#find(name, BTF_KIND_STRUCT);
   }

@@ -14,7 +14,6 @@ export interface Credential {
   readonly secrets: readonly string[];
 }
 
-/** Where credentials come from. */
 export interface Credentials {
   /**
    * What to send now.
@@ -28,10 +27,8 @@ export interface Credentials {
 
 const nobody: Credential = { secrets: [] };
 
-/** Requests without credentials. */
 export const anonymous: Credentials = { current: async () => nobody, invalidate: () => undefined };
 
-/** A value, or the file that has it. */
 export type Source = { readonly value: string } | { readonly file: string };
 
 interface StoredCredentialsOptions {

@@ -16,7 +16,6 @@ interface KubeconfigEntry {
 
 /** What several files come to. */
 export interface Kubeconfig {
-  /** The files that were read. */
   readonly files: readonly string[];
   readonly currentContext: string | undefined;
   readonly contexts: ReadonlyMap<string, KubeconfigEntry>;
@@ -59,7 +58,6 @@ export function loadKubeconfig(options: KubeconfigOptions = {}): Kubeconfig | un
   };
 }
 
-/** Where a kubeconfig is looked for. */
 export function kubeconfigFiles(options: KubeconfigOptions = {}): readonly string[] {
   const { path, env = process.env, homeDir = homedir() } = options;
   const listed = (env['KUBECONFIG'] ?? '').split(delimiter).filter((part) => part !== '');

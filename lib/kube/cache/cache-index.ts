@@ -13,7 +13,6 @@ const noValues: IndexValues = [];
 /** So many different values are held once for all objects that have them; mostly there are few. */
 const SHARED_VALUES = 1024;
 
-/** The indexes of a cache. */
 export class CacheIndexes<T> {
   readonly #indexes: {
     readonly name: string;

@@ -1,4 +1,3 @@
-/** The objects that were read last. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
 /**

@@ -1,7 +1,5 @@
-/** What reflectors count, and what they count for Prometheus. */
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 
-/** What one reflector counts. */
 export interface ReflectorStats {
   /** Completed lists. */
   readonly lists: number;

@@ -1,4 +1,3 @@
-/** The options of a reflector. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { Logger } from '../../telemetry/log.ts';
 import { type BackoffOptions, checkBackoff } from '../../time/backoff.ts';
@@ -8,7 +7,6 @@ import type { IndexedCache } from './indexed-cache.ts';
 import type { KubeObject } from '../object/object.ts';
 import type { ReflectorMetrics } from './reflector-metrics.ts';
 
-/** The calls that a reflector makes. */
 export type ReflectorClient = Pick<KubeClient, 'listItems' | 'watch'>;
 
 export interface ReflectorOptions<T extends KubeObject> {

@@ -51,7 +51,6 @@ export class TextArena {
     this.#current = this.#addSlab(this.#nextBytes);
   }
 
-  /** Texts that are kept. */
   get size(): number {
     return this.#slabOf.length - this.#free.length;
   }

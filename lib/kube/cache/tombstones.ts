@@ -1,4 +1,3 @@
-/** What is known about deleted objects. */
 import { compareVersions, isOlder } from '../object/resource-version.ts';
 
 /** The deletions that are kept one by one. */

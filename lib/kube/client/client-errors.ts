@@ -1,4 +1,3 @@
-/** Error responses of the API. */
 import type { V1Status, V1StatusDetails } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -61,7 +60,6 @@ const reasons: Readonly<Record<number, string>> = {
 /** So much of an answer that is no Status is shown. */
 const SHOWN_CHARACTERS = 200;
 
-/** What an unsuccessful answer said. */
 interface FailedAnswer {
   readonly what: string;
   readonly status: number;
@@ -117,7 +115,6 @@ function parseStatus(body: string): Status | undefined {
   return isStatus(value) ? value : undefined;
 }
 
-/** Whether a value from the API is a Status. */
 export function isStatus(value: unknown): value is Status {
   return typeof value === 'object' && value !== null && (value as { kind?: unknown }).kind === 'Status';
 }

@@ -1,4 +1,3 @@
-/** The options of each call of the client. */
 import type { Target } from '../object/object.ts';
 
 export interface CallOptions {
@@ -7,7 +6,6 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** Which objects of a collection. */
 interface Selection {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;

@@ -1,4 +1,3 @@
-/** The Kubernetes API, call by call. */
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import type { ClusterAccess } from '../access/cluster-access.ts';
@@ -247,7 +246,6 @@ export class KubeClient implements Disposable {
   }
 }
 
-/** A call with what its options may hold. */
 interface Call extends WriteOptions {
   readonly method: ApiRequest['method'];
   readonly query?: Query;

@@ -31,7 +31,6 @@ export function searchParams(query: Query): URLSearchParams {
   return params;
 }
 
-/** One request. */
 export interface ApiRequest {
   /** For errors: `get leases kube-system/rampart`. */
   readonly what: string;
@@ -79,7 +78,6 @@ export class Connection implements Disposable {
     this.#transport[Symbol.dispose]();
   }
 
-  /** Closes the connections that no request is using. */
   closeUnused(): void {
     this.#transport.closeUnused();
   }

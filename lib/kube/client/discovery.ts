@@ -1,4 +1,3 @@
-/** What an API server serves. */
 import type { V1APIGroupList, V1APIResource } from '@kubernetes/client-node';
 
 import type { KubeClient } from './client.ts';

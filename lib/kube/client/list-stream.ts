@@ -19,7 +19,6 @@ export interface ListStreamOptions extends ListOptions {
   readonly maxItemBytes?: number;
 }
 
-/** What is listed. */
 interface Listed {
   /** For errors: `list pods in namespace default`. */
   readonly what: string;

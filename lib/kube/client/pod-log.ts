@@ -1,4 +1,3 @@
-/** The log of a container, line by line. */
 import { RampartError } from '../../errors/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';

@@ -9,7 +9,6 @@ import { Agent as HttpAgent, request as httpRequest } from '../../net/node-http.
 import type { ClusterAccess } from '../access/cluster-access.ts';
 import type { Credential } from '../access/credentials.ts';
 
-/** What is sent. */
 interface Outgoing {
   readonly method: string;
   /** From the server's root, with the query. */

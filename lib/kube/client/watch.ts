@@ -33,7 +33,6 @@ export interface WatchEvent<T extends KubeObject = KubeObject> {
   readonly object: T;
 }
 
-/** What is watched. */
 export interface Watch {
   /** For errors: `watch pods in namespace default`. */
   readonly what: string;

@@ -1,8 +1,6 @@
-/** What controllers and their queues count, for Prometheus. */
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 import type { QueueStats } from './workqueue.ts';
 
-/** The part of a queue that is read. */
 interface Counted {
   stats(): QueueStats;
 }

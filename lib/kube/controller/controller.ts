@@ -44,7 +44,6 @@ export interface ControllerOptions<K> {
   /** The controller shuts it down when it stops. */
   readonly queue: WorkQueue<K>;
   readonly reconcile: Reconcile<K>;
-  /** Stops the controller. */
   readonly signal: AbortSignal;
   /** How many keys at the same time. Default: 1. */
   readonly workers?: number;
@@ -136,7 +135,6 @@ async function within(clock: Clock, ms: number, promise: Promise<unknown>): Prom
   waiting.abort();
 }
 
-/** One call of reconcile. */
 interface Call {
   readonly controller: AbortController;
   readonly end: Promise<void>;

@@ -2,7 +2,6 @@
 
 import type { Urgency } from './ready-lists.ts';
 
-/** A key and when it is due. */
 interface Delayed<K> {
   readonly key: K;
   dueMs: number;
@@ -82,7 +81,6 @@ export class DelayHeap<K> {
     }
   }
 
-  /** `above` and `below` change places. */
   #swap(above: Delayed<K>, below: Delayed<K>): void {
     const index = above.index;
     this.#heap[below.index] = above;

@@ -1,4 +1,3 @@
-/** The metrics of controllers and reflectors, one set per process. */
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { type ControllerMetrics, createControllerMetrics } from './controller-metrics.ts';
 import { createReflectorMetrics, type ReflectorMetrics } from '../cache/reflector-metrics.ts';

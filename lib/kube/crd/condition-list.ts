@@ -1,4 +1,3 @@
-/** The conditions of a status, as a schema. */
 import type { Condition } from '../object/conditions.ts';
 import { integer, list, object, oneOf, optional, type Schema, string } from './schema.ts';
 

@@ -38,7 +38,6 @@ export type WrittenOf<S> = S extends { readonly types?: { readonly written: infe
   ? Written
   : never;
 
-/** The fields of an object. */
 export type Fields = Readonly<Record<string, AnySchema>>;
 
 type Flat<T> = { [Key in keyof T]: T[Key] };
@@ -208,7 +207,6 @@ export function anyValue<const O extends Common<unknown>>(
   return make({ 'x-kubernetes-preserve-unknown-fields': true }, options);
 }
 
-/** A field that need not be there. */
 export function optional<S extends AnySchema>(schema: S): Schema<ReadOf<S>, WrittenOf<S>, 'optional'> {
   return { json: schema.json, presence: 'optional' };
 }

@@ -60,7 +60,6 @@ interface Occurrences {
   readonly lastWallMs: number;
 }
 
-/** Who reports an event. */
 export interface EventReporter {
   /** A qualified name such as `rampart.dev/agent`. */
   readonly controller: string;

@@ -51,7 +51,6 @@ export interface EventStats {
   readonly refused: number;
   /** Given up after repeated failures. */
   readonly failed: number;
-  /** Objects that wait to be written. */
   readonly waiting: number;
 }
 

@@ -180,7 +180,6 @@ class Election {
   /** Works and renews. Returns whether the election is over. */
   async #leadWith(held: Held): Promise<boolean> {
     const { signal, lead, lock, logger, leaseDurationSeconds, renewDeadlineMs, onOverrun } = this.#options;
-    /** The leader's signal. */
     const term = new AbortController();
     /** Ends the renewing: the work has ended, or the lease is lost. */
     const over = new AbortController();

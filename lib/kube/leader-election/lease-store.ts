@@ -3,7 +3,6 @@ import type { KubeClient } from '../client/client.ts';
 import { isNotFound } from '../client/client-errors.ts';
 import { type Lease, leases } from '../object/object.ts';
 
-/** One named Lease. */
 export interface LeaseStore {
   /** For logs: `kube-system/rampart-operator`. */
   readonly description: string;

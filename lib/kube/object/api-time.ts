@@ -1,5 +1,3 @@
-/** Times as the API writes them. */
-
 /** `metav1.Time`: RFC 3339, whole seconds. */
 export function apiTime(wallMs: number): string {
   return `${new Date(wallMs).toISOString().slice(0, '2026-11-21T10:00:00'.length)}Z`;

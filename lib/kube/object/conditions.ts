@@ -5,7 +5,6 @@ import { apiTime } from './api-time.ts';
 
 type ConditionStatus = 'True' | 'False' | 'Unknown';
 
-/** One condition as it is in the API. */
 export interface Condition {
   /** `Ready`, or with a domain: `example.com/Ready`. One of each type in a list. */
   readonly type: string;

@@ -32,7 +32,6 @@ export type Wire<T> = T extends Date
 export type ObjectMeta = Wire<V1ObjectMeta>;
 export type OwnerReference = Wire<V1OwnerReference>;
 
-/** What every object has. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;

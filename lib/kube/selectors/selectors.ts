@@ -119,7 +119,6 @@ export function labelSelectorOf(object: LabelSelectorObject | null | undefined):
 
 const noLabels: Labels = {};
 
-/** Whether an object with these labels is selected. */
 export function labelsMatch(selector: LabelSelector, labels: Labels | null | undefined): boolean {
   if (selector.selectsNothing) return false;
   // Asked about each pod of a cluster, many times: a loop that makes no garbage.

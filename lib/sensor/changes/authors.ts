@@ -37,7 +37,6 @@ export const IS_NEW = kindBits.created | kindBits.movedTo;
 const MOST_TRACES = 32_768;
 const NOBODY: Found = { author: undefined, atMs: undefined, others: 0 };
 
-/** What was remembered in one period. */
 interface Generation {
   readonly traces: Map<string, Trace[]>;
   size: number;
@@ -48,12 +47,10 @@ export class Authors {
   #before: Generation = { traces: new Map(), size: 0 };
   #drops = 0;
 
-  /** How much is remembered. */
   get size(): number {
     return this.#now.size + this.#before.size;
   }
 
-  /** Whether nothing is remembered. */
   get empty(): boolean {
     return this.#now.traces.size === 0 && this.#before.traces.size === 0;
   }
@@ -202,7 +199,6 @@ function explainedBy({ mask, call }: SeenChange): number {
   }
 }
 
-/** A name in a directory as a path. */
 export function pathIn(directory: ByteString, name: ByteString): ByteString {
   return directory.endsWith('/') ? directory + name : `${directory}/${name}`;
 }

@@ -130,7 +130,6 @@ export class Directories implements Disposable {
     return this.#byPath.has(path);
   }
 
-  /** All paths that are watched. */
   paths(): Iterable<ByteString> {
     return this.#byPath.keys();
   }

@@ -1,4 +1,3 @@
-/** The options and counters of the change watch. */
 import type { ByteString, Change, ChangeLoss } from './change.ts';
 import type { ChangeSensorMode, ChangeSensorStats } from './change-sensor.ts';
 

@@ -17,7 +17,6 @@ import {
 /** A process is told again each time all was read, so few texts come twice. */
 const REMEMBERED_TEXTS = 16;
 
-/** A change as a program saw it. */
 export interface SeenChange {
   /** Undefined when its record was lost. */
   readonly process: ChangeProcess | undefined;
@@ -58,7 +57,6 @@ export class ChangeRecords {
     this.#ownPid = ownPid;
   }
 
-  /** How many processes are kept. */
   get size(): number {
     return this.#processes.size + this.#before.size;
   }

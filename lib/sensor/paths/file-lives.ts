@@ -61,7 +61,6 @@ export class FileLives<H extends object> implements Disposable {
     });
   }
 
-  /** Files under watch. */
   get size(): number {
     return this.#byWd.size;
   }

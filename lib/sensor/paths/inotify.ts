@@ -144,7 +144,6 @@ export class DirectoryWatches implements Disposable {
     this.#poll = pollReadable(this.#inotify.number, () => this.#read());
   }
 
-  /** How many directories are watched. */
   get size(): number {
     return this.#byWd.size;
   }

@@ -55,7 +55,6 @@ export interface PathTrackerStats {
   readonly events: number;
   /** Times the kernel's event queue was full; every path was resolved again after each. */
   readonly overflows: number;
-  /** Paths resolved. */
   readonly resolutions: number;
   /** Paths and parents that are retried because no event can be had for them now. */
   readonly retrying: number;

@@ -145,7 +145,6 @@ export class Folder implements Listener {
     });
   }
 
-  /** Stops listening. */
   forget(context: RefreshContext): void {
     this.#ear.renew(context, () => undefined);
   }
@@ -220,7 +219,6 @@ export class Entry implements Listener {
     return `${end.shown === '/' ? '' : end.shown}/${splitPath(path).name}`;
   }
 
-  /** Stops listening. */
   forget(context: RefreshContext): void {
     this.#ear.renew(context, () => undefined);
   }

@@ -87,7 +87,6 @@ function watchExit(pid: number, onExit: () => void): Disposable {
   return stack;
 }
 
-/** What a {@link TrackedRoot} tells. */
 interface TrackedRootListener {
   /** The mounts of the root's namespace changed. Not called for the agent's own namespace. */
   onMounts(): void;

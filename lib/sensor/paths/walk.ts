@@ -45,7 +45,6 @@ export interface WalkVisitor<D> {
   name(directory: D, name: string): void;
 }
 
-/** Where a walk ended. */
 export interface WalkEnd<D> {
   /** The directory in which the walk ended, when the path is one. */
   readonly directory: D | undefined;

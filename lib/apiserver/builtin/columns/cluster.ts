@@ -1,4 +1,3 @@
-/** Columns of nodes, namespaces, events and configuration. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';

@@ -1,4 +1,3 @@
-/** Columns of services and network policies. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';

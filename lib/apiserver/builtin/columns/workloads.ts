@@ -1,4 +1,3 @@
-/** Columns of the kinds that run pods. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { numberAt, objectAt, textOf, valueAt } from '../../../json/fields.ts';

@@ -44,7 +44,6 @@ export function pullPolicy(image: string): 'Always' | 'IfNotPresent' {
   return colon < 0 || name.slice(colon + 1) === 'latest' ? 'Always' : 'IfNotPresent';
 }
 
-/** The template of a workload. */
 export function defaultTemplate(object: JsonObject, ...path: readonly string[]): void {
   const spec = valueAt(object, ...path, 'spec');
   if (isObject(spec)) defaultPodSpec(spec);

@@ -24,7 +24,6 @@ export const rawExtensionName = 'io.k8s.apimachinery.pkg.runtime.RawExtension';
 
 const refPrefix = '#/components/schemas/';
 
-/** The definition that a `$ref` names. */
 export function nameOfRef(ref: string): string {
   return ref.startsWith(refPrefix) ? ref.slice(refPrefix.length) : ref;
 }

@@ -33,7 +33,6 @@ export function checkOptionalName(rule: NameRule, name: string, path: string, ca
   if (name !== '') addProblems(nameProblems(rule, name), name, path, causes);
 }
 
-/** Numbers that may not be below zero. */
 export function checkNotNegative(
   object: JsonObject,
   fields: readonly string[],
@@ -66,7 +65,6 @@ export function portNameProblems(name: string): readonly string[] {
   return problems;
 }
 
-/** A port by its number or its name. */
 export function checkPortOrName(value: unknown, path: string, causes: Cause[]): void {
   if (typeof value === 'number') checkPort(value, path, causes);
   else if (typeof value === 'string') addProblems(portNameProblems(value), value, path, causes);
@@ -124,7 +122,6 @@ export function isEmptySelector(selector: JsonObject): boolean {
   );
 }
 
-/** A field that an update must leave as it was. */
 export function checkImmutable(
   object: JsonObject,
   old: JsonObject,
@@ -149,7 +146,6 @@ export function checkUnique(
   }
 }
 
-/** A whole number or a percentage. */
 export function checkIntOrPercent(value: unknown, path: string, causes: Cause[]): void {
   if (typeof value === 'number') {
     if (value < 0) causes.push(fieldError.invalid(path, value, notNegative));

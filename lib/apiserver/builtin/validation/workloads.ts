@@ -13,7 +13,6 @@ import {
 } from './checks.ts';
 import { checkPodSpec } from './pod-spec.ts';
 
-/** The template of pods that are kept running. */
 function checkTemplate(spec: JsonObject, causes: Cause[]): void {
   const path = 'spec.template';
   const template = objectAt(spec, 'template');

@@ -4,7 +4,6 @@
  */
 import { additionalOf, type JsonSchema } from '../json-schema.ts';
 
-/** A path that leads somewhere. */
 export interface FieldPath {
   /** As it stands in errors: `spec.labels[app]`. */
   readonly path: string;

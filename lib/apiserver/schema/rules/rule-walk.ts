@@ -129,7 +129,6 @@ export class RuleWalk {
   }
 }
 
-/** A value and the old one it replaces. */
 interface Counterparts {
   readonly value: unknown;
   readonly old: OldValue;
