@@ -2,16 +2,16 @@
  * The embedded API server for tests of what stands on it, with the custom resources of a guard, and the parts of the product that a
  * test runs against it.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-import { parse } from 'yaml';
 
 import { KubeClient } from '../kube/client/client.ts';
 import { isAlreadyExists } from '../kube/client/client-errors.ts';
 import { findClusterAccess } from '../kube/access/cluster-access.ts';
 import { customResourceDefinitions, established } from '../kube/crd/established.ts';
+import { crdManifest } from '../kube/crd/manifest.ts';
+import type { Resource } from '../kube/crd/resource.ts';
 import { namespaces } from '../kube/object/object.ts';
 import { createLogger, type Logger } from '../telemetry/log.ts';
 import { until } from '../testing/until.fixture.ts';
@@ -85,16 +85,13 @@ export class TestApi implements AsyncDisposable {
     });
   }
 
-  /** The CustomResourceDefinitions whose manifests are in `folder`, once they are served. */
-  async createDefinitions(folder: string): Promise<void> {
-    const names: string[] = [];
-    for (const file of readdirSync(folder)) {
-      const manifest = parse(readFileSync(join(folder, file), 'utf8'));
-      const { metadata } = await this.client.create(customResourceDefinitions, manifest);
-      names.push(metadata.name ?? '');
-    }
+  /** The CustomResourceDefinitions of these, once they are served. */
+  async createDefinitions(resources: readonly Resource[]): Promise<void> {
+    const manifests = resources.map(crdManifest);
+    for (const one of manifests) await this.client.create(customResourceDefinitions, one as never);
     const signal = AbortSignal.timeout(PATIENCE_MS);
-    for (const name of names) await established(this.client, name, { timeoutMs: PATIENCE_MS, signal });
+    for (const { metadata } of manifests)
+      await established(this.client, metadata.name, { timeoutMs: PATIENCE_MS, signal });
   }
 
   /** Runs a part of the product; returns what ends it, as SIGTERM would. A failure is thrown there. */

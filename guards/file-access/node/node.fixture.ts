@@ -56,7 +56,7 @@ export class TestCluster extends TestApi {
     const cluster = new TestCluster(await startTestApi({ name: 'file-access', memory }));
     await cluster.createNamespace('default');
     if (namespace) await cluster.createNamespace(kiveDataNamespace);
-    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
+    await cluster.createDefinitions(fileAccess.resources);
     return cluster;
   }
 

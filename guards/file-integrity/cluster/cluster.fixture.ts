@@ -1,8 +1,6 @@
 /**
  * A cluster for tests of the operator: the embedded API server, with agents that are played by writing what they write.
  */
-import { join } from 'node:path';
-
 import { type GivenProcess, runClusterGuards } from '../../../guard/part.fixture.ts';
 import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
@@ -46,7 +44,7 @@ export class TestCluster extends TestApi {
 
   static async start(): Promise<TestCluster> {
     const cluster = new TestCluster(await startTestApi({ name: 'file-integrity', memory: true }));
-    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
+    await cluster.createDefinitions(fileIntegrity.resources);
     await cluster.createNamespace(testNamespace);
     return cluster;
   }

@@ -56,7 +56,7 @@ export class TestCluster extends TestApi {
     const cluster = new TestCluster(await startTestApi({ name: 'integrity-node', memory }));
     for (const name of ['hosts', 'passwd', 'shadow', 'deep/er/file']) cluster.write(name, name);
     await cluster.createNamespace(namespace);
-    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
+    await cluster.createDefinitions(fileIntegrity.resources);
     if (key) await cluster.createKey();
     return cluster;
   }

@@ -60,7 +60,7 @@ class Cluster extends TestApi {
 
   static async start(): Promise<Cluster> {
     const cluster = new Cluster(await startTestApi({ name: 'policy-servers', memory: true }));
-    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
+    await cluster.createDefinitions(policyAudit.resources);
     for (const name of [system, 'shop'])
       await cluster.client.apply(namespaces, { metadata: { name } }, { fieldManager });
     return cluster;

@@ -17,6 +17,7 @@ import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { signAs } from '../modules/signing.fixture.ts';
 import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
+import { policyAudit } from '../guard.ts';
 import { parseSources } from '../modules/sources.ts';
 import { AskedCluster } from './asked-cluster.ts';
 import { OpenPolicy } from './open-policy.ts';
@@ -31,7 +32,7 @@ const lookup = readFileSync(join(import.meta.dirname, '../../../test/policies/lo
 suite('policies of a PolicyServer', () => {
   test('its pull secret is for their modules and images, its capabilities are for those of namespaces', async () => {
     await using api = new TestApi(await startTestApi({ name: 'runtimes', memory: true }));
-    await api.createDefinitions(join(import.meta.dirname, '../crd'));
+    await api.createDefinitions(policyAudit.resources);
     await api.createNamespace(system);
     await using registry = await RegistryFixture.start({ password: true });
     const { reference, digest } = await registry.pushWasm('policies/lookup', 'v1', lookup);
@@ -91,7 +92,7 @@ suite('policies of a PolicyServer', () => {
 
   test('its sources and what it asks of signatures are for their modules, and for those of no other', async () => {
     await using api = new TestApi(await startTestApi({ name: 'runtimes', memory: true }));
-    await api.createDefinitions(join(import.meta.dirname, '../crd'));
+    await api.createDefinitions(policyAudit.resources);
     await api.createNamespace(system);
     await using registry = await RegistryFixture.start({ tls: true });
     const pushed = await registry.pushWasm('policies/lookup', 'v1', lookup);

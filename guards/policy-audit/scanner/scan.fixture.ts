@@ -1,6 +1,4 @@
 /** An API server with policies and objects, and a scanner that can be stopped and started; for tests. */
-import { join } from 'node:path';
-
 import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { runGivenCluster } from '../../../guard/part.fixture.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -12,8 +10,6 @@ import {
   namespaces,
   secrets,
 } from '../../../lib/kube/object/object.ts';
-import { customResourceDefinitions, established } from '../../../lib/kube/crd/established.ts';
-import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { clusterOpenReports, openReports } from '../../../guard/reports/open-reports.ts';
 import { clusterPolicyReports, policyReports } from '../../../guard/reports/policy-reports.ts';
 import { type ClusterAdmissionPolicy, clusterAdmissionPolicyType } from '../api.ts';
@@ -33,7 +29,6 @@ import type { PassSummary } from './audit-pass.ts';
 import { Scanner } from './scanner.ts';
 import type { ScannerOptions } from './scanner-options.ts';
 
-const PATIENCE_MS = 30_000;
 export const kindTypes = { configmaps: configMaps, secrets } as const;
 
 const none = (): Promise<never> => Promise.reject(new Error('no modules here'));
@@ -57,13 +52,10 @@ export interface RunningScanner {
 export class ScanCluster extends TestApi {
   static async start(): Promise<ScanCluster> {
     const cluster = new ScanCluster(await startTestApi({ name: 'policy-audit', memory: true }));
-    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
-    for (const resource of [policyReports, clusterPolicyReports, openReports, clusterOpenReports]) {
-      await cluster.client.create(customResourceDefinitions, crdManifest(resource) as never);
-      const signal = AbortSignal.timeout(PATIENCE_MS);
-      const name = `${resource.plural}.${resource.group}`;
-      await established(cluster.client, name, { timeoutMs: PATIENCE_MS, signal });
-    }
+    await cluster.createDefinitions([
+      ...policyAudit.resources,
+      ...[policyReports, clusterPolicyReports, openReports, clusterOpenReports],
+    ]);
     return cluster;
   }
 
