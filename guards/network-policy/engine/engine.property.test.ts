@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 
+import { isDeep } from '../../../lib/testing/depth.fixture.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 
 import { judge } from '../judge/judge.ts';
@@ -38,7 +40,7 @@ function engineOf(node: string, { pods, policies, namespaces }: Cluster): Policy
   return engine;
 }
 
-function* packets(): Iterable<AddressPacket> {
+function* everyPacket(): Iterable<AddressPacket> {
   for (const family of [addresses[4], addresses[6]]) {
     for (const from of family) {
       for (const to of family) {
@@ -51,16 +53,18 @@ function* packets(): Iterable<AddressPacket> {
   }
 }
 
+const packets = [...everyPacket()];
+/** Of each cluster only one part is asked, unless it goes deep. There are ten packets of a pair: no part leaves a port out. */
+const partCount = isDeep ? 1 : 7;
+const partsOfPackets = Array.from({ length: partCount }, (_, part) =>
+  packets.filter((_packet, at) => at % partCount === part),
+);
+
 /** The keys of what is different, found by looking at all of it. */
 function different<T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string, T>): string[] {
-  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => {
-    try {
-      assert.deepEqual(before.get(key), after.get(key));
-      return false;
-    } catch {
-      return true;
-    }
-  });
+  return [...new Set([...before.keys(), ...after.keys()])].filter(
+    (key) => !isDeepStrictEqual(before.get(key), after.get(key)),
+  );
 }
 
 function podsOf({ peers }: NodeRules, key: PeersKey): string[] {
@@ -80,8 +84,9 @@ function podsAfter(before: NodeRules, key: PeersKey, told: PeersChange): string[
 
 suite('the rules of a node', () => {
   test('allow what the judge allows, for every packet', () => {
+    const asked = fc.constantFrom(...partsOfPackets);
     fc.assert(
-      fc.property(fc.array(change, { minLength: 4, maxLength: 24, size: 'max' }), (changes) => {
+      fc.property(fc.array(change, { minLength: 4, maxLength: 24, size: 'max' }), asked, (changes, some) => {
         const cluster = clusterOf(changes);
         const places = nodes.map((node) => {
           const { rules } = engineOf(node, cluster);
@@ -89,25 +94,20 @@ suite('the rules of a node', () => {
           return { node, rules, local: new Set<string>(own) };
         });
         const { policies, pods, namespaces } = cluster;
-        for (const packet of packets()) {
+        for (const packet of some) {
           const concerned = places.filter(({ local }) => local.has(packet.from) || local.has(packet.to));
           if (concerned.length === 0) continue;
           const { ingress, egress } = judge(policies, pods, namespaces, packet);
           for (const { node, rules, local } of concerned) {
-            const where = `${JSON.stringify(packet)} on node ${node}`;
-            if (local.has(packet.to)) {
-              assert.equal(
-                isAllowed(rules, 'ingress', packet),
-                ingress.verdict !== 'refused',
-                `ingress of ${where}: ${JSON.stringify(ingress)}`,
-              );
-            }
-            if (local.has(packet.from)) {
-              assert.equal(
-                isAllowed(rules, 'egress', packet),
-                egress.verdict !== 'refused',
-                `egress of ${where}: ${JSON.stringify(egress)}`,
-              );
+            for (const [direction, mine, judged] of [
+              ['ingress', packet.to, ingress],
+              ['egress', packet.from, egress],
+            ] as const) {
+              if (!local.has(mine)) continue;
+              const allowed = isAllowed(rules, direction, packet);
+              if (allowed === (judged.verdict !== 'refused')) continue;
+              const what = JSON.stringify({ direction, packet, node, judged });
+              assert.fail(`${allowed ? 'allowed' : 'refused'}: ${what}`);
             }
           }
         }
