@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { before, suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { rampart } from '../../apps/standalone/standalone.fixture.ts';
@@ -33,15 +33,17 @@ function shapeOf(value: unknown): unknown {
 }
 
 suite('standalone with eBPF programs on the kernel of this machine', { skip: obstacle() ?? false }, () => {
+  let machine: BpfStandalone;
   before(async () => {
     await RegistryFixture.fetch();
     ownNetwork();
+    machine = new BpfStandalone();
+    await machine.start();
   });
+  after(() => machine[Symbol.asyncDispose]());
 
   test('an XdpProgram counts each packet, over a kill of the agent too, and nothing is left of it', async () => {
-    await using machine = new BpfStandalone();
     cable('count0', 'count1');
-    await machine.start();
     const applied = machine.apply(xdp('count', 'count0'));
     assert.equal(applied.code, 0, applied.stderr);
     assert.equal(
@@ -79,9 +81,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
   deepTest(
     'an interface that comes later gets its program, and one that goes takes none with it',
     async () => {
-      await using machine = new BpfStandalone();
       cable('here0', 'here1');
-      await machine.start();
       machine.apply(xdp('late', 'late0'));
       machine.apply(xdp('here', 'here0'));
       await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'here');
@@ -100,9 +100,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
   );
 
   test('what runs is shown by rampart bpf, in its order, and cleaned up when no agent holds it', async () => {
-    await using machine = new BpfStandalone();
     cable('seen0', 'seen1');
-    await machine.start();
     const globaldata = (verdict: number): string => `  globaldata:\n    xdp_verdict: [${verdict}, 0, 0, 0]\n`;
     machine.apply(xdp('second', 'seen0', globaldata(2)));
     machine.apply(xdp('first', 'seen0', '  proceedon: [pass]\n').replace('priority: 50', 'priority: 10'));
@@ -210,7 +208,6 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
   });
 
   test('a file is verified without anything being attached', async () => {
-    await using machine = new BpfStandalone();
     const ran = await machine.rampart('bpf', 'verify', countObject, '-o', 'json');
     assert.equal(ran.code, 0, ran.stderr);
     const { programs } = JSON.parse(ran.stdout) as {
@@ -246,7 +243,6 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
   });
 
   test('an image is verified from a registry, through a mirror, and one that cannot be had is told from one that is refused', async () => {
-    await using machine = new BpfStandalone();
     await using registry = await RegistryFixture.start();
     const { reference, digest } = await registry.push(
       'team/count',

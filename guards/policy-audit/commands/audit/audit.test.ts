@@ -19,6 +19,7 @@ import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixtur
 import { namespaces } from '../../../../lib/kube/object/object.ts';
 import { type AuditReport, reportTypes } from '../../reports/report.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
+import { policyAudit } from '../../guard.ts';
 import { type PolicyWish, ScanCluster } from '../../scanner/scan.fixture.ts';
 import { type Ended, rampart, RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
 import { type CommandEnded, Commands } from '../../../../apps/commands.fixture.ts';
@@ -33,11 +34,6 @@ interface Told {
   readonly unfinished: Readonly<Record<string, string>>;
   readonly reports: readonly AuditReport[];
 }
-
-const commands = new Commands();
-after(() => commands[Symbol.asyncDispose]());
-const audit = (kubeconfig: string, ...args: string[]): Promise<CommandEnded> =>
-  commands.run(['audit', ...args], { KUBECONFIG: kubeconfig });
 
 /** In a process of its own, which has to end. */
 async function auditProcess(kubeconfig: string): Promise<Ended> {
@@ -149,6 +145,9 @@ class OtherUser implements AsyncDisposable {
 }
 
 suite('rampart audit', () => {
+  const commands = new Commands();
+  const audit = (kubeconfig: string, ...args: string[]): Promise<CommandEnded> =>
+    commands.run(['audit', ...args], { KUBECONFIG: kubeconfig });
   let cluster: ScanCluster;
   before(async () => {
     cluster = await ScanCluster.start();
@@ -159,7 +158,10 @@ suite('rampart audit', () => {
       await cluster.setObject('configmaps', namespace, 'fine', {});
     }
   });
-  after(() => cluster[Symbol.asyncDispose]());
+  after(async () => {
+    await commands[Symbol.asyncDispose]();
+    await cluster[Symbol.asyncDispose]();
+  });
 
   const run = (...args: string[]): Promise<CommandEnded> => audit(cluster.kubeconfig, ...args);
   /** What the last write to the API was, of anything. */
@@ -447,21 +449,15 @@ suite('rampart audit', () => {
     const kept = elsewhere.stdout + readFileSync(file, 'utf8');
     assert.deepEqual([kept.includes('\u001b'), kept.includes(' left')], [false, false]);
   });
-});
-
-suite('an audit that could not be done ends with 2 and says why', () => {
-  let api: TestApi;
-  before(async () => void (api = new TestApi(await startTestApi({ name: 'audit', memory: true }))));
-  after(() => api[Symbol.asyncDispose]());
 
   /** A kubeconfig for another port. */
   const kubeconfigFor = (port: number): string => {
-    const file = join(api.directory, `kubeconfig-${port}`);
-    writeFileSync(file, readFileSync(api.kubeconfig, 'utf8').replace(/(server: .*:)\d+/, `$1${port}`));
+    const file = join(cluster.directory, `kubeconfig-${port}`);
+    writeFileSync(file, readFileSync(cluster.kubeconfig, 'utf8').replace(/(server: .*:)\d+/, `$1${port}`));
     return file;
   };
 
-  test('the API', async () => {
+  test('2 where the API cannot be reached', async () => {
     const away = await audit(kubeconfigFor(1));
     assert.deepEqual([away.code, away.stdout], [2, '']);
     assert.match(
@@ -475,14 +471,15 @@ suite('an audit that could not be done ends with 2 and says why', () => {
     );
   });
 
-  test('what it serves: policies, reports, the namespace', async () => {
+  test('2 for what the API does not serve: policies, reports, the namespace', async () => {
+    await using api = new TestApi(await startTestApi({ name: 'audit', memory: true }));
     const policies = await audit(api.kubeconfig);
     assert.equal(policies.code, 2);
     assert.match(
       policies.stderr,
       /^rampart: cannot audit: the API does not serve \w+\.policies\.kubewarden\.io\. Apply the CRDs of policies: deploy\/\n$/,
     );
-    await api.createDefinitions(join(import.meta.dirname, '../../crd'));
+    await api.createDefinitions(policyAudit.resources);
     const reports = await audit(api.kubeconfig);
     assert.equal(reports.code, 2);
     assert.match(
@@ -494,7 +491,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
     assert.deepEqual([namespace.code, namespace.stderr], [2, 'rampart: there is no namespace nowhere\n']);
   });
 
-  test('the command line', async () => {
+  test('2 for a command line that is wrong', async () => {
     const url = ['-u', 'https://127.0.0.1:1'];
     const cases: readonly (readonly [args: readonly string[], why: RegExp])[] = [
       [['--bogus'], /unknown option '--bogus'. Try: rampart audit --help/],
@@ -505,21 +502,21 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
       [
-        [...url, '-f', api.kubeconfig],
+        [...url, '-f', cluster.kubeconfig],
         /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be queried/,
       ],
       [['-u', 'somewhere'], /--policy-server-url "somewhere" is not a URL/],
       [['--kubeconfig', 'a', '--data', 'b'], /--kubeconfig and --data together/],
     ];
     for (const [args, why] of cases) {
-      const { code, stdout, stderr } = await audit(api.kubeconfig, ...args);
+      const { code, stdout, stderr } = await audit(cluster.kubeconfig, ...args);
       assert.deepEqual([code, stdout], [2, ''], args.join(' '));
       assert.match(stderr, why);
       assert.match(stderr, /^rampart: [^\n]+\n$/);
     }
   });
 
-  test('a signal', async () => {
+  test('2 after a signal, and it says so', async () => {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');

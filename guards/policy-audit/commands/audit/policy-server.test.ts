@@ -15,7 +15,8 @@ import {
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { ScanCluster } from '../../scanner/scan.fixture.ts';
 import { modulePath } from '../../server/policy-server.fixture.ts';
-import { type Ended, RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
+import { RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
+import { type CommandEnded, Commands } from '../../../../apps/commands.fixture.ts';
 
 const labels = { module: modulePath('labels.wapc'), settings: { required: ['team'] } };
 const rules = [{ apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] }];
@@ -23,6 +24,7 @@ const rules = [{ apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps']
 suite('rampart audit with --policy-server-url', () => {
   let cluster: ScanCluster;
   let server: RampartProcess;
+  const commands = new Commands();
   let url: string;
   const at = (name: string): string => join(cluster.directory, name);
   const write = (name: string, text: string): string => {
@@ -53,16 +55,13 @@ suite('rampart audit with --policy-server-url', () => {
     url = `https://127.0.0.1:${port}`;
   });
   after(async () => {
+    await commands[Symbol.asyncDispose]();
     await server[Symbol.asyncDispose]();
     await cluster[Symbol.asyncDispose]();
   });
 
-  const run = async (...args: string[]): Promise<Ended> => {
-    await using process = new RampartProcess(['audit', '--disable-store', ...args], {
-      KUBECONFIG: cluster.kubeconfig,
-    });
-    return await process.ended;
-  };
+  const run = (...args: string[]): Promise<CommandEnded> =>
+    commands.run(['audit', '--disable-store', ...args], { KUBECONFIG: cluster.kubeconfig });
 
   test('with the authority of its certificate, or without a look at it', async () => {
     for (const args of [['-f', at('ca.pem')], ['--insecure-ssl']]) {
