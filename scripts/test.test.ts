@@ -117,4 +117,14 @@ suite('npm test', () => {
       [['lib/e.test.ts'], ['lib/a.test.ts', 'lib/d.test.ts'], ['lib/b.test.ts'], ['lib/c.test.ts']],
     );
   });
+
+  test('ends a shared process before it takes long', () => {
+    const names = ['a', 'b', 'c', 'd'].map((name) => `lib/${name}.test.ts`);
+    using checkout = new Checkout(Object.fromEntries(names.map((name) => [name, passing])));
+    const recorded = Object.fromEntries(names.map((name) => [name, 7]));
+    assert.deepEqual(
+      batchesOf(names.toReversed(), { top: checkout.path, recorded }).map((batch) => batch.files),
+      [names.slice(0, 2), names.slice(2)],
+    );
+  });
 });
