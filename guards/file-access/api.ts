@@ -268,7 +268,6 @@ export const kiveData = defineResource({
 export type KivePolicy = ObjectOf<typeof kivePolicies, 'v1'>;
 export type KiveData = ObjectOf<typeof kiveData, 'v1'>;
 export type KiveTrap = KivePolicy['spec']['traps'][number];
-/** One block of `matchAny`. */
 export type KiveMatch = ReadOf<typeof match>;
 
 export const kivePolicyType = resourceType(kivePolicies, 'v1');

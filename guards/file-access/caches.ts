@@ -42,7 +42,6 @@ const dataIndexes = {
   },
 };
 
-/** With the indexes that are named. */
 export function dataQuery(indexes: readonly (keyof typeof dataIndexes)[]): CacheQuery<KiveData> {
   return {
     type: kiveDataType,

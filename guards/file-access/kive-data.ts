@@ -60,7 +60,6 @@ export interface FoundOn {
   readonly nodeName: string;
 }
 
-/** The name of the KiveData for a trap in a container. */
 export function nameFor(
   { policyNamespace, policyName, slot }: CompiledTrap,
   { id, pod }: NodeContainer,
@@ -167,7 +166,6 @@ export function callbackSecretOf(data: KiveData): string | undefined {
   return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
 }
 
-/** What alerts about the file tell. */
 export function alertContextOf(data: KiveData): AlertContext {
   const text = (name: string): string => annotationOf(data, name);
   return {

@@ -4,13 +4,13 @@
  */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import {
-  labelSelectorOf,
   type Labels,
+  labelSelectorOf,
   labelsMatch,
   SelectorError,
 } from '../../../lib/kube/selectors/selectors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import { systemClock } from '../../../lib/time/clock.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { mapOwnerOf } from '../engine/map-owner.ts';
 import { conditionOf, nodeCondition, type Verdict } from '../engine/node-condition.ts';
 import type { Parent } from '../engine/parent.ts';
@@ -18,7 +18,6 @@ import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engi
 import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
 import type { Told } from './node-objects.ts';
-import { RefusedPrograms } from './refused-programs.ts';
 
 /** What a pass needs to know. */
 export interface PassInput {
@@ -270,4 +269,60 @@ function result(
     };
   });
   return { told, kept, retry, loaded, failed };
+}
+
+/**
+ * Programs that the kernel has refused. Verifying a large one takes a second of CPU: it is not tried again in each pass, which
+ * may be caused by another program every second.
+ */
+type Failure = Extract<Outcome, { state: 'failed' }>;
+
+/** The verifier's answer stays the same until somebody loads a module; bytecode may be fixed in its registry. */
+const AGAIN_MS = { load: 600_000, bytecode: 30_000 } as const;
+
+interface Refused {
+  readonly key: string;
+  readonly failure: Failure;
+  readonly againAtMs: number;
+}
+
+export class RefusedPrograms {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #refused = new Map<string, Refused>();
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+  }
+
+  /** What the kernel said about exactly this program, if it need not be tried again yet. */
+  failureOf(desired: DesiredProgram): Failure | undefined {
+    const known = this.#refused.get(desired.id);
+    if (known?.key !== keyOf(desired) || known.againAtMs <= this.#clock.monotonicMs()) return undefined;
+    return known.failure;
+  }
+
+  /** Records the outcome of a pass that reached the kernel. */
+  note(desired: DesiredProgram, outcome: Outcome | undefined): void {
+    const isRefused =
+      outcome?.state === 'failed' && (outcome.reason === 'load' || outcome.reason === 'bytecode');
+    // For bytecode, `mayPass` means that it can be fetched later; for a load, that something else is in the way for a moment.
+    if (!isRefused || (outcome.reason === 'load' && outcome.mayPass)) {
+      this.#refused.delete(desired.id);
+      return;
+    }
+    const againAtMs = this.#clock.monotonicMs() + AGAIN_MS[outcome.reason];
+    this.#refused.set(desired.id, { key: keyOf(desired), failure: outcome, againAtMs });
+  }
+
+  /** Forgets the programs that are not among these. */
+  keepOnly(ids: ReadonlySet<string>): void {
+    for (const id of this.#refused.keys()) if (!ids.has(id)) this.#refused.delete(id);
+  }
+}
+
+/** Everything that the kernel's answer may depend on. */
+function keyOf({ digest, functionName, globals, mapOwner, attach }: DesiredProgram): string {
+  return JSON.stringify([digest, functionName, globals, mapOwner, attach], (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
 }

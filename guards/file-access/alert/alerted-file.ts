@@ -15,7 +15,6 @@ import {
 } from '../kive-data.ts';
 
 export interface AlertedFile {
-  /** Of its KiveData. */
   readonly name: string;
   readonly identity: FileIdentity;
   /** See `ourAnnotations.movedFiles`. */
@@ -27,7 +26,6 @@ export interface AlertedFile {
 
 const none: readonly FileIdentity[] = [];
 
-/** Of what was found. */
 export function alertedOfFound(
   { trap, container, identity, moved = none, name }: FoundFile,
   { kernelId, nodeName }: FoundOn,

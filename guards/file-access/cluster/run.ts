@@ -8,7 +8,6 @@ import { runPolicyController } from './policy-controller.ts';
 
 export const fileAccessCluster: ClusterPart = (context) => runFileAccessCluster(context);
 
-/** See PodControllerOptions. */
 export interface FileAccessClusterOptions {
   readonly graceMs?: number;
   readonly releaseMs?: number;
@@ -27,7 +26,6 @@ export async function runFileAccessCluster(
   await context.lead((term) => work(term, options));
 }
 
-/** While it leads. */
 async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClusterOptions): Promise<void> {
   const { client, logger } = context;
   const stop = new AbortController();

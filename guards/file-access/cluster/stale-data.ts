@@ -7,13 +7,10 @@ import { nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
 import { kernelOf } from '../policy/spellings.ts';
 
-/** What the cluster knows. */
 export interface ClusterView {
-  /** The pod of this namespace and name. */
   pod(namespace: string, name: string): PodView | undefined;
   /** `status.nodeInfo.bootID` of the node; undefined without such a node, '' when it has not said yet. */
   bootId(nodeName: string): string | undefined;
-  /** Whether some policy has a trap with this id. */
   hasTrap(id: string): boolean;
 }
 

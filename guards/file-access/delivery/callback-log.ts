@@ -73,12 +73,10 @@ export class CallbackLog {
     this.#observer = options.observer;
   }
 
-  /** Length of all files. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
-  /** Alerts in the queue. */
   get depth(): number {
     return this.#depth;
   }

@@ -39,7 +39,6 @@ const READS = { perSecond: 20, burst: 20 };
 /** A Secret is read again after this. */
 const REFRESH_MS = 60_000;
 
-/** What is known of one Secret. */
 interface Known {
   readonly secret: string;
   /** Not there while there is a problem. */
@@ -81,7 +80,6 @@ export class CallbackSecrets implements Disposable {
     return found && this.#get(found.secret, found.origin === undefined, signal);
   };
 
-  /** Secrets that are kept. */
   get size(): number {
     return this.#known.size;
   }

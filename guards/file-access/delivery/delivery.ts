@@ -12,23 +12,21 @@
  *   say most.
  */
 import { join } from 'node:path';
-
 import { type FileLock, lockFile } from '../../../lib/sqlite/lock.ts';
 import { AddressRules } from './address-rules.ts';
 import { CallbackLog, type LogObserver } from './callback-log.ts';
 import { displayName, parseCallback } from './callback-url.ts';
 import { GroupSync } from './group-sync.ts';
 import { Lane, type LaneObserver } from './lane.ts';
-import { LaneTable } from './lane-table.ts';
 import {
   type CallbackState,
   type CallbackStats,
   type CompleteOptions,
-  withDefaults,
   type DeliveryOptions,
   type DeliveryStats,
   newCounts,
   type Refusal,
+  withDefaults,
 } from './options.ts';
 import { MAX_ID_BYTES, RecordEncoder } from './record.ts';
 import { prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
@@ -317,5 +315,51 @@ export class Delivery implements AsyncDisposable {
     } finally {
       this.#lock[Symbol.dispose]();
     }
+  }
+}
+
+/**
+ * The lanes of a delivery, by callback and Secret. The look-up is on the way of each alert, so nothing is put together
+ * for it.
+ */
+export class LaneTable implements Iterable<Lane> {
+  /** Of traps without a Secret: nearly all. */
+  readonly #plain = new Map<string, Lane>();
+  /** By Secret, then by callback. */
+  readonly #bySecret = new Map<string, Map<string, Lane>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** @param secret `namespace/name`, or empty. */
+  get(callback: string, secret: string): Lane | undefined {
+    return this.#mapOf(secret)?.get(callback);
+  }
+
+  add(lane: Lane): void {
+    const { callback, secret } = lane.log;
+    let lanes = this.#mapOf(secret);
+    if (lanes === undefined) this.#bySecret.set(secret, (lanes = new Map()));
+    lanes.set(callback, lane);
+    this.#size++;
+  }
+
+  delete(lane: Lane): void {
+    const { callback, secret } = lane.log;
+    const lanes = this.#mapOf(secret);
+    if (lanes?.delete(callback) !== true) return;
+    this.#size--;
+    if (lanes.size === 0) this.#bySecret.delete(secret);
+  }
+
+  *[Symbol.iterator](): Iterator<Lane> {
+    yield* this.#plain.values();
+    for (const lanes of this.#bySecret.values()) yield* lanes.values();
+  }
+
+  #mapOf(secret: string): Map<string, Lane> | undefined {
+    return secret === '' ? this.#plain : this.#bySecret.get(secret);
   }
 }

@@ -87,7 +87,6 @@ export interface DeliveryStats {
   /** Tries that failed and are made again. */
   readonly retried: number;
   readonly dropped: Readonly<Record<Drop, number>>;
-  /** Alerts in the queue. */
   readonly depth: number;
   /** Length of all files, with what is delivered and not yet removed. */
   readonly sizeBytes: number;
@@ -117,7 +116,6 @@ export interface LastError {
 export interface CallbackState {
   readonly callback: string;
   readonly secret: string;
-  /** As in {@link CallbackStats}. */
   readonly name: string;
   /** Why nothing is delivered, where that has lasted. */
   readonly problem: string | undefined;
@@ -128,7 +126,6 @@ export interface CallbackState {
   readonly aboutCredentials: boolean;
 }
 
-/** Of one queue. */
 export interface CallbackStats {
   readonly callback: string;
   /** The Secret that its alerts are sent with, `namespace/name`; empty where the trap names none. */
@@ -170,7 +167,6 @@ export function withDefaults(options: DeliveryOptions): CompleteOptions {
   };
 }
 
-/** What a delivery counts itself. */
 export function newCounts() {
   return {
     offered: 0,

@@ -46,7 +46,6 @@ export interface EncodedRecord {
   readonly sizeBytes: number;
 }
 
-/** Makes records, all in one buffer. */
 export class RecordEncoder {
   readonly #scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 

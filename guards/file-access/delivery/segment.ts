@@ -93,7 +93,6 @@ export class Segment {
     }
   }
 
-  /** How long the file is. */
   get sizeBytes(): number {
     return this.#extent.endBytes;
   }

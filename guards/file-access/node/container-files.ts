@@ -21,7 +21,6 @@ import { FileCreation } from './file-creation.ts';
 import { type FileState, sameState, type Seen, seenOf, unseen, withMoved } from './file-state.ts';
 import { MovedFiles } from './moved-files.ts';
 
-/** A file that is asked for. */
 export interface FileRequest {
   /** A directory of this machine; `/proc/PID/root` for a container's. */
   readonly root: string;

@@ -10,7 +10,6 @@ import type { DataChanges } from './desired.ts';
 import { dataHolds, type FoundOn, kiveDataNamespace } from '../kive-data.ts';
 import { kernelOf } from '../policy/spellings.ts';
 
-/** What was written, for people. */
 export type WrittenEvent = 'Watching' | 'FileReplaced';
 
 /** What happens to the file of a trap. `FileMoved`: nothing is at its path any more, but the file is somewhere. */

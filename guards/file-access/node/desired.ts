@@ -17,7 +17,6 @@ export function isOver({ status }: PodView): boolean {
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
 
-/** The KiveData that there are to be, by name. */
 export function desiredData(files: Iterable<FoundFile>, on: FoundOn): Map<string, KiveData> {
   const desired = new Map<string, KiveData>();
   for (const file of files) desired.set(file.name, kiveDataOf(file, on));

@@ -14,23 +14,24 @@ import { dataQuery, podQuery, policyQuery } from '../caches.ts';
 import type { FoundOn } from '../kive-data.ts';
 import { Discovery } from './discover.ts';
 import { Loader, runLoaderElection } from './loader.ts';
-import type { PlannedAlert } from './loader-plan.ts';
+import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
-import { PlanApplier } from './plan-applier.ts';
 import { TrapFiles } from './trap-files.ts';
-import { readKernelId } from './kernel-id.ts';
 import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { readFileSync } from 'node:fs';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 const WORKERS = 8;
 
 export interface FileAccessNodeOptions {
-  /** Default: that of this machine, see `kernel-id.ts`. */
+  /** Default: that of this machine. */
   readonly kernelId?: string;
   readonly sensor?: {
     readonly mode?: SensorModeName | 'auto';
@@ -313,6 +314,50 @@ export class FileAccessNode implements Disposable {
       workers: WORKERS,
       logger,
       metrics: metrics?.controllers,
+    });
+  }
+}
+
+/** Applies the plan to the sensor, and retries what exceeds its capacity. */
+const RETRY_REFUSED_MS = 30_000;
+
+/** Disposing it ends the trying. */
+export class PlanApplier implements Disposable {
+  readonly #sensor: Pick<LocalSensor, 'applyChanges' | 'refused'>;
+  readonly #logger: Logger;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(sensor: Pick<LocalSensor, 'applyChanges' | 'refused'>, logger: Logger) {
+    this.#sensor = sensor;
+    this.#logger = logger;
+  }
+
+  readonly apply = (changes: PlanChanges): void => {
+    this.#sensor.applyChanges(changes);
+    const { refused } = this.#sensor;
+    const [first] = refused.values();
+    if (first === undefined || this.#retry !== undefined) return;
+    this.#logger.error({ err: first.error, files: refused.size }, 'files are not watched');
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined;
+      this.apply({ add: [], remove: [], replace: [], move: [] });
+    }, RETRY_REFUSED_MS);
+  };
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#retry);
+  }
+}
+
+/** Which kernel runs here: the same for all nodes on it, another one after each boot. @throws {RampartError} `SYSTEM` */
+export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (cause) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: 'cannot identify this kernel',
+      why: String(cause),
+      cause,
     });
   }
 }

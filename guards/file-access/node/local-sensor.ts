@@ -135,7 +135,6 @@ export class LocalSensor implements Disposable {
     return this.#refused;
   }
 
-  /** What is in place. */
   plan(): Map<string, PlannedAlert> {
     return new Map([...this.#watchers.values()].map(({ planned }) => [planned.name, planned]));
   }

@@ -15,7 +15,6 @@ export interface NodeParts {
   readonly hasLoader: () => boolean;
 }
 
-/** Registers the parts of the guard on a node. */
 export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: Clock = systemClock): void {
   const ready = (name: string, is: () => boolean, why: string): void =>
     void health.ready(name, () => (is() ? undefined : why));

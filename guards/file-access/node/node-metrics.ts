@@ -19,7 +19,6 @@ export class NodeCounts {
 
 const zero = (): number => 0;
 
-/** What is read at a scrape. */
 export interface NodeReadings {
   readonly counts: NodeCounts;
   readonly sensor: () => SensorStats;

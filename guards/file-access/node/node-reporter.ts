@@ -33,7 +33,6 @@ const ALERT_PACE_MS = 10_000;
 /** managedFields take no longer name (apimachinery, MaxFieldManagerLength). */
 const MAX_MANAGER = 128;
 
-/** One for a node. */
 export class NodeReporter {
   readonly #options: NodeReporterOptions;
   readonly #fieldManager: string;

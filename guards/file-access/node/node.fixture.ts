@@ -26,8 +26,12 @@ import { fileAccess } from '../guard.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { kiveDataNamespace } from '../kive-data.ts';
-import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from './file-access-node.ts';
-import { readKernelId } from './kernel-id.ts';
+import {
+  type FileAccessNodeOptions,
+  type NodeState,
+  readKernelId,
+  runFileAccessNode,
+} from './file-access-node.ts';
 
 /** A node of the test's cluster. */
 export interface TestNode {

@@ -13,7 +13,6 @@ import { canonicalJson } from './trap-id.ts';
 /** A subdomain of DNS: apimachinery, DNS1123SubdomainMaxLength. */
 const MAX_SECRET_NAME = 253;
 
-/** One fault of a policy. */
 export interface PolicyProblem {
   /** Where: `spec.traps[0].matchAny[1].ip`. */
   readonly field: string;

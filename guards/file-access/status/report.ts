@@ -51,13 +51,11 @@ export interface PolicyReport {
   readonly nodes: readonly PolicyNodeReport[];
 }
 
-/** What the agent of a node says of a policy. */
 export interface PolicyNodeReport {
   readonly name: string;
   readonly containers: number;
   readonly files: number;
   readonly problemCount: number;
-  /** Whether it is about the policy as it is now. */
   readonly isCurrent: boolean;
   readonly lastAlertTime: string | null;
 }
@@ -86,7 +84,6 @@ export type ProblemKind =
 
 export interface PolicyProblemReport {
   readonly kind: ProblemKind;
-  /** A sentence. */
   readonly message: string;
   readonly node?: string;
   /** `namespace/pod/container`. */

@@ -1,4 +1,3 @@
-/** This guard's section of `rampart status`. */
 import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
 import { examine } from './examine.ts';
 import { kiveDataLines, nodeCells, nodeColumns, policyHeadline, policyTable } from './render.ts';

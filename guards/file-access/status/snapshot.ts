@@ -19,7 +19,6 @@ export interface Snapshot {
   readonly pods: readonly RunningPod[] | undefined;
 }
 
-/** A pod with its running containers. */
 export interface RunningPod {
   readonly view: PodView;
   readonly nodeName: string;

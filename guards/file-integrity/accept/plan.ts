@@ -22,11 +22,9 @@ export interface FoundIntegrity {
   readonly groups: readonly IntegrityTypes[];
 }
 
-/** One node that is asked. */
 export interface NodePlan {
   readonly nodeName: string;
   readonly types: IntegrityTypes;
-  /** Those of the status that fit. */
   readonly findings: readonly ReportedFinding[];
   /** Others that the status only counts, which were seen before these; the agent knows them by name. */
   readonly omitted: number;

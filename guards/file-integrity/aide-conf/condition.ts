@@ -35,7 +35,6 @@ export function parseCondition(line: Line): Condition {
   return { test: 'version_ge', left, right: line.needText('the version', next) };
 }
 
-/** In place of a condition that could not be read. */
 export const unread: Condition = {
   test: 'not',
   condition: { test: 'defined', text: { at: nowhere(), parts: [] } },

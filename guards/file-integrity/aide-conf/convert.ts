@@ -79,7 +79,6 @@ class Converter {
     this.#rename = this.#newNames();
   }
 
-  /** See `TextEdits`. */
   offsetBefore(offset: number): number {
     return this.#edits.offsetBefore(offset);
   }

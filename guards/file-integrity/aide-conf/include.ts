@@ -132,7 +132,6 @@ function readOne(
   reading.read(sourceOf(file, content), prefix, depth);
 }
 
-/** @throws where it cannot be read, and where it is a FIFO or a device, which would never end */
 export function readRegularFile(path: string): Buffer {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {

@@ -111,7 +111,6 @@ export class Line {
     return text;
   }
 
-  /** The name of an attribute, of a group, of a file type. */
   #name(what: string): { at: Position; name: string } {
     this.skipBlanks();
     const from = this.at;

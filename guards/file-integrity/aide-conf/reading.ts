@@ -13,9 +13,7 @@ export interface Reading {
   readonly groups: Groups;
   /** Of `@@x_include_setenv`. */
   readonly executionEnvironment: ReadonlyMap<string, string>;
-  /** By includes. */
   filesRead: number;
-  /** Told as errors. */
   readonly missingFiles: ConfProblem[];
   /** @param prefix goes before every rule; @param depth of includes */
   read(source: Source, prefix: ByteString, depth: number): void;

@@ -13,10 +13,8 @@ import type { AttributeSet } from '../model/attributes.ts';
 import type { ByteString, FileType } from '../model/entry.ts';
 import { literalPath, RuleTree, type RuleNode } from './selection-tree.ts';
 
-/** A file is selected. */
 export interface Decision {
   readonly attributes: AttributeSet;
-  /** The rule that says so. */
   readonly rule: Rule;
 }
 
@@ -30,7 +28,6 @@ interface Directory {
   readonly state: WalkState;
   /** With rules, from the directory itself up to the root. */
   readonly nodes: readonly RuleNode[];
-  /** The node of the directory itself. */
   readonly own: RuleNode | undefined;
   /** The nodes of which a negative rule matches a directory on the way that lies below the node. */
   readonly excluding: ReadonlySet<RuleNode>;

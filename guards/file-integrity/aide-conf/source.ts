@@ -5,7 +5,6 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 export const dialects = ['0.18', '0.19'] as const;
 export type Dialect = (typeof dialects)[number];
 
-/** One file of a configuration. */
 export interface Source {
   /** As in messages. */
   readonly file: string;

@@ -32,7 +32,6 @@ export class TextEdits {
     return offset - shift;
   }
 
-  /** The text with all changes. */
   applied(): string {
     let result = '';
     let at = 0;

@@ -1,10 +1,11 @@
 /** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
 import { isObject } from '../../../lib/json/json.ts';
 import { parseJsonKeys } from '../../../lib/json/escaped-keys.ts';
-import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { type ErrorCode, errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import { type FileType, fileTypes } from '../model/entry.ts';
 import { compareInTree } from '../report/report.ts';
 import type { AttributeDetail, Report, ReportedChange } from '../model/report.ts';
+import { printable } from '../report/printable.ts';
 
 export type AideOutcome =
   | { readonly kind: 'same' }
@@ -180,5 +181,77 @@ function undecodable(why: string, cause?: unknown): RampartError {
     why,
     next: 'Check the standard error of AIDE: it may have been stopped, or its disk may be full',
     cause,
+  });
+}
+
+/**
+ * AIDE writes one member a line. Everything after the last whole one is dropped, and what is open is closed. Counts come
+ * before the findings, so they are right.
+ */
+export function closeCutReport(start: Buffer): Buffer {
+  const text = start.toString('latin1');
+  // Where it is whole so far, and what is open there.
+  let whole = 0;
+  let wholeClosers = '';
+  const closers: string[] = [];
+  let inText = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (inText) {
+      if (character === '\\') at++;
+      else if (character === '"') inText = false;
+      continue;
+    }
+    if (character === '"') inText = true;
+    else if (character === '{') closers.push('}');
+    else if (character === '[') closers.push(']');
+    else if (character === '}' || character === ']') closers.pop();
+    else if (character === ',') {
+      whole = at;
+      wholeClosers = closers.toReversed().join('');
+    }
+  }
+  return Buffer.from(`${text.slice(0, whole)}${wholeClosers}`, 'latin1');
+}
+
+/** aide(1), exit status. */
+const codes: Readonly<Record<number, readonly [code: ErrorCode, next: string]>> = {
+  14: [errorCodes.SYSTEM, 'Check the disk of its databases. The baseline is unchanged'],
+  15: [errorCodes.UNSUPPORTED, 'Install AIDE 0.18 or 0.19'],
+  17: [errorCodes.INPUT, 'Correct the configuration'],
+  19: [errorCodes.UNSUPPORTED, 'Initialize again with this version of AIDE'],
+  22: [errorCodes.LIMIT, 'Allow more memory, or select fewer files'],
+  24: [errorCodes.CORRUPT, 'Initialize again'],
+};
+/** 0.19 does not say why it could not write all of its database, and removes what there was: a full disk, most often. */
+const full = /No space left on device|Disk quota exceeded|\(remove incompletely written database\)/;
+const maxLines = 20;
+
+/**
+ * @param run what AIDE was doing: `make a baseline`
+ * @param messages what it said on stderr, one character a byte
+ */
+export function aideFailure(
+  run: string,
+  { code, why }: { readonly code: number | undefined; readonly why: string },
+  messages: string,
+): RampartError {
+  const lines = messages
+    .split('\n')
+    .map((line) => printable(line.trim()))
+    .filter((line) => line !== '');
+  // What ended it comes last, but for a configuration with many faults, which are told one by one.
+  const errorLines = lines.filter((line) => line.startsWith('ERROR'));
+  const told = (errorLines.length > 0 ? errorLines : lines).slice(-maxLines);
+  const isFull = told.some((line) => full.test(line));
+  const [known, next] = (code === undefined ? undefined : codes[code]) ?? [
+    errorCodes.SYSTEM,
+    'The state of the files is unknown. The baseline is unchanged',
+  ];
+  return new RampartError(isFull ? errorCodes.FULL : known, {
+    what: `AIDE could not ${run}`,
+    why: code === undefined ? why : `${why} (exit code ${code})`,
+    next: isFull ? 'Free space on the file system of its databases. The baseline is unchanged' : next,
+    ...(told.length > 0 && { detail: told.join('\n') }),
   });
 }

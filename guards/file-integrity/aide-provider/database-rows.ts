@@ -9,7 +9,6 @@ import { decodeName } from '../database/aide-text.ts';
 import type { ByteString } from '../model/entry.ts';
 
 interface Rows {
-  /** Of `@@db_spec`. */
   readonly columns: string;
   readonly rows: readonly Row[];
 }

@@ -10,7 +10,7 @@ import { writtenPath } from '../aide-conf/convert-path.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { configDigest } from '../aide-conf/digest.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
-import { parseAideReport } from './aide-output.ts';
+import { aideFailure, closeCutReport, parseAideReport } from './aide-output.ts';
 import { emptyBaseline } from '../database/baseline-error.ts';
 import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../model/entry.ts';
 import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
@@ -26,8 +26,6 @@ import type {
 } from '../provider/provider.ts';
 import { exitBits, isAtLeast } from '../report/report.ts';
 import { runFacts } from '../check/run-facts.ts';
-import { aideFailure } from './aide-failure.ts';
-import { closeCutReport } from './cut-report.ts';
 import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
 import { leadAideConf, type LedConf } from './lead-conf.ts';
 import { limitFor } from './limit.ts';
@@ -241,7 +239,6 @@ export class AideProvider implements IntegrityProvider {
     if (facts?.id !== id) await unlink(databasePath(directory, id)).catch(() => undefined);
   }
 
-  /** @throws {RampartError} where AIDE ended with an error */
   async #run(
     job: IntegrityJob,
     aide: AideProgram,
@@ -310,7 +307,6 @@ function reportLines({ level }: ReportOptions): readonly string[] {
   ];
 }
 
-/** @throws {RampartError} UNSUPPORTED */
 function refuseNewer({ facts }: SignedDatabase, { version, dialect }: AideProgram): void {
   if (dialect !== '0.18' || dialectOf(facts.aideVersion) === '0.18') return;
   throw new RampartError(errorCodes.UNSUPPORTED, {

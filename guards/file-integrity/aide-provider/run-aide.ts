@@ -10,7 +10,6 @@ import { findProgram } from './program.ts';
 export interface AideCall {
   readonly program: string;
   readonly args: readonly string[];
-  /** Is AIDE's descriptor 4. */
   readonly databaseFd: number | undefined;
   readonly reportLimitBytes: number;
   /** It is ended when it has taken no CPU time for so long. */

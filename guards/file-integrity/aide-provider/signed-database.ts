@@ -46,7 +46,6 @@ export const runPrefix = 'aide.run.';
 /** Longer it is none of ours. */
 const longestBytes = 64 * 1024;
 
-/** What is signed. */
 export interface DatabaseFacts {
   readonly format: number;
   /** `<ms since 1970>-<12 digits>` */

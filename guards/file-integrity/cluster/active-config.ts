@@ -16,7 +16,6 @@ import type { Configured } from './integrity-status.ts';
 import { isRefusal } from './refusal.ts';
 import type { UserConfigs } from './user-configs.ts';
 
-/** Warnings in a condition. */
 const MAX_WARNINGS = 10;
 
 interface Converted {
@@ -40,7 +39,6 @@ export class ActiveConfigs {
     this.#inTheWay = inTheWay;
   }
 
-  /** The FileIntegrity is gone. */
   async forget(key: string, signal: AbortSignal): Promise<void> {
     this.#converted.delete(key);
     await this.#users.read(key, undefined, signal);

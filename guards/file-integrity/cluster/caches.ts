@@ -50,7 +50,6 @@ export interface ClusterCaches {
   readonly bindings: IndexedCache<RoleBinding>;
 }
 
-/** Opens them all; readiness waits for each. */
 export function openCaches(context: GuardContext): ClusterCaches {
   const slim = { parsedLimit: 64 };
   return {

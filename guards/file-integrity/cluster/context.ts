@@ -32,7 +32,6 @@ export interface ClusterContext {
   readonly clock: Clock;
 }
 
-/** A FileIntegrity and the group that it is in. */
 export interface Found {
   readonly group: GroupCaches;
   readonly integrity: FileIntegrity;
@@ -92,5 +91,4 @@ export async function flushTold(
   signal.throwIfAborted();
 }
 
-/** Our name in managedFields. */
 export const fieldManager = 'rampart-file-integrity';

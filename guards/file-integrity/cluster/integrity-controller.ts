@@ -6,7 +6,7 @@ import { done, requeueAfter, type Result, runController } from '../../../lib/kub
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
-import { names, type FileIntegrity, type FileIntegrityNodeStatus, type FileIntegrityStatus } from '../api.ts';
+import { type FileIntegrity, type FileIntegrityNodeStatus, type FileIntegrityStatus, names } from '../api.ts';
 import { heldNodes } from '../results/holdoff.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 import { requestAnnotation } from '../results/node-requests.ts';
@@ -18,8 +18,8 @@ import {
   countingOf,
   fieldManager,
   flushTold,
-  foundAt,
   type Found,
+  foundAt,
   ownerOf,
   tell,
 } from './context.ts';
@@ -33,10 +33,10 @@ import {
   statusOf,
   wasPaused,
 } from './integrity-status.ts';
-import { PriorityClassNames } from './priority-class.ts';
 import { reinitOf } from './reinit.ts';
 import { UserConfigs } from './user-configs.ts';
 import { WatchedNodes } from './watched-nodes.ts';
+import { priorityClasses } from '../../../lib/kube/object/object.ts';
 
 const WORKERS = 2;
 /** Results of many nodes come one by one. */
@@ -294,5 +294,53 @@ class IntegrityController {
     if (phase === undefined) return;
     if (isOtherPhase) counts.phase(phase);
     if (isOtherError) counts.error(reason);
+  }
+}
+
+/**
+ * A priorityClassName that no PriorityClass has is taken away, with an event: it does nothing here, and who has mistyped it
+ * is to know.
+ */
+const always: ReadonlySet<string> = new Set(['system-cluster-critical', 'system-node-critical']);
+
+export class PriorityClassNames {
+  readonly #context: ClusterContext;
+  /** By uid of the FileIntegrity: the name that was looked up. */
+  readonly #checked = new Map<string, string>();
+
+  constructor(context: ClusterContext) {
+    this.#context = context;
+  }
+
+  forget(uid: string): void {
+    this.#checked.delete(uid);
+  }
+
+  /** Asks once for each name. @throws when the FileIntegrity cannot be changed. */
+  async check(found: Found, signal: AbortSignal): Promise<void> {
+    const { client, logger } = this.#context;
+    const { integrity, group } = found;
+    const { namespace, name = '', uid = '', resourceVersion } = integrity.metadata;
+    const className = integrity.spec.priorityClassName ?? '';
+    if (className === '' || always.has(className) || this.#checked.get(uid) === className) return;
+    try {
+      await client.get(priorityClasses, { name: className }, { signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isNotFound(error)) {
+        await client.patch(
+          group.types.integrities,
+          { namespace, name },
+          { type: 'merge', body: { metadata: { resourceVersion }, spec: { priorityClassName: null } } },
+          { fieldManager, signal },
+        );
+        const note = `there is no PriorityClass ${JSON.stringify(className)}: spec.priorityClassName is cleared; the FileIntegrity works without it`;
+        tell(this.#context, found, { type: 'Warning', reason: 'FileIntegrityStatus', note }, 'Validate');
+        return;
+      }
+      // The right may be missing after an upgrade. Nothing depends on the class.
+      logger.warn({ err: error, className }, 'cannot check whether a PriorityClass exists');
+    }
+    this.#checked.set(uid, className);
   }
 }

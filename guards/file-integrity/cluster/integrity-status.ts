@@ -28,7 +28,6 @@ export interface Configured {
   readonly isUsable: boolean;
   /** Another configuration than the one that is asked for is used meanwhile. */
   readonly isSubstitute?: true;
-  /** CamelCase. */
   readonly reason: string;
   readonly message: string;
 }
@@ -37,7 +36,6 @@ export interface IntegrityFacts {
   readonly configured: Configured;
   /** The nodes that it is for. */
   readonly nodeNames: readonly string[];
-  /** Of these. */
   readonly statuses: readonly FileIntegrityNodeStatus[];
 }
 

@@ -17,7 +17,6 @@ export interface IntegrityReportOptions {
   readonly completeAt?: string;
 }
 
-/** The report of a FileIntegrity on a node. */
 export function integrityReport(
   result: NodeResult,
   { owner, completeAt }: IntegrityReportOptions = {},

@@ -32,7 +32,6 @@ export const fileIntegrityCluster: ClusterPart = async (context) => {
   await context.lead((term) => work(term, context.reports, counts));
 };
 
-/** While it leads. */
 async function work(
   term: GuardContext,
   reports: ClusterContext['reports'],

@@ -7,7 +7,6 @@ import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../r
 import { keptName } from '../results/object-names.ts';
 import { describeUnread } from './report-entries.ts';
 
-/** Of the note of an event (events.k8s.io/v1). */
 const MAX_NOTE_CHARACTERS = 1000;
 
 /** A FileIntegrityNodeStatus without its metadata. */

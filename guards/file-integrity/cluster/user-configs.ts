@@ -33,7 +33,6 @@ export class UserConfigs implements AsyncDisposable {
   readonly #options: UserConfigsOptions;
   /** By namespace/name of the ConfigMap. */
   readonly #followed = new Map<string, Followed>();
-  /** By FileIntegrity: which it names. */
   readonly #named = new Map<string, string>();
   readonly #ended = new Set<Promise<void>>();
 

@@ -7,7 +7,6 @@ const QUIET_MS = 1000;
 const EVERY_MS = 100;
 const BAR_COLUMNS = 24;
 const DEFAULT_COLUMNS = 80;
-/** Of the rate. */
 const WINDOW_MS = 5000;
 const ERASE = '\r\u001b[K';
 const wholeNumbers = new Intl.NumberFormat('en');

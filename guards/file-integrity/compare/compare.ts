@@ -49,7 +49,6 @@ export interface CompareOptions {
 }
 
 export interface ComparisonTotals {
-  /** Entries seen now. */
   entries: number;
   /** Entries of the baseline of which nothing can be said. */
   unread: number;
@@ -123,7 +122,6 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     if (this.#batch.length > 0) yield this.#take();
   }
 
-  /** Goes to the next batches, leaving out what they have in common. */
   async #load(
     olds: BatchCursor<Entry>,
     oldEnds: boolean,

@@ -63,7 +63,6 @@ export class MovedFiles {
     return done;
   }
 
-  /** The rest. */
   end(): Promise<readonly MovedPair[]> {
     return this.#leave('');
   }

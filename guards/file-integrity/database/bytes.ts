@@ -16,7 +16,6 @@ export function putLatin1(bytes: Uint8Array, at: number, text: string, from = 0)
   for (let i = from; i < text.length; i++) bytes[at + i - from] = text.charCodeAt(i);
 }
 
-/** A growing buffer. */
 export class ByteWriter {
   #bytes: Buffer;
   length = 0;

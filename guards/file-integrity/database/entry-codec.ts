@@ -35,7 +35,6 @@ export const has = {
 const noBytes = new Uint8Array(0);
 const noXattrs: Entry['xattrs'] = [];
 
-/** What is told of the entries of a block. */
 export interface BlockFacts {
   readonly count: number;
   /** All attributes that some entry has. */
@@ -70,7 +69,6 @@ export class EntryEncoder {
   readonly #writer = new ByteWriter(128 * 1024);
   readonly #classes = new Map<string, number>();
   readonly #texts = new Map<string, number>();
-  /** Of the entry before, and its place; of a block that has begun. */
   #last: EntryClass = {
     ...{ type: 'f', attributes: 0, permissions: 0, uid: 0, gid: 0, sha256Bytes: 0, sha512Bytes: 0 },
   };
@@ -91,7 +89,6 @@ export class EntryEncoder {
     return this.sizeBytes >= fullBytes;
   }
 
-  /** Of the block so far. */
   get facts(): BlockFacts {
     const { count } = this;
     return {

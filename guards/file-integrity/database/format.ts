@@ -80,7 +80,6 @@ export class FrameWriter {
   }
 }
 
-/** SHA-256. */
 export function digestOf(data: Uint8Array | string): Buffer {
   return hash('sha256', data, 'buffer');
 }

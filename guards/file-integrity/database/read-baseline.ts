@@ -29,7 +29,6 @@ interface Block {
   readonly at: number;
   readonly bytes: number;
   readonly digest: Buffer;
-  /** Of its first entry: all in it are from there up to the next block's. */
   readonly firstPath: ByteString;
 }
 

@@ -13,7 +13,6 @@ export type SigningKey =
   | { readonly scheme: 'hmac-sha256'; readonly secret: Uint8Array }
   | { readonly scheme: 'ed25519'; readonly privateKey: KeyObject; readonly publicKey: KeyObject };
 
-/** Verifies; a {@link SigningKey} does as well. */
 export type VerifyingKey =
   | { readonly scheme: 'hmac-sha256'; readonly secret: Uint8Array }
   | { readonly scheme: 'ed25519'; readonly publicKey: KeyObject };

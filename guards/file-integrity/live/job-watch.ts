@@ -3,18 +3,18 @@
  */
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-
 import { type ByteString, type Entry, isAtOrBelowAny } from '../model/entry.ts';
 import type { PathUpdate } from '../results/findings.ts';
 import { Scanner } from '../scan/scanner.ts';
 import { withoutPrefix } from '../scan/scan-path.ts';
 import type { ChangedPath } from './change-queue.ts';
 import type { FollowedTree } from './followed-tree.ts';
-import { HardLinks } from './hard-links.ts';
 import { MovesWithin } from './moves-within.ts';
-import { recheckBelow, recheckPaths, type Recheck } from './recheck.ts';
+import { type Recheck, recheckBelow, recheckPaths } from './recheck.ts';
 import { SlowPaths } from './slow-paths.ts';
 import type { LiveJob } from './live-job.ts';
+import { setOf } from '../model/attributes.ts';
+import type { Baseline } from '../database/read-baseline.ts';
 
 /** Looked at together: the scanner does so many in this thread. */
 const mostTogether = 200;
@@ -140,7 +140,6 @@ export class JobWatch implements AsyncDisposable {
     this.#wakeSlow();
   }
 
-  /** What else has changed with this one. */
   async #follow(change: ChangedPath, { old, now, unread }: Recheck): Promise<void> {
     const { path } = change;
     if (unread.has(path)) return;
@@ -269,5 +268,44 @@ export class JobWatch implements AsyncDisposable {
     await Promise.all([this.#quickLooks, this.#slowLooks]);
     this.#putBackIfStopped(this.#slow.takeAll());
     await this.#scanner[Symbol.asyncDispose]();
+  }
+}
+
+/** Names that are remembered, at some 150 bytes each. */
+const mostNames = 50_000;
+const needed = setOf('i', 'n');
+
+export class HardLinks {
+  readonly #baseline: Baseline;
+  #names: Map<bigint, ByteString[]> | undefined;
+
+  constructor(baseline: Baseline) {
+    this.#baseline = baseline;
+  }
+
+  /** The names in the baseline of the file with this entry, its own too; none where it has but one. */
+  async namesOf(
+    { type, attributes, linkCount, inode }: Entry,
+    signal: AbortSignal,
+  ): Promise<readonly ByteString[]> {
+    if (type === 'd' || (attributes & needed) !== needed || linkCount < 2) return [];
+    this.#names ??= await this.#read(signal);
+    return this.#names.get(inode) ?? [];
+  }
+
+  /** The whole baseline is read for it, so not before a file with several names changes. */
+  async #read(signal: AbortSignal): Promise<Map<bigint, ByteString[]>> {
+    const names = new Map<bigint, ByteString[]>();
+    let count = 0;
+    for await (const batch of this.#baseline.entries(signal)) {
+      for (const { type, attributes, linkCount, inode, path } of batch) {
+        if (type === 'd' || (attributes & needed) !== needed || linkCount < 2 || count >= mostNames) continue;
+        count++;
+        const known = names.get(inode);
+        if (known === undefined) names.set(inode, [path]);
+        else known.push(path);
+      }
+    }
+    return names;
   }
 }

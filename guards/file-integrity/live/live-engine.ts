@@ -1,4 +1,3 @@
-/** Follows the files of all jobs of a node. */
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import { NodeWatch } from './node-watch.ts';
 import type { LiveOptions } from './options.ts';

@@ -17,7 +17,6 @@ const mostNames = 1000;
 const mostDirectories = 1000;
 const followsInode = setOf('I');
 
-/** Holds memory only. */
 export class MovesWithin {
   readonly #job: LiveJob;
   readonly #selection: Selection;

@@ -1,4 +1,3 @@
-/** The options for detecting changes at once. */
 import type { ChangeWatchOptions } from '../../../lib/sensor/changes/options.ts';
 
 export interface LiveOptions {
@@ -6,7 +5,6 @@ export interface LiveOptions {
   readonly mode?: ChangeWatchOptions['mode'];
   /** Most directories of a root. Default: half of fs.inotify.max_user_watches. */
   readonly mostDirectories?: number;
-  /** Ends all that is watched. */
   readonly signal?: AbortSignal;
   /** Changed paths of a job that may wait; with more it is scanned. Default {@link maxQueuedPaths}. */
   readonly maxQueued?: number;

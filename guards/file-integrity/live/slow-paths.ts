@@ -9,7 +9,6 @@ import { bothOf, type ChangedPath } from './change-queue.ts';
 const restsTimes = 9;
 const mostRemembered = 1000;
 
-/** Holds memory only. */
 export class SlowPaths {
   readonly #waiting = new Map<ByteString, ChangedPath>();
   readonly #restsUntilMs = new Map<ByteString, number>();
@@ -42,7 +41,6 @@ export class SlowPaths {
     if (this.#restsUntilMs.size < mostRemembered) this.#restsUntilMs.set(path, nowMs + restsTimes * tookMs);
   }
 
-  /** Takes out all. */
   takeAll(): ChangedPath[] {
     const all = [...this.#waiting.values()];
     this.#waiting.clear();

@@ -62,7 +62,6 @@ export function attributeNamed(name: string): Attribute | undefined {
   return byName.get(name);
 }
 
-/** The set of these. */
 export function setOf(...names: readonly AttributeName[]): AttributeSet {
   let set = 0;
   for (const name of names) set |= byName.get(name)?.bit ?? 0;

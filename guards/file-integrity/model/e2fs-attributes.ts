@@ -31,7 +31,6 @@ export function describeE2fs(value: number, ignored = 0): string {
   return flags.map(([letter, bit]) => (ignored & bit ? ':' : value & bit ? letter : '-')).join('');
 }
 
-/** The letters of those that are set. */
 export function e2fsLetters(value: number): string {
   return flags.map(([letter, bit]) => (value & bit ? letter : '')).join('');
 }

@@ -27,7 +27,6 @@ export interface ChangeAuthor {
 }
 
 export interface Finding {
-  /** On the host, without the mount of the agent, printable: `/etc/passwd`. */
   readonly path: string;
   readonly change: 'added' | 'removed' | 'changed';
   /** The names of the attributes that differ, as in AIDE's JSON report: `sha256`; empty for added and removed. */
@@ -46,7 +45,6 @@ export interface Finding {
  */
 export interface Unread {
   readonly count: number;
-  /** Some of them, by their paths on the host. */
   readonly files: readonly { readonly path: string; readonly reason: string }[];
 }
 

@@ -15,7 +15,6 @@ export const reportLevels = [
 
 export type ReportLevel = (typeof reportLevels)[number];
 
-/** The `report_*` options of aide.conf. */
 export interface ReportOptions {
   readonly level: ReportLevel;
   readonly base16: boolean;

@@ -6,7 +6,6 @@ import type { IntegrityProvider, ScanRoot } from '../provider/provider.ts';
 import type { StartLive } from '../live/live-job.ts';
 import type { NodeCounts } from './node-counts.ts';
 
-/** What all jobs of a node have in common. */
 export interface JobContext {
   readonly client: KubeClient;
   readonly nodeName: string;

@@ -1,4 +1,3 @@
-/** What watches the files of one job between its scans. */
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { nodeEnvironment } from '../aide-conf/conf-environment.ts';

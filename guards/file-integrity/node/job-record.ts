@@ -10,7 +10,6 @@ import type { IntegrityProvider } from '../provider/provider.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
 
 export interface JobNotes {
-  /** Of the last result. */
   readonly sequence: number;
   /** Who made the last baseline. */
   readonly madeBy?: IntegrityProvider['name'];

@@ -74,7 +74,6 @@ export class JobResults {
     signal.addEventListener('abort', () => this.#cancelSoon?.(), { once: true });
   }
 
-  /** Of the last result. */
   get sequence(): number {
     return this.#sequence;
   }

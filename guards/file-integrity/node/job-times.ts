@@ -57,12 +57,10 @@ export class JobTimes {
     this.#checkBy(Math.max(this.#clock.monotonicMs(), this.#checkedMs + leastPeriodMs));
   }
 
-  /** A scan has ended. */
   checked(): void {
     this.#checkedMs = this.#clock.monotonicMs();
   }
 
-  /** A first baseline was made. */
   succeededFirst(): void {
     const { initialDelayS, gracePeriodS } = this.#schedule();
     this.#succeeded(initialDelayS > 0 ? Math.min(initialDelayS, gracePeriodS) : gracePeriodS);

@@ -115,13 +115,11 @@ export class Job implements AsyncDisposable {
     this.#context.wake();
   }
 
-  /** The Node object as it is now; undefined where there is none. */
   set node(node: Node | undefined) {
     this.#changeHeld(() => (this.#inputs.node = node));
     this.#context.wake();
   }
 
-  /** The active configuration; undefined where there is none. */
   set configuration(configMap: ConfigMap | undefined) {
     if (!this.#inputs.takeConfiguration(configMap)) return;
     this.#forgetBaseline();
@@ -172,7 +170,6 @@ export class Job implements AsyncDisposable {
     return this.#inputs.stampOf(kind, this.#record.requests);
   }
 
-  /** Asks the provider for the baseline. */
   async look(): Promise<void> {
     // Perhaps the key was another, and is back.
     if (this.#baseline === 'broken') await this.#key.ask();
@@ -201,7 +198,6 @@ export class Job implements AsyncDisposable {
     await this.#startLive(job, provider);
   }
 
-  /** Makes a baseline. */
   async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
     const { clock, counts } = this.#context;
     const provider = await this.#provider();
@@ -249,7 +245,6 @@ export class Job implements AsyncDisposable {
     await this.#startLive(job, provider);
   }
 
-  /** Takes findings into the baseline. */
   async accept(request: AcceptRequest, signal: AbortSignal): Promise<void> {
     const { prefix } = this.#context.root;
     const [provider, job] = [await this.#provider(), await this.#job()];

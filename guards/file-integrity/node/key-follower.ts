@@ -80,7 +80,6 @@ export class KeyFollower {
     this.#options = options;
   }
 
-  /** Until the signal aborts. */
   async run(): Promise<void> {
     const { clock, signal, onMissing } = this.#options;
     const startedMs = clock.monotonicMs();

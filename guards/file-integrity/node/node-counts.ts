@@ -15,7 +15,6 @@ export interface JobReading {
   readonly pending: boolean;
 }
 
-/** Counts since the start of the process. */
 export class NodeCounts {
   /** Checks and baselines that came to an end, by what they came to. */
   readonly scans = { check: 0, init: 0, accept: 0, failed: 0 };
@@ -25,7 +24,6 @@ export class NodeCounts {
   results = 0;
   /** Of other programs that scan. */
   #cpuMs = 0;
-  /** New findings, by how they were detected. */
   readonly findings = { event: 0, scan: 0 };
   /** Jobs of this node; none before the first FileIntegrity is for it. */
   jobs: () => Iterable<JobReading> = () => [];

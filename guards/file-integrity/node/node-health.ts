@@ -1,4 +1,3 @@
-/** The health of this guard in an agent. */
 import type { PartHealth } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { NodeCounts } from './node-counts.ts';
@@ -48,7 +47,6 @@ export interface NodeParts {
   readonly steps: StepWatch;
 }
 
-/** Registers the parts of the guard on a node. */
 export function registerNodeHealth(health: PartHealth, { looked, steps }: NodeParts): void {
   health.ready('jobs', () => (looked() ? undefined : 'not examined yet'));
   health.alive('scan', () => steps.problem());

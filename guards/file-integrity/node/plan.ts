@@ -31,7 +31,6 @@ export interface JobView {
   readonly knowsFindings: boolean;
   /** Before it no first baseline is made: the node is still being set up. */
   readonly firstDueMs: number;
-  /** When a scan is due. */
   readonly checkDueMs: number;
   /** Somebody wants a scan as soon as may be: events were lost. */
   readonly wantsScan: boolean;

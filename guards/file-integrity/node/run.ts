@@ -48,7 +48,6 @@ export interface FileIntegrityNodeOptions {
 }
 
 export interface NodeState {
-  /** FileIntegrities and the node are known. */
   readonly ready: boolean;
   /** FileIntegrities that are for this node. */
   readonly jobs: number;

@@ -1,6 +1,5 @@
 /** Sets of bytes: ranges and the named classes. */
 
-/** Tells whether a code point is in the set. */
 export type CharSet = (codePoint: number) => boolean;
 
 /** The set of inclusive ranges `[from, to, from, to, ...]`. */

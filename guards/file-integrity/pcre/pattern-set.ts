@@ -47,7 +47,6 @@ export class PatternSet {
   #states = new Map<string, WalkState>();
   #places = 0;
   #generation = 0;
-  /** Before the first character. */
   readonly start: WalkState;
 
   /** @throws {RegexSizeError} when the expressions are too large together. */

@@ -18,7 +18,6 @@ export interface ScanRoot {
   readonly prefix: ByteString;
 }
 
-/** One FileIntegrity on this node. */
 export interface IntegrityJob {
   /** `namespace/name` */
   readonly key: string;

@@ -35,7 +35,6 @@ export interface CurrentFindingsOptions {
   readonly limit?: number;
 }
 
-/** A finding with what was compared for it. */
 export interface HeldFinding {
   readonly change: ReportedChange;
   readonly finding: Finding;
@@ -96,7 +95,6 @@ export class CurrentFindings {
     return { total, ...counts, problems: this.#problems };
   }
 
-  /** How many are counted and not held. */
   get omitted(): number {
     return sum(this.#omitted);
   }

@@ -2,7 +2,6 @@
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { Fields } from '../model/finding-json.ts';
 import { type NodeRequest, requestAnnotationPrefix } from './node-result.ts';
-/** The annotation of a request, for a patch. */
 export function requestAnnotation(request: NodeRequest): Record<string, string> {
   return { [`${requestAnnotationPrefix}${request.id}`]: JSON.stringify(request) };
 }

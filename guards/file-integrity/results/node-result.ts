@@ -34,7 +34,6 @@ export interface NodeResult {
   readonly outcome: NodeOutcome;
   /** At most {@link maxFindings}, the latest first. */
   readonly findings: readonly Finding[];
-  /** How many more there are. */
   readonly omittedFindings: number;
   /** Not there where all files were read, and where nothing is known of any. */
   readonly unread?: Unread;

@@ -12,7 +12,6 @@ const bufferBytes = 512 * 1024;
 const { EINTR } = constants.errno;
 
 export interface Digests {
-  /** Empty where it was not asked for. */
   readonly sha256: Buffer;
   readonly sha512: Buffer;
 }

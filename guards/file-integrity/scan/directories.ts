@@ -26,7 +26,6 @@ const levelsAtOnce = 1000;
 
 export interface Directory extends OpenDirectory, DirectoryIdentity {}
 
-/** An open directory, and where it lies. */
 export interface OpenPlace {
   readonly path: ByteString;
   readonly directory: Directory;

@@ -12,7 +12,6 @@ const budget: Budget = {
   ...{ entries: 256, bytes: 256 * 1024, rootEntries: 256, fileBytes: 128 * 1024 },
 };
 
-/** Holds only memory. */
 export class InlineWalk {
   /** So many are walked one after the other; the rest is for the threads. */
   static readonly mostTasks = budget.entries;

@@ -43,10 +43,8 @@ export type ToThread =
   /** The thread ends when it has come to this. */
   | { readonly do: 'close' };
 
-/** From a thread. */
 export type FromThread = Loaded | Answer;
 
-/** Its code is loaded. */
 export interface Loaded {
   readonly loaded: true;
 }

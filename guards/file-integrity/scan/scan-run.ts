@@ -162,7 +162,6 @@ export class ScanRun {
     this.#pump();
   }
 
-  /** Hands on what is in order. */
   #flush(): void {
     for (let piece = this.#first; piece?.parts !== undefined; piece = this.#first) {
       this.#outOfOrder -= piece.bytes;

@@ -50,7 +50,6 @@ export class RunState {
     this.#counters[at + 1] = (this.#counters[at + 1] ?? 0) + bytes;
   }
 
-  /** What a thread has read. */
   bytesOf(thread: number): number {
     return this.#counters[thread * countersPerThread + 1] ?? 0;
   }

@@ -54,7 +54,6 @@ export function belowItem(name: ByteString): string {
 export type Part = EncodedBlock | readonly ScanProblem[];
 
 export interface TaskResult {
-  /** Of each configuration. */
   readonly parts: readonly (readonly Part[])[];
   /** What is left to do, in the order of the paths; it comes after `parts`. */
   readonly rest: readonly Task[];

@@ -71,7 +71,6 @@ export class ThreadPool implements AsyncDisposable {
     this.#threads = Array.from({ length: workers }, () => undefined);
   }
 
-  /** How many threads there may be. */
   get size(): number {
     return this.#threads.length;
   }
@@ -118,7 +117,6 @@ export class ThreadPool implements AsyncDisposable {
     }
   }
 
-  /** How many threads run. */
   get running(): number {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }

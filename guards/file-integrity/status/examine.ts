@@ -9,7 +9,6 @@ import type { IntegrityNodeReport, IntegrityReport } from './report.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
 import { someOf } from '../../../lib/output/words.ts';
 
-/** Nodes that a sentence names. */
 const NAMED_NODES = 3;
 
 type Problem = IntegrityReport['problems'][number];

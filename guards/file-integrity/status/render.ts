@@ -7,7 +7,6 @@ import { counted, someOf } from '../../../lib/output/words.ts';
 
 /** Of more nodes only those are shown that something is the matter with. */
 const MANY_NODES = 20;
-/** Nodes that a sentence names. */
 const NAMED_NODES = 3;
 
 /** One line over all; empty where there is no FileIntegrity. */

@@ -29,7 +29,6 @@ export interface IntegrityReport {
   readonly nodes: readonly IntegrityNodeReport[];
 }
 
-/** What is known of the files of a node. */
 export interface IntegrityNodeReport {
   readonly name: string;
   /** `Succeeded`: nothing has changed; `Failed`: something has; `Errored`: it is not known. `null` before the first result. */
@@ -38,9 +37,7 @@ export interface IntegrityNodeReport {
   readonly filesAdded: number;
   readonly filesChanged: number;
   readonly filesRemoved: number;
-  /** All of them. */
   readonly findingCount: number;
-  /** The latest three. */
   readonly findings: readonly IntegrityFindingReport[];
   /** How changes are known between scans; `null` where nobody says. */
   readonly detection: Detection | null;

@@ -1,4 +1,3 @@
-/** This guard's section of `rampart status`. */
 import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
 import { integrityReports } from './examine.ts';
 import { integrityHeadline, integrityTable } from './render.ts';

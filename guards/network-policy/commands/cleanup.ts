@@ -1,6 +1,5 @@
 /** Runs `rampart network cleanup`. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { cleanNode } from '../cleanup.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { requireRoot, stopSignal } from '../../../lib/cli/process.ts';
 
@@ -18,4 +17,49 @@ export async function runCleanup(): Promise<0 | 1> {
     else process.stdout.write(`${backend}: removed\n${removed.map((line) => `  ${line}\n`).join('')}`);
   }
   return failed ? 1 : 0;
+}
+
+/** Removes everything of this guard from a node. */
+export interface Cleaned {
+  readonly backend: string;
+  /** A line for each thing that was there. */
+  readonly removed: readonly string[];
+  /** Why it could not be inspected or removed. */
+  readonly error?: unknown;
+}
+
+type Clean = (signal: AbortSignal | undefined) => Promise<readonly string[]>;
+
+const parts: Readonly<Record<string, Clean>> = {
+  nftables: async (signal) => {
+    const { openNftablesDataplane } = await import('../node/nftables/dataplane.ts');
+    using dataplane = openNftablesDataplane();
+    return await dataplane.remove(signal);
+  },
+  iptables: async (signal) => {
+    const { KeptNamespace } = await import('../node/namespace.ts');
+    const { removeIptablesLeftovers } = await import('../node/iptables/leftovers.ts');
+    using namespace = new KeptNamespace();
+    return await removeIptablesLeftovers(namespace, undefined, signal);
+  },
+  // What `--network-policy-established cut` has created, whatever the backend.
+  'connections that were cut': async () => {
+    const { Nftables } = await import('../node/nftables/nftables.ts');
+    const { cutTableName, removeCutTable } = await import('../node/established/cut-table.ts');
+    using nft = new Nftables();
+    return removeCutTable(nft) ? [`table ${cutTableName}`] : [];
+  },
+};
+
+/** Works in the network namespace of the calling thread. A part that fails does not stop the others. */
+export async function cleanNode(signal?: AbortSignal): Promise<Cleaned[]> {
+  const cleaned: Cleaned[] = [];
+  for (const [backend, clean] of Object.entries(parts)) {
+    try {
+      cleaned.push({ backend, removed: await clean(signal) });
+    } catch (error) {
+      cleaned.push({ backend, removed: [], error });
+    }
+  }
+  return cleaned;
 }

@@ -6,7 +6,6 @@ import type { Address, Family } from './rules.ts';
 export interface IpAddress {
   readonly family: Family;
   readonly value: bigint;
-  /** Canonical. */
   readonly text: Address;
 }
 

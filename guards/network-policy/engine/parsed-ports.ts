@@ -1,4 +1,3 @@
-/** The parsed ports of a rule. */
 import { exactList } from './exact-list.ts';
 import type { PortObject } from './objects.ts';
 import type { Refuse } from './parsed-selector.ts';

@@ -1,4 +1,3 @@
-/** The parsed selector of a policy. */
 import {
   type LabelSelector,
   labelSelectorOf,

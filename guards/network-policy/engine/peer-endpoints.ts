@@ -40,7 +40,6 @@ export class PeerEndpoints {
     return true;
   }
 
-  /** Sorted. */
   value(): ByFamily<readonly Endpoint[]> {
     if (this.#value !== undefined && this.#pending.size === 0) return this.#value;
     const few = this.#pending.size < MANY;

@@ -2,7 +2,6 @@
 import type { MetricsRegistry } from '../../../guard/guard.ts';
 import type { Refused } from './dataplane.ts';
 
-/** Counts since the process started. */
 export class NodeCounts {
   fullSyncs = 0;
   partialSyncs = 0;

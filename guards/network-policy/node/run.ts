@@ -14,9 +14,13 @@ import { type FollowedObjects, followObjects } from './followed-objects.ts';
 import { nodeFacts } from '../status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { Refusals } from './refusals.ts';
-import { ToldProblems } from './told-problems.ts';
 import { Turns } from './turns.ts';
 import type { NetworkPolicyOptions } from '../options.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { networkPolicies } from '../api.ts';
+import type { NodeRules, PolicyProblem } from '../engine/rules.ts';
 
 /** Retrying cannot help: the library or a capability is missing. */
 function isHopeless(error: unknown): boolean {
@@ -154,4 +158,47 @@ async function openCutter(
     onCut: (flows) => (counts.flowsCut += flows),
     ...(inNetwork && { inNetwork }),
   });
+}
+
+/** Reports the parts of policies that cannot be expressed: a line and an event each time they change. */
+export class ToldProblems {
+  readonly #logger: Logger;
+  readonly #recorder: Pick<EventRecorder, 'record'>;
+  readonly #policies: FollowedObjects['policies'];
+  /** By policy. */
+  readonly #told = new Map<string, string>();
+
+  constructor(
+    logger: Logger,
+    recorder: Pick<EventRecorder, 'record'>,
+    policies: FollowedObjects['policies'],
+  ) {
+    this.#logger = logger;
+    this.#recorder = recorder;
+    this.#policies = policies;
+  }
+
+  /** Those of policies that pods of this node need. */
+  tell(problems: readonly PolicyProblem[], rules: NodeRules): void {
+    if (problems.length === 0 && this.#told.size === 0) return;
+    const needed = new Set([...rules.policies.values()].map(({ policy }) => policy));
+    for (const [key, of] of Map.groupBy(problems, (one) => one.policy)) {
+      if (!needed.has(key)) continue;
+      const note = of.map(({ field, message }) => `${field}: ${message}`).join('\n');
+      const policy = this.#policies.get(key);
+      if (policy === undefined || this.#told.get(key) === note) continue;
+      this.#told.set(key, note);
+      this.#logger.warn({ policy: key }, `cannot be expressed, and allows nothing: ${note}`);
+      this.#recorder.record({
+        regarding: referenceTo(networkPolicies, policy),
+        type: 'Warning',
+        reason: 'NotExpressed',
+        action: 'Program',
+        note,
+      });
+    }
+    for (const key of this.#told.keys()) {
+      if (!problems.some(({ policy }) => policy === key)) this.#told.delete(key);
+    }
+  }
 }

@@ -23,7 +23,6 @@ export interface NodeReport {
   readonly problems: readonly string[];
 }
 
-/** Counts of the node part since it started. */
 interface SyncCounts {
   /** Of the last successful full sync, by the wall clock; undefined: there was none yet. */
   readonly lastSyncMs: number | undefined;

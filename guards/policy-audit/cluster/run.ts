@@ -4,7 +4,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
@@ -12,7 +11,6 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
-import { imageOfOperator } from './operator-image.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
@@ -26,6 +24,10 @@ import { runtimesOf } from '../policies/runtimes.ts';
 import { keepSummaries } from '../status/last-pass.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { Scanner } from '../scanner/scanner.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { deploymentType } from './server-objects.ts';
 
 /** Runs until the signal aborts. */
 export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
@@ -134,4 +136,33 @@ function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: Dis
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
   stack.defer(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
+}
+
+/** As named in deploy/base. */
+const operator = { namespace: systemNamespace, name: 'rampart-operator', container: 'operator' };
+
+interface Deployment {
+  readonly spec?: {
+    readonly template?: {
+      readonly spec?: { readonly containers?: readonly { readonly name: string; readonly image?: string }[] };
+    };
+  };
+}
+
+/** @throws {RampartError} `INPUT` if there is no such Deployment. */
+export async function imageOfOperator(client: KubeClient, signal: AbortSignal): Promise<string> {
+  const { namespace, name, container } = operator;
+  let found: Deployment | undefined;
+  try {
+    found = (await client.get(deploymentType, { namespace, name }, { signal })) as Deployment;
+  } catch (error) {
+    if (!isNotFound(error) && !isForbidden(error)) throw error;
+  }
+  const image = found?.spec?.template?.spec?.containers?.find((one) => one.name === container)?.image;
+  if (image !== undefined) return image;
+  throw new RampartError(errorCodes.INPUT, {
+    what: 'the image for policy servers is unknown',
+    why: `no readable Deployment ${name} in ${namespace} has a container ${container}`,
+    next: 'Set the image with --policy-server-image',
+  });
 }

@@ -25,7 +25,7 @@ import {
 import { pods as podType } from '../../../lib/kube/object/object.ts';
 import { fileAccess } from '../../../guards/file-access/guard.ts';
 import { kiveDataNamespace } from '../../../guards/file-access/kive-data.ts';
-import { readKernelId } from '../../../guards/file-access/node/kernel-id.ts';
+import { readKernelId } from '../../../guards/file-access/node/file-access-node.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
 import { AgentProcess, type ToldAlert } from './agent-process.fixture.ts';

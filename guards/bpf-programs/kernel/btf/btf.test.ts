@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import * as fc from '../../../../lib/testing/fast-check.fixture.ts';
 import { Btf } from './btf.ts';
 import { sizeOf, valueOf } from './btf-value.ts';
-import { functionTypes } from '../compose/function-types.ts';
+import { functionTypes } from '../compose/compose.ts';
 
 const path = '/sys/kernel/btf/vmlinux';
 

@@ -10,7 +10,6 @@ export interface ProgramCall {
   readonly program: string;
   readonly args: readonly string[];
   readonly input?: string;
-  /** Where its sockets are. */
   readonly namespace: KeptNamespace;
   readonly signal?: AbortSignal | undefined;
 }

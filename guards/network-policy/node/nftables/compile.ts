@@ -13,6 +13,7 @@ import type {
   LocalPod,
   NodeRules,
   PolicyRules,
+  PortRange,
 } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
@@ -30,9 +31,17 @@ import {
 import type { ElementSet, EndpointElements, VerdictElements } from './nft-sets.ts';
 import type { Chain, TableObject } from './objects.ts';
 import { peerMatches, rangeSet } from './peer-sets.ts';
-import { portMatches } from './ports.ts';
 import { endpointText } from './rule-text.ts';
-import { accept, type BaseChain, type Match, rule, type Rule, type Side, type Verdict } from './rule.ts';
+import {
+  accept,
+  type BaseChain,
+  type Match,
+  rule,
+  type Rule,
+  type Side,
+  type Transport,
+  type Verdict,
+} from './rule.ts';
 
 /** The address that identifies the pod: the source of what it sends, the destination of what it receives. */
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
@@ -292,4 +301,34 @@ function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[
     }),
   );
   return { kind: 'set', holds: 'endpoints', name, family, elements };
+}
+
+/** Ports as matches of rules. */
+const lastPort = 65_535;
+
+/**
+ * A list of matches for each range; an empty list matches everything. None: nothing is allowed. Not one set of ports for each rule: the
+ * time that a listing takes grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
+ */
+export function portMatches(ports: 'any' | readonly PortRange[]): Match[][] {
+  if (ports === 'any') return [[]];
+  const protocols = [...new Set(ports.map(({ protocol }) => protocol))].sort();
+  return protocols.flatMap((protocol) =>
+    mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }): Match[] => {
+      if (first === 0 && last === lastPort)
+        return [{ kind: 'protocol', protocol: protocolNumbers[protocol] }];
+      return [{ kind: 'destination port', protocol: protocol.toLowerCase() as Transport, first, last }];
+    }),
+  );
+}
+
+/** Ranges that overlap or touch are merged. */
+function mergedPorts(ports: readonly PortRange[]): { first: number; last: number }[] {
+  const merged: { first: number; last: number }[] = [];
+  for (const { first, last } of [...ports].sort((a, b) => a.first - b.first)) {
+    const before = merged.at(-1);
+    if (before !== undefined && first <= before.last + 1) before.last = Math.max(before.last, last);
+    else merged.push({ first, last });
+  }
+  return merged;
 }

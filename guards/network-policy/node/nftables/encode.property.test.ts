@@ -10,7 +10,7 @@ import { PolicyEngine } from '../../engine/engine.ts';
 import { change, clusterOf } from '../../random-cluster.fixture.ts';
 import type { AddressRange, Family } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
-import { commandText } from './command-text.ts';
+import { commandText, RefusedCommands, TableProgram } from './program.ts';
 import { tableName } from './names.ts';
 import type { ElementSet } from './nft-sets.ts';
 import {
@@ -21,7 +21,6 @@ import {
   objectsOf,
   type TableObjects,
 } from './objects.ts';
-import { RefusedCommands, TableProgram } from './program.ts';
 import { accept, rule, type Statement, type Transport } from './rule.ts';
 import { readRules } from './table.ts';
 import { wholeTable } from './whole-table.fixture.ts';
