@@ -8,7 +8,7 @@ import { isNothing } from '../node/iptables/rules.ts';
 import { installedIptables } from '../node/iptables/variant.ts';
 import type { KernelRuleset } from '../node/kernel-packet.ts';
 import * as nftables from '../node/nftables/decide.ts';
-import { readRules } from '../node/nftables/table.ts';
+import { readTable } from '../node/nftables/table.ts';
 
 /**
  * Works in the current network namespace of the calling thread. If one backend has rules, others that are not installed are
@@ -32,7 +32,7 @@ export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]>
 function readNftables(missing: string[]): KernelRuleset[] {
   try {
     using nft = new Nftables();
-    const table = readRules(nft);
+    const table = readTable(nft);
     if (table === undefined) return [];
     return [{ backend: 'nftables', decide: (...packet) => nftables.decideInKernel(table, ...packet) }];
   } catch (error) {

@@ -10,7 +10,7 @@ import { judge } from '../judge/judge.ts';
 import { addresses, change, type Cluster, clusterOf, nodes, portNumbers } from '../random-cluster.fixture.ts';
 import { noRules } from './iptables/rules.ts';
 import type { KernelRuleset } from './kernel-packet.ts';
-import { parseJsonListing } from './nftables/listing-json.ts';
+import { parseTextListing } from './nftables/listing-text.ts';
 import { iptablesRuleset, nftablesRuleset, rulesets } from './rulesets.fixture.ts';
 
 const numbers = { TCP: 6, UDP: 17, SCTP: 132, ICMP: 1 } as const;
@@ -78,27 +78,25 @@ suite('what the rules in the kernel do', () => {
   };
 
   test('nftables: is not guessed where a rule is none of ours', () => {
-    const chain = {
-      chain: { name: 'forward-in', type: 'filter', hook: 'forward', prio: -9, policy: 'accept' },
-    };
-    const source = { payload: { protocol: 'ip', field: 'saddr' } };
-    const equal = (left: unknown, right: unknown) => ({ match: { op: '==', left, right } });
-    const accept = { accept: null };
-    for (const expr of [
-      [{ jump: { target: 'mine' } }],
-      [equal(source, '@gone'), accept],
-      [equal(source, { set: ['10.0.0.1', '10.0.0.9'] }), accept],
-      [{ match: { op: '!=', left: source, right: '10.0.0.1' } }, accept],
-      [equal({ payload: { protocol: 'tcp', field: 'sport' } }, 80), accept],
-      [{ match: { op: 'in', left: { ct: { key: 'state' } }, right: 'new' } }, accept],
-      [equal({ meta: { key: 'mark' } }, 1), accept],
-      [{ limit: { rate: 10, burst: 10, per: 'minute' } }, accept],
-      [{ limit: { rate: 10, burst: 10, per: 'minute', inv: true } }, { log: { prefix: 'x', group: 1 } }],
-      [{ counter: { packets: 0, bytes: 0 } }, accept],
-      [{ dup: { addr: '10.0.0.9' } }],
+    for (const rule of [
+      'jump mine',
+      'ip saddr @gone accept',
+      'ip saddr { 10.0.0.1, 10.0.0.9 } accept',
+      'ip saddr != 10.0.0.1 accept',
+      'tcp sport 80 accept',
+      'tcp dport { 80, 443 } accept',
+      'ct state new accept',
+      'ct state established,new accept',
+      'meta mark 0x00000001 accept',
+      'limit rate 10/minute burst 10 packets accept',
+      'limit rate over 10/minute burst 10 packets log prefix "x" group 1',
+      'counter packets 0 bytes 0 accept',
+      'dup to 10.0.0.9',
+      'reject with icmp host-unreachable',
+      'icmp type { echo-request } accept',
     ]) {
-      const listing = JSON.stringify({ nftables: [chain, { rule: { chain: 'forward-in', expr } }] });
-      isUnknown(nftablesRuleset(parseJsonListing(listing)), JSON.stringify(expr));
+      const chain = `\tchain forward-in {\n\t\ttype filter hook forward priority -9; policy accept;\n\t\t${rule}\n\t}`;
+      isUnknown(nftablesRuleset(parseTextListing(`table inet mine {\n${chain}\n}\n`)), rule);
     }
   });
 

@@ -17,10 +17,10 @@ import { podMap, shortDirection } from './names.ts';
 import type { ElementSet } from './nft-sets.ts';
 import { objectKey, type TableObjects } from './objects.ts';
 import { type Rule, type Side, type Statement, transports, type Verdict } from './rule.ts';
-import { endpointText, ruleText } from './rule-text.ts';
+import { endpointText, parseRule, ruleText } from './rule-text.ts';
 
 /**
- * @param objects - As `parseJsonListing` has them.
+ * @param objects - As `readTable` has them.
  * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
  */
 export function decideInKernel(
@@ -54,7 +54,7 @@ class Walk {
   chain(name: string): RuleVerdict {
     const chain = this.#objects.get(objectKey({ kind: 'chain', name }));
     const rules = chain?.kind === 'chain' ? chain.rules : undefined;
-    return followChain(name, rules, this.#chains, (rule) => this.#rule(rule));
+    return followChain(name, rules, this.#chains, (listed) => this.#rule(parseRule(ruleText(listed))));
   }
 
   #rule(rule: Rule): RuleVerdict {

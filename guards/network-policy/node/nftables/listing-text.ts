@@ -1,12 +1,12 @@
 /**
- * Reads the output of `nft list table`, to compare it with what should be there: a third of the time that its JSON takes. Rules are kept as
- * they are listed.
+ * Reads the output of `nft list table`, which takes a third of the time that its JSON takes. Rules are kept as they are listed,
+ * to compare them with what should be there.
  */
 import type { AddressRange } from '../../engine/rules.ts';
-import { blockRange } from './addresses.ts';
 import { elementsOf, type ElementSet, type EndpointElement } from './nft-sets.ts';
 import { objectsOf, type TableObject } from './objects.ts';
 import type { Listed, Rule, Verdict } from './rule.ts';
+import { parseRange, parseVerdict } from './rule-text.ts';
 
 /** Unknown lines are kept, and make their object differ from any of ours. */
 export function parseTextListing(text: string): Map<string, TableObject> {
@@ -72,18 +72,14 @@ function parseSet(kind: 'set' | 'map', name: string, body: string): ElementSet {
 }
 
 function verdictElement(item: string): [string, Verdict] | undefined {
-  const [, address = '', kind, chain] =
-    /^(\S+) : (?:(accept|drop|return)|(?:goto|jump) (\S+))$/.exec(item) ?? [];
-  if (kind !== undefined) return [address, { kind: kind as 'accept' | 'drop' | 'return' }];
-  return chain === undefined
-    ? undefined
-    : [address, { kind: item.includes(' goto ') ? 'goto' : 'jump', chain }];
+  const [address = '', text = ''] = item.split(' : ');
+  const verdict = parseVerdict(text);
+  return verdict === undefined ? undefined : [address, verdict];
 }
 
 function rangeElement(item: string): [string, AddressRange] | undefined {
-  const [, first, prefix, last = first] = /^([\d.a-f:]+)(?:\/(\d+)|-([\d.a-f:]+))?$/.exec(item) ?? [];
-  if (first === undefined || last === undefined) return undefined;
-  return [item, prefix === undefined ? { first, last } : blockRange(first, Number(prefix))];
+  const range = parseRange(item);
+  return range === undefined ? undefined : [item, range];
 }
 
 function endpointElement(item: string): [string, EndpointElement] | undefined {

@@ -1,8 +1,21 @@
-/** Prints rules and what they refer to in nft's language, as nft itself lists them: for people, for libnftables, and to compare. */
-import type { Family } from '../../engine/rules.ts';
-import { rangeText } from './addresses.ts';
+/**
+ * Rules and what they refer to in nft's language, as nft itself lists them: printed for people, for libnftables and to compare,
+ * and read back.
+ */
+import type { AddressRange, Family } from '../../engine/rules.ts';
+import { blockRange, rangeText } from './addresses.ts';
 import type { ElementSet, EndpointElement } from './nft-sets.ts';
-import type { BaseChain, Listed, Rule, Statement, Verdict } from './rule.ts';
+import {
+  type BaseChain,
+  type ConnectionState,
+  icmpTypes,
+  type Listed,
+  type Rule,
+  type Side,
+  type Statement,
+  type Transport,
+  type Verdict,
+} from './rule.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
 const icmp = { 4: 'icmp', 6: 'icmpv6' } as const;
@@ -84,4 +97,106 @@ function addressField({ family, side }: { readonly family: Family; readonly side
 
 function portsText({ first, last }: { readonly first: number; readonly last: number }): string {
   return first === last ? `${first}` : `${first}-${last}`;
+}
+
+/** Reads what {@link ruleText} prints. What is none of ours becomes a `listed` statement. */
+export function parseRule(text: string): Rule {
+  const [, body = '', comment] = /^(.*?)(?: comment "([^"]*)")?$/.exec(text) ?? [];
+  const statements: Statement[] = [];
+  for (let rest = body; rest !== '';) {
+    const [statement, length] = firstStatement(rest) ?? [
+      { kind: 'listed', text: rest } as const,
+      rest.length,
+    ];
+    statements.push(statement);
+    rest = rest.slice(length).trimStart();
+  }
+  return comment === undefined ? { statements } : { statements, comment };
+}
+
+function firstStatement(text: string): readonly [Statement, length: number] | undefined {
+  for (const [form, read] of forms) {
+    const [whole = '', ...words] = form.exec(text) ?? [];
+    const statement = whole === '' ? undefined : read(...words);
+    if (statement !== undefined) return [statement, whole.length];
+  }
+  return undefined;
+}
+
+const familyOf = (word = ''): Family => (word.includes('6') ? 6 : 4);
+
+const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statement | undefined])[] = [
+  [
+    /^(ip6?) ([sd]addr) (vmap )?@(\S+)/,
+    (family, side, map, name = '') => {
+      const address = { family: familyOf(family), side: side as Side };
+      return map === undefined
+        ? { kind: 'address in set', ...address, set: name }
+        : { kind: 'verdict map', ...address, map: name };
+    },
+  ],
+  [
+    /^(ip6?) ([sd]addr) ([\da-f:][\d.a-f:/-]*)(?= )/,
+    (family, side, text = '') => {
+      const range = parseRange(text);
+      return range && { kind: 'address', family: familyOf(family), side: side as Side, range };
+    },
+  ],
+  [
+    /^(ip6?) daddr \. meta l4proto \. th dport @(\S+)/,
+    (family, set = '') => ({ kind: 'endpoint in set', family: familyOf(family), set }),
+  ],
+  [
+    /^fib ([sd]addr) type (!= )?local/,
+    (side, not) => ({ kind: 'local address', side: side as Side, is: not === undefined }),
+  ],
+  [/^meta l4proto (\d+)/, (protocol) => ({ kind: 'protocol', protocol: Number(protocol) })],
+  [
+    /^(tcp|udp|sctp) dport (\d+)(?:-(\d+))?(?= )/,
+    (protocol, first, last = first) => ({
+      kind: 'destination port',
+      protocol: protocol as Transport,
+      first: Number(first),
+      last: Number(last),
+    }),
+  ],
+  [
+    /^(icmp|icmpv6) type \{ ([^}]*) \}/,
+    (protocol, list = '') => icmpOf(familyOf(protocol), list.split(', ')),
+  ],
+  [
+    /^ct state ((?:established|related|invalid)(?:,(?:established|related|invalid))*)(?= )/,
+    (list = '') => ({ kind: 'connection state', states: list.split(',') as ConnectionState[] }),
+  ],
+  [
+    /^limit rate (\d+)\/minute burst (\d+) packets/,
+    (rate, burst) => ({ kind: 'limit', perMinute: Number(rate), burst: Number(burst) }),
+  ],
+  [
+    /^log prefix "([^"]*)" group (\d+)/,
+    (prefix = '', group) => ({ kind: 'log', prefix, group: Number(group) }),
+  ],
+  [/^counter name (\S+)/, (name = '') => ({ kind: 'counter', name })],
+  [
+    /^reject(?: with (tcp reset))?$/,
+    (reset) => ({ kind: 'reject', with: reset === undefined ? 'icmp error' : 'tcp reset' }),
+  ],
+  [/^(.+)$/, (text = '') => parseVerdict(text)],
+];
+
+function icmpOf(family: Family, types: readonly string[]): Statement | undefined {
+  const isOurs = types.every((type) => Object.hasOwn(icmpTypes[family], type));
+  return isOurs ? ({ kind: 'icmp type', family, types } as Statement) : undefined;
+}
+
+export function parseVerdict(text: string): Verdict | undefined {
+  const [, kind, way, chain = ''] = /^(?:(accept|drop|return)|(goto|jump) (\S+))$/.exec(text) ?? [];
+  if (kind !== undefined) return { kind: kind as 'accept' | 'drop' | 'return' };
+  return way === undefined ? undefined : { kind: way as 'goto' | 'jump', chain };
+}
+
+export function parseRange(text: string): AddressRange | undefined {
+  const [, first, prefix, last = first] = /^([\d.a-f:]+)(?:\/(\d+)|-([\d.a-f:]+))?$/.exec(text) ?? [];
+  if (first === undefined || last === undefined) return undefined;
+  return prefix === undefined ? { first, last } : blockRange(first, Number(prefix));
 }

@@ -1,6 +1,6 @@
 /**
- * Rules of nftables as data: the statements that this dataplane uses, and no others. rule-text.ts prints them in nft's language,
- * encode-rule.ts encodes them for the kernel, listing-json.ts reads them back.
+ * Rules of nftables as data: the statements that this dataplane uses, and no others. rule-text.ts prints and reads them in nft's
+ * language, encode-rule.ts encodes them for the kernel.
  */
 import type { AddressRange, Family } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
@@ -29,7 +29,7 @@ export const icmpTypes = {
 } as const;
 
 export type Side = 'saddr' | 'daddr';
-type ConnectionState = 'established' | 'related' | 'invalid';
+export type ConnectionState = 'established' | 'related' | 'invalid';
 
 export type Verdict =
   | { readonly kind: 'accept' | 'drop' | 'return' }
