@@ -44,13 +44,22 @@ export class Compiler implements Compiling {
   /** Those of the variables of the scope that the expression uses, directly or through the definition of another. */
   readonly used = new Set<string>();
   mixed = false;
+  readonly #types: Map<ASTNode, Type> | undefined;
 
-  constructor(library: Library, scope: Scope) {
+  /** @param types receives the type of each node. */
+  constructor(library: Library, scope: Scope, types?: Map<ASTNode, Type>) {
     this.#library = library;
     this.#scope = scope;
+    this.#types = types;
   }
 
   compile(node: ASTNode): Code {
+    const code = this.#code(node);
+    this.#types?.set(node, code.type);
+    return code;
+  }
+
+  #code(node: ASTNode): Code {
     switch (node.op) {
       case 'value':
         return compileLiteral(node.args);

@@ -365,6 +365,20 @@ suite('changes', () => {
       [],
     );
   });
+  test('an unchanged schema may have a rule that costs too much for a new one', () => {
+    const items = { type: 'string', 'x-kubernetes-validations': [{ rule: "self.contains('x')" }] };
+    const list = { type: 'array', maxItems: 100, items };
+    const schema = { type: 'object', properties: { list } };
+    const from = prepared(crd([version('v1', schema)]));
+    assert.match(
+      refusals(from).join(),
+      /^spec\.validation\.openAPIV3Schema\.properties\[list\]\.items\.x-kubernetes-validations\[0\]\.rule: Forbidden: estimated rule cost exceeds budget by factor of 3\.1x/,
+    );
+    const changedTo = (other: JsonObject): string[] =>
+      refusals({ ...from, spec: (prepared(crd([other])) as { spec: JsonObject }).spec }, from);
+    assert.deepEqual(changedTo(version('v1', schema, { deprecated: true })), []);
+    assert.equal(changedTo(version('v1', { ...schema, description: 'x' })).length, 1);
+  });
   test('a version that was stored stays', () => {
     const from = old(true);
     const status = from['status'] as JsonObject;

@@ -18,12 +18,15 @@ import { nameProblems } from '../resources/object-names.ts';
 /** @param old the stored one that this one replaces; `undefined` for a new one. */
 export function crdCauses(object: JsonObject, old: JsonObject | undefined): readonly Cause[] {
   const [spec, metadata] = [objectAt(object, 'spec'), objectAt(object, 'metadata')];
-  const causes = old === undefined ? [...nameOfCrdCauses(metadata, spec), ...specCauses(spec)] : [];
+  const causes = old === undefined ? [...nameOfCrdCauses(metadata, spec), ...specCauses(spec, {})] : [];
   if (old !== undefined) {
     const oldSpec = objectAt(old, 'spec');
     // What an older release has taken must not keep anyone from labelling or deleting it.
     if (!deepEqual(spec, oldSpec)) {
-      causes.push(...specCauses(spec), ...changeCauses(spec, oldSpec, isTrue(readCrd(old), 'Established')));
+      causes.push(
+        ...specCauses(spec, oldSpec),
+        ...changeCauses(spec, oldSpec, isTrue(readCrd(old), 'Established')),
+      );
     }
   }
   causes.push(...crdStatusCauses(object), ...storedVersionCauses(object));
@@ -50,7 +53,7 @@ function nameOfCrdCauses(metadata: JsonObject, spec: JsonObject): Cause[] {
   return [fieldError.invalid('metadata.name', name, 'must be spec.names.plural+"."+spec.group')];
 }
 
-function specCauses(spec: JsonObject): Cause[] {
+function specCauses(spec: JsonObject, old: JsonObject): Cause[] {
   const names = objectAt(spec, 'names');
   const versions = objectsAt(spec, 'versions');
   const required = ['plural', 'singular', 'kind', 'listKind'].filter((name) => textAt(names, name) === '');
@@ -65,7 +68,7 @@ function specCauses(spec: JsonObject): Cause[] {
     ...versionsCauses(versions),
     ...required.map((name) => fieldError.required(`spec.names.${name}`)),
     ...nameCauses(names, 'spec.names'),
-    ...partsCauses(versions),
+    ...partsCauses(versions, objectsAt(old, 'versions')),
     ...conversionCauses(fieldOf(spec, 'conversion'), versions.length),
   ];
 }
@@ -144,7 +147,7 @@ function placed(
   return versions.map((version, index) => ({ version, path: `spec.versions[${index}].${name}` }));
 }
 
-function partsCauses(versions: readonly JsonObject[]): Cause[] {
+function partsCauses(versions: readonly JsonObject[], old: readonly JsonObject[]): Cause[] {
   const causes: Cause[] = [];
   const hasStatus = (version: JsonObject): boolean =>
     isObject(fieldOf(objectAt(version, 'subresources'), 'status'));
@@ -154,7 +157,9 @@ function partsCauses(versions: readonly JsonObject[]): Cause[] {
     const schema = sentSchema(version);
     const statusEnabled =
       schemas.length === versions.length && versions.length > 1 ? hasStatus(version) : anyStatus;
-    if (schema !== undefined) causes.push(...schemaCauses(schema, path, statusEnabled));
+    const stored = old.find((one) => textAt(one, 'name') === textAt(version, 'name'));
+    const known = stored !== undefined && deepEqual(sentSchema(stored), schema);
+    if (schema !== undefined) causes.push(...schemaCauses(schema, path, statusEnabled, known));
   }
   const subresources = 'subresources';
   const partOf = (version: JsonObject): unknown => fieldOf(version, subresources);

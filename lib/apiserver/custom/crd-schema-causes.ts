@@ -34,11 +34,17 @@ const rootKeywords: Readonly<Record<string, string>> = {
 /**
  * @param schema `openAPIV3Schema`
  * @param path where it stands: `spec.validation`, `spec.versions[1].schema`
+ * @param known it is that of the stored definition.
  */
-export function schemaCauses(schema: JsonObject, path: string, statusEnabled: boolean): Cause[] {
+export function schemaCauses(
+  schema: JsonObject,
+  path: string,
+  statusEnabled: boolean,
+  known: boolean,
+): Cause[] {
   const causes = statusEnabled ? rootCauses(schema, path) : [];
   try {
-    compileSchema(schema, { path: `${path}.openAPIV3Schema` });
+    compileSchema(schema, { path: `${path}.openAPIV3Schema`, known });
   } catch (error) {
     if (!(error instanceof InvalidSchemaError)) throw error;
     causes.push(...error.causes);

@@ -12,6 +12,7 @@
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { RuleWalk } from './rules/rule-walk.ts';
+import { RuleCosts } from './rules/rule-costs.ts';
 import { type CompiledRules, compileRuleTree } from './rules/rule-tree.ts';
 import { OldValue } from './correlate.ts';
 import { defaultObject } from './defaults.ts';
@@ -36,6 +37,8 @@ export interface CompileOptions {
    * checked: for schemas of built-in kinds, which are not structural, and for what is stored already.
    */
   readonly strict?: boolean;
+  /** The schema was accepted before: a rule of its own may cost more than a new one may. Default: false. */
+  readonly known?: boolean;
   /** Enforce `int32`, `int64` and their like, which Kubernetes does for built-in kinds only. Default: false. */
   readonly numericFormats?: boolean;
 }
@@ -86,9 +89,10 @@ function compile(schema: unknown, path: string, options: CompileOptions): Compil
     if (causes.length === 0) causes.push(...defaultCauses(node, path));
     causes.push(...openApiCauses(clean, path));
   }
+  const costs = options.strict === false ? undefined : new RuleCosts(options.known === true);
   // A rule cannot be compiled against types that are wrong themselves.
   const rules: CompiledRules =
-    causes.length === 0 ? compileRuleTree(node, resource, path) : { root: undefined, causes: [] };
+    causes.length === 0 ? compileRuleTree(node, resource, path, costs) : { root: undefined, causes: [] };
   if (options.strict !== false) causes.push(...rules.causes);
   if (causes.length > 0) throw new InvalidSchemaError(path, causes);
   return new CompiledSchema(clean, node, resource, rules);

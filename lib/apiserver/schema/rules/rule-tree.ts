@@ -6,7 +6,9 @@ import type { Program } from '../../../cel/program.ts';
 import type { CelType } from '../../../cel/types.ts';
 import { fieldError, type Cause } from '../field-error.ts';
 import type { SchemaNode } from '../node.ts';
+import { product } from '../../../cel/cost/size.ts';
 import { compileRules, type CompiledRule } from './rule.ts';
+import { partsOf, type RuleCosts } from './rule-costs.ts';
 import { celTypeOf } from './schema-type.ts';
 
 /** The part of the rules that belongs to one schema node; only nodes with rules in or below them have one. */
@@ -28,20 +30,44 @@ interface Place {
   readonly path: string;
   /** The first list or map on the way whose parts cannot be compared with their old ones. */
   readonly uncorrelatable: string | undefined;
+  /** How often its values can occur, by the bounds of the lists and maps on the way. */
+  readonly occurrences: number | undefined;
+  readonly resource: boolean;
 }
 
-/** Compiles all rules of a schema. Nothing is thrown: a rule that does not compile is a cause. */
-export function compileRuleTree(root: SchemaNode, resource: boolean, path: string): CompiledRules {
+/** What is found on the way. */
+interface Found {
+  readonly causes: Cause[];
+  readonly costs: RuleCosts | undefined;
+}
+
+/**
+ * Compiles all rules of a schema. Nothing is thrown: a rule that does not compile is a cause.
+ *
+ * @param costs adds up what the rules can cost; one that costs too much is a cause as well.
+ */
+export function compileRuleTree(
+  root: SchemaNode,
+  resource: boolean,
+  path: string,
+  costs?: RuleCosts,
+): CompiledRules {
   if (!root.within.rules) return { root: undefined, causes: [] };
-  const causes: Cause[] = [];
-  return { root: visit(root, resource, { path, uncorrelatable: undefined }, causes), causes };
+  const found: Found = { causes: [], costs };
+  const tree = visit(root, { path, uncorrelatable: undefined, occurrences: 1, resource }, found);
+  return { root: tree, causes: [...found.causes, ...(costs?.causes(path) ?? [])] };
 }
 
-function visit(node: SchemaNode, resource: boolean, place: Place, causes: Cause[]): RuleNode {
-  const type = celTypeOf(node, resource);
-  const rules = node.rules.length === 0 ? [] : compileAt(node, type, place, causes);
-  const child = (part: SchemaNode, at: string, uncorrelatable: string | undefined): RuleNode =>
-    visit(part, part.embedded, { path: `${place.path}.${at}`, uncorrelatable }, causes);
+function visit(node: SchemaNode, place: Place, found: Found): RuleNode {
+  const type = celTypeOf(node, place.resource);
+  const rules = node.rules.length === 0 ? [] : compileAt(node, type, place, found);
+  const parts = partsOf(node);
+  const occurrences =
+    parts === undefined || place.occurrences === undefined ? undefined : product(place.occurrences, parts);
+  const child = (part: SchemaNode, at: string, uncorrelatable: string | undefined): RuleNode => {
+    const path = `${place.path}.${at}`;
+    return visit(part, { path, uncorrelatable, occurrences, resource: part.embedded }, found);
+  };
   const properties = new Map<string, RuleNode>();
   const fieldsApart = node.granularMap ? place.uncorrelatable : (place.uncorrelatable ?? place.path);
   for (const [name, property] of node.properties) {
@@ -64,7 +90,7 @@ function compileAt(
   node: SchemaNode,
   type: CelType | undefined,
   place: Place,
-  causes: Cause[],
+  { causes, costs }: Found,
 ): CompiledRule[] {
   const field = `${place.path}.x-kubernetes-validations`;
   if (type === undefined) {
@@ -73,15 +99,19 @@ function compileAt(
     return [];
   }
   const rules = compileRules(node.rules, type);
+  const costed = { ...place, node, type };
   rules.forEach((compiled, index) => {
     const at = `${field}[${index}]`;
     if (typeof compiled.program === 'string') {
       causes.push(fieldError.invalid(`${at}.rule`, compiled.rule, compiled.program));
     } else {
+      causes.push(...(costs?.rule(compiled, costed, `${at}.rule`) ?? []));
       checkOldSelf(compiled, compiled.program, at, place, causes);
     }
     if (typeof compiled.message === 'string') {
       causes.push(fieldError.invalid(`${at}.messageExpression`, compiled.rule, compiled.message));
+    } else if (compiled.message !== undefined && typeof compiled.program !== 'string') {
+      causes.push(...(costs?.message(compiled, costed, `${at}.messageExpression`) ?? []));
     }
   });
   return rules;

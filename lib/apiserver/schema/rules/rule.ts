@@ -14,13 +14,18 @@ export interface CompiledRule {
   readonly message: Program | string | undefined;
 }
 
+/** The variables of a rule. */
+export function ruleScope(rule: ValidationRule, self: CelType): Scope {
+  return new Scope({
+    self: { type: self },
+    oldSelf: { type: self, optional: rule.optionalOldSelf === true },
+  });
+}
+
 /** Compiles the rules of one schema. Errors are part of the results; nothing is thrown. */
 export function compileRules(rules: readonly ValidationRule[], self: CelType): CompiledRule[] {
   return rules.map((rule) => {
-    const scope = new Scope({
-      self: { type: self },
-      oldSelf: { type: self, optional: rule.optionalOldSelf === true },
-    });
+    const scope = ruleScope(rule, self);
     const program = compile(rule.rule, 'bool', scope);
     return {
       rule,

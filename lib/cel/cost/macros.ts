@@ -1,0 +1,146 @@
+/**
+ * The most that macros can cost: what cel-go's expansion of each consists of (cel-go `parser/macro.go`, `cel/library.go`,
+ * `ext/comprehensions.go`), in its units: a name is 1, a call 1, a list 10, a map 30.
+ */
+import { dyn, int } from '../static-types.ts';
+import type { ASTNode } from '../syntax.ts';
+import { either, exactly, product, type Size, sum } from './size.ts';
+import { type Entries, type Estimate, sizeOf, type Value } from './value.ts';
+
+/** What macros need of the estimation. */
+export interface Estimating {
+  visit(node: ASTNode): Estimate;
+  /** Estimates expressions with one more variable for each name. */
+  within(names: readonly ASTNode[], values: readonly Value[], nodes: readonly ASTNode[]): Estimate[];
+}
+
+export interface MacroEstimate {
+  readonly cost: number;
+  readonly size?: Size | undefined;
+  readonly entries?: Entries | undefined;
+}
+
+type MacroCost = (
+  estimating: Estimating,
+  args: readonly ASTNode[],
+  receiver: ASTNode | undefined,
+) => MacroEstimate;
+
+/** An empty list, an empty map. */
+const [list, map] = [10, 30];
+/** Adds an item to the result: a call, the name of the result, and a list of the item. */
+const append = 1 + 1 + list;
+/** Inserts an entry into the result: a call, and the name of the result. */
+const insert = 1 + 1;
+
+/** The keys of a range, its values, and what a single variable stands for. */
+function keys({ type, path, entries }: Value): Value {
+  const isList = (entries?.kind ?? type.kind) === 'list';
+  const part = isList ? '@indices' : '@keys';
+  return { type: isList ? int : (type.key ?? dyn), path: [...path, part], size: entries?.key };
+}
+
+function values({ type, path, entries }: Value): Value {
+  const part = (entries?.kind ?? type.kind) === 'list' ? '@items' : '@values';
+  return { type: type.element ?? dyn, path: [...path, part], size: entries?.value };
+}
+
+const single = (range: Value): Value =>
+  (range.entries?.kind ?? range.type.kind) === 'list' ? values(range) : keys(range);
+
+interface Loop {
+  readonly variables: 1 | 2;
+  /** The cost before the first round and after the last. */
+  readonly once: number;
+  /** The cost of a round, by those of its expressions. */
+  readonly round: (...costs: readonly number[]) => number;
+  readonly result: 'scalar' | 'list' | 'map';
+  /** The result consists of what the first variable stands for. */
+  readonly filter?: boolean;
+}
+
+/** A macro that goes over the entries of its receiver. */
+const loop =
+  ({ variables, once, round, result, filter = false }: Loop): MacroCost =>
+  (estimating, args, receiver) => {
+    if (receiver === undefined) return { cost: 0 };
+    const range = estimating.visit(receiver);
+    const names = args.slice(0, variables);
+    const locals = variables === 1 ? [single(range)] : [keys(range), values(range)];
+    const nodes = [...args.slice(variables), ...(filter ? names : [])];
+    const bodies = estimating.within(names, locals, nodes);
+    const size = sizeOf(range);
+    const each = round(...bodies.map(({ cost }) => cost));
+    const cost = sum(range.cost, once, product(size.max, each));
+    if (result !== 'list') return { cost, size: result === 'map' ? size : exactly(1) };
+    const item = bodies.at(-1);
+    const value = either(exactly(0), item === undefined ? exactly(0) : sizeOf(item));
+    return { cost, size, entries: { kind: 'list', key: exactly(1), value } };
+  };
+
+/** A round that adds to the result what its last expression makes, if there is a condition before it, only then. */
+const adding =
+  (step: number): Loop['round'] =>
+  (...costs) => {
+    const work = sum(step, costs.at(-1) ?? 0);
+    return costs.length < 2 ? work : sum(costs[0] ?? 0, Math.max(work, 1));
+  };
+
+const all: Omit<Loop, 'variables'> = { once: 1, round: (test = 0) => sum(3, test), result: 'scalar' };
+const exists: Omit<Loop, 'variables'> = { once: 1, round: (test = 0) => sum(4, test), result: 'scalar' };
+const existsOne: Omit<Loop, 'variables'> = { once: 2, round: (test = 0) => sum(2, test), result: 'scalar' };
+const toList: Omit<Loop, 'variables'> = { once: list + 1, round: adding(append), result: 'list' };
+const toMap: Omit<Loop, 'variables'> = { once: map + 1, round: adding(insert + 1), result: 'map' };
+
+const has: MacroCost = (estimating, [selection]) => ({
+  cost: selection?.op === '.' || selection?.op === '.?' ? estimating.visit(selection.args[0]).cost : 0,
+});
+
+const bind: MacroCost = (estimating, [name, init, body]) => {
+  if (name === undefined || init === undefined || body === undefined) return { cost: 0 };
+  const bound = estimating.visit(init);
+  const [result] = estimating.within([name], [bound], [body]);
+  return { cost: sum(list, bound.cost, result?.cost ?? 0), size: result?.size, entries: result?.entries };
+};
+
+/** Asks whether there is a value, and applies the function to it. */
+const mapOptional =
+  (wrap: number): MacroCost =>
+  (estimating, [name, body], receiver) => {
+    if (name === undefined || body === undefined || receiver === undefined) return { cost: 0 };
+    const optional = estimating.visit(receiver);
+    const held: Value = { type: optional.type.element ?? dyn, path: [] };
+    const [made] = estimating.within([name], [held], [body]);
+    return { cost: sum(optional.cost, 1, wrap, list, optional.cost, 1, made?.cost ?? 0) };
+  };
+
+const otherwise: MacroCost = (estimating, args, receiver) => ({
+  cost: sum(1, ...[receiver, ...args].map((node) => (node === undefined ? 0 : estimating.visit(node).cost))),
+});
+
+/** By name and number of arguments, as in `../macros.ts`. */
+export const macroCosts: ReadonlyMap<string, MacroCost> = new Map<string, MacroCost>([
+  ['has/1', has],
+  ['cel.bind/3', bind],
+  ['.all/2', loop({ ...all, variables: 1 })],
+  ['.all/3', loop({ ...all, variables: 2 })],
+  ['.exists/2', loop({ ...exists, variables: 1 })],
+  ['.exists/3', loop({ ...exists, variables: 2 })],
+  ['.exists_one/2', loop({ ...existsOne, variables: 1 })],
+  ['.exists_one/3', loop({ ...existsOne, variables: 2 })],
+  ['.existsOne/2', loop({ ...existsOne, variables: 1 })],
+  ['.existsOne/3', loop({ ...existsOne, variables: 2 })],
+  ['.filter/2', loop({ ...toList, variables: 1, filter: true })],
+  ['.map/2', loop({ ...toList, variables: 1 })],
+  ['.map/3', loop({ ...toList, variables: 1 })],
+  ['.transformList/3', loop({ ...toList, variables: 2 })],
+  ['.transformList/4', loop({ ...toList, variables: 2 })],
+  ['.transformMap/3', loop({ ...toMap, variables: 2 })],
+  ['.transformMap/4', loop({ ...toMap, variables: 2 })],
+  ['.transformMapEntry/3', loop({ ...toMap, round: adding(insert), variables: 2 })],
+  ['.transformMapEntry/4', loop({ ...toMap, round: adding(insert), variables: 2 })],
+  ['.optMap/2', mapOptional(1)],
+  ['.optFlatMap/2', mapOptional(0)],
+  ['.or/1', otherwise],
+  ['.orValue/1', otherwise],
+]);

@@ -1,0 +1,45 @@
+/** What is known of the values of a node before it runs. */
+import type { Type } from '../static-types.ts';
+import type { Literal } from '../syntax.ts';
+import { type Size, unknown } from './size.ts';
+
+/** The parts of a list or map: of a list, the keys are its indexes. */
+export interface Entries {
+  readonly kind: 'list' | 'map';
+  readonly key: Size;
+  readonly value: Size;
+}
+
+export interface Value {
+  readonly type: Type;
+  /** The way to it from a variable: names of fields, `@items`, `@keys`, `@values`. Empty if there is none. */
+  readonly path: readonly string[];
+  readonly size?: Size | undefined;
+  readonly entries?: Entries | undefined;
+  readonly literal?: Literal;
+}
+
+/** A node: its values, and the most that one evaluation of it costs. */
+export interface Estimate extends Value {
+  readonly cost: number;
+}
+
+/** The largest size of the values at a path; `undefined` where there are none. */
+export type Bound = (path: readonly string[]) => number | undefined;
+
+export const sizeOf = ({ size }: Value): Size => size ?? unknown;
+
+const scalars: ReadonlySet<Type['kind']> = new Set([
+  'bool',
+  'double',
+  'duration',
+  'int',
+  'timestamp',
+  'uint',
+]);
+
+/** Whether all values of a type have the same size. */
+export function isScalar(type: Type): boolean {
+  if (type.kind === 'optional') return type.element !== undefined && isScalar(type.element);
+  return scalars.has(type.kind);
+}
