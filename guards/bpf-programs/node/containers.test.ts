@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { suite, test } from 'node:test';
+import { after, before, beforeEach, suite, test } from 'node:test';
 
 import { type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -68,9 +68,13 @@ const xdp = {
 const pull = async () => ({ digest: 'sha256:1', bytes: async () => new Uint8Array(1) });
 
 suite('programs in containers', () => {
+  let cluster: BpfCluster;
+  before(async () => void (cluster = await BpfCluster.start()));
+  beforeEach(() => cluster.clear({ pull }));
+  after(() => cluster[Symbol.asyncDispose]());
+
   test('a namespaced program sees the containers of its namespace, and what goes leaves nothing', async () => {
     await using stack = new AsyncDisposableStack();
-    const cluster = stack.use(await BpfCluster.start({ pull }));
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     const [ours, theirs] = [otherNetwork(stack), otherNetwork(stack)];
@@ -139,7 +143,6 @@ suite('programs in containers', () => {
 
   test('a pod gets a program on its interface once, however many containers it has', async () => {
     await using stack = new AsyncDisposableStack();
-    const cluster = stack.use(await BpfCluster.start({ pull }));
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     const pid = otherNetwork(stack);
@@ -160,7 +163,6 @@ suite('programs in containers', () => {
 
   test('a namespaced program is kept off the network of the node; a cluster-scoped one may see all namespaces', async () => {
     await using stack = new AsyncDisposableStack();
-    const cluster = stack.use(await BpfCluster.start({ pull }));
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     await startPod(cluster, {
@@ -205,7 +207,6 @@ suite('programs in containers', () => {
 
   test('before the runtime has answered, what runs in containers stays, and what is new waits', async () => {
     await using stack = new AsyncDisposableStack();
-    const cluster = stack.use(await BpfCluster.start({ pull }));
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     stack.use(cluster.agent('n1', kernel));

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, afterEach, before, suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
@@ -29,9 +29,12 @@ const xdp = (url: string, image: object = {}, more: object = {}): object => ({
   ...more,
 });
 
-/** A cluster of one node whose images come from a registry on loopback. */
-async function imageCluster(stack: AsyncDisposableStack, registry: RegistryFixture): Promise<BpfCluster> {
-  const cluster = stack.use(await BpfCluster.start());
+/** Images come from a registry on loopback, to one node. */
+async function useRegistry(
+  cluster: BpfCluster,
+  stack: AsyncDisposableStack,
+  registry: RegistryFixture,
+): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'rampart-bpf-images-'));
   stack.defer(() => rmSync(directory, { recursive: true, force: true }));
   const client = stack.use(
@@ -43,7 +46,6 @@ async function imageCluster(stack: AsyncDisposableStack, registry: RegistryFixtu
   );
   cluster.pull = imagePuller({ registry: client, client: cluster.client });
   await cluster.addNode('n1');
-  return cluster;
 }
 
 function pullSecret(namespace: string, name: string, host: string): Secret {
@@ -57,10 +59,15 @@ function pullSecret(namespace: string, name: string, host: string): Secret {
 }
 
 suite('bytecode in images', () => {
+  let cluster: BpfCluster;
+  before(async () => void (cluster = await BpfCluster.start()));
+  afterEach(() => cluster.clear());
+  after(() => cluster[Symbol.asyncDispose]());
+
   test('what is wrong with an image is said, and the whole ones run', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start());
-    const cluster = await imageCluster(stack, registry);
+    await useRegistry(cluster, stack, registry);
     const kernel = new FixtureKernel();
     stack.use(cluster.agent('n1', kernel));
     const elf = readFileSync(countObject);
@@ -205,7 +212,7 @@ suite('bytecode in images', () => {
   deepTest('layers that unpack to gibibytes cost their limit, and the object says it', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start());
-    const cluster = await imageCluster(stack, registry);
+    await useRegistry(cluster, stack, registry);
     stack.use(cluster.agent('n1', new FixtureKernel()));
     // gzip(1): what is behind the end of one member is the next. 4 MiB of them are 4 GiB of a file that says its size.
     const zeros = gzipSync(Buffer.alloc(64 * MIB));
@@ -215,7 +222,7 @@ suite('bytecode in images', () => {
     const { reference } = await registry.push('team/bomb', 'v1', { layers: [bomb] });
     const names = Array.from({ length: 8 }, (_, at) => `bomb-${at}`);
     const peakMib = (): number => process.resourceUsage().maxRSS / 1024;
-    const before = peakMib();
+    const idle = peakMib();
     await Promise.all(names.map((name) => cluster.create('XdpProgram', name, xdp(reference))));
     const messages = new Map<string, string>();
     await cluster.untilObjects((objects) => {
@@ -231,13 +238,13 @@ suite('bytecode in images', () => {
         /^BytecodeSelectorError: .*bomb.* is too large: decompressed, it exceeds \d+ bytes/,
       );
     // As much as the agent's pod may have in all is 512 MiB.
-    assert.ok(peakMib() - before < 200, `${peakMib() - before} MiB more than before`);
+    assert.ok(peakMib() - idle < 200, `${peakMib() - idle} MiB more than before`);
   });
 
   test('a pull secret lets in, of its own namespace only for a namespaced program', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start({ password: true }));
-    const cluster = await imageCluster(stack, registry);
+    await useRegistry(cluster, stack, registry);
     const kernel = new FixtureKernel();
     stack.use(cluster.agent('n1', kernel));
     cluster.containers.answer();
@@ -284,7 +291,7 @@ suite('bytecode in images', () => {
   test('a tag that moves is followed with Always, and a registry that is down ends nothing', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start());
-    const cluster = await imageCluster(stack, registry);
+    await useRegistry(cluster, stack, registry);
     const kernel = new FixtureKernel();
     const first = cluster.agent('n1', kernel);
     const { reference, digest } = await registry.push(

@@ -12,11 +12,18 @@ import { kubeconfigAccess } from '../../../lib/kube/access/cluster-access.ts';
 import { customResourceDefinitions, established } from '../../../lib/kube/crd/established.ts';
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { loadKubeconfig } from '../../../lib/kube/access/kubeconfig.ts';
-import { namespaces, nodes, type ResourceType } from '../../../lib/kube/object/object.ts';
+import {
+  type KubeObject,
+  namespaces,
+  nodes,
+  pods,
+  type ResourceType,
+  secrets,
+} from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { bpfResources, type NodeObject, nodeTypes, type ParentObject } from '../api.ts';
+import { bpfResources, type NodeObject, nodeTypes, parentKinds, type ParentObject } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { bpfPrograms } from '../guard.ts';
 import { runBpfProgramsNode } from './run.ts';
@@ -26,6 +33,12 @@ import type { Scope } from '../spec-schema.ts';
 
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;
+
+const clearedTypes: readonly ResourceType[] = [
+  ...parentKinds.map(({ type }) => type),
+  ...Object.values(nodeTypes),
+  ...[pods, nodes, secrets],
+];
 
 const noImages: PullBytecode = () => Promise.reject(new Error('The registry is down.'));
 
@@ -69,10 +82,10 @@ export interface ClusterOptions {
 export class BpfCluster implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-bpf-test-'));
   readonly client: KubeClient;
-  readonly containers = new FixtureContainers();
+  containers = new FixtureContainers();
   pull: PullBytecode;
   readonly #server: ApiServer;
-  readonly #running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
+  #running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
 
   private constructor(server: ApiServer, { pull = noImages }: ClusterOptions) {
     this.#server = server;
@@ -107,6 +120,23 @@ export class BpfCluster implements AsyncDisposable {
       await cluster.client.create(namespaces, { metadata: { name } });
     }
     return cluster;
+  }
+
+  /** As it is when it has been started: nothing runs, and nothing is left of what a test has made. */
+  async clear({ pull = noImages }: ClusterOptions = {}): Promise<void> {
+    await this.#stop();
+    for (const type of clearedTypes) {
+      for (const { metadata } of (await this.client.list<KubeObject>(type)).items) {
+        const target = { name: metadata.name ?? '', namespace: metadata.namespace };
+        const body = { metadata: { finalizers: null } };
+        if (metadata.finalizers !== undefined)
+          await this.client.patch(type, target, { type: 'merge', body }).catch(unlessGone);
+        await this.client.delete(type, target, { gracePeriodSeconds: 0 }).catch(unlessGone);
+      }
+    }
+    this.containers = new FixtureContainers();
+    this.pull = pull;
+    writeFileSync(this.object, 'not looked into');
   }
 
   /** A file that is there. */
@@ -198,11 +228,20 @@ export class BpfCluster implements AsyncDisposable {
     return found;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async #stop(): Promise<void> {
     for (const { stop } of this.#running) stop.abort();
     await Promise.all(this.#running.map(({ ended }) => ended));
+    this.#running = [];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stop();
     this.client[Symbol.dispose]();
     await this.#server[Symbol.asyncDispose]();
     rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
-import { suite, test } from 'node:test';
+import { after, afterEach, before, suite, test } from 'node:test';
 
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
@@ -20,8 +20,12 @@ const xdp = (path: string, more: object = {}): object => ({
 });
 
 suite('programs on nodes', () => {
+  let cluster: BpfCluster;
+  before(async () => void (cluster = await BpfCluster.start()));
+  afterEach(() => cluster.clear());
+  after(() => cluster[Symbol.asyncDispose]());
+
   test('an XdpProgram runs, its object says so as bpfman would, and nothing is left when it is deleted', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _operator = cluster.operator();
@@ -74,7 +78,6 @@ suite('programs on nodes', () => {
   });
 
   test('an agent that was away adopts what runs, and takes away what was deleted meanwhile', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _operator = cluster.operator();
@@ -83,7 +86,7 @@ suite('programs on nodes', () => {
     await cluster.create('XdpProgram', 'goes', xdp(cluster.object));
     await cluster.untilCondition('XdpProgram', 'stays', 'ReconcileSuccess');
     await cluster.untilCondition('XdpProgram', 'goes', 'ReconcileSuccess');
-    const before = [...kernel.programs.values()].find(({ owner }) => owner === 'XdpProgram/stays');
+    const stayed = [...kernel.programs.values()].find(({ owner }) => owner === 'XdpProgram/stays');
     first[Symbol.dispose]();
 
     await cluster.client.delete(parentKind('XdpProgram').type, { name: 'goes' });
@@ -95,14 +98,16 @@ suite('programs on nodes', () => {
     await until(async () => (await cluster.get('XdpProgram', 'goes')) === undefined);
     assert.deepEqual(
       [...kernel.programs.values()].map(({ programId }) => programId),
-      [before?.programId],
+      [stayed?.programId],
     );
     assert.equal(kernel.loads.length, 2);
   });
 
   deepTest('an image whose registry is down after a restart goes on as it is', async () => {
-    await using cluster = await BpfCluster.start({
-      pull: async () => ({ digest: 'sha256:1', bytes: async () => new Uint8Array(1), functions: ['count'] }),
+    cluster.pull = async () => ({
+      digest: 'sha256:1',
+      bytes: async () => new Uint8Array(1),
+      functions: ['count'],
     });
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
@@ -124,19 +129,17 @@ suite('programs on nodes', () => {
   deepTest(
     'what the operator writes of an object, and an image that is at hand, take no further look',
     async () => {
-      await using cluster = await BpfCluster.start({
-        pull: async () => ({
-          digest: 'sha256:1',
-          bytes: async () => new Uint8Array(1),
-          functions: ['count'],
-        }),
+      cluster.pull = async () => ({
+        digest: 'sha256:1',
+        bytes: async () => new Uint8Array(1),
+        functions: ['count'],
       });
       await cluster.addNode('n1');
       const kernel = new FixtureKernel();
       using _agent = cluster.agent('n1', kernel);
       await until(() => kernel.applied > 0);
       const beganMs = performance.now();
-      const before = kernel.applied;
+      const applied = kernel.applied;
       const image = { url: 'registry.example/team/count:v1' };
       await cluster.create('XdpProgram', 'count', xdp('', { bytecode: { image } }));
       await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
@@ -154,14 +157,13 @@ suite('programs on nodes', () => {
         return attach?.type === 'xdp' && attach.order.priority === 7;
       });
       // One for each change of what is asked for, and those that come with time.
-      const passes = kernel.applied - before;
+      const passes = kernel.applied - applied;
       const most = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
       assert.ok(passes <= most, `${passes} passes, at most ${most}`);
     },
   );
 
   test('what cannot run says why, at the field, and at the parent', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     kernel.refused.set('kprobe', 'kprobe needs CONFIG_KPROBES, which this kernel has not.');
@@ -240,7 +242,6 @@ suite('programs on nodes', () => {
   });
 
   test('a program shares the maps of the one that its selector selects', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _operator = cluster.operator();
@@ -256,7 +257,6 @@ suite('programs on nodes', () => {
   });
 
   test('a node that is not selected says so, and a change of its labels loads and unloads', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1', { tier: 'edge' });
     await cluster.addNode('n2');
     const [one, two] = [new FixtureKernel(), new FixtureKernel()];
@@ -296,7 +296,6 @@ suite('programs on nodes', () => {
   });
 
   deepTest('what is left of a node that is gone holds no deletion up', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     await cluster.addNode('n2');
     using _operator = cluster.operator();
@@ -315,23 +314,21 @@ suite('programs on nodes', () => {
   });
 
   deepTest('a BpfProgram that somebody deletes comes again, and the kernel is not touched', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);
     await cluster.create('XdpProgram', 'count', xdp(cluster.object));
-    const [before] = await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
-    const { name = '', uid } = before?.metadata ?? {};
+    const [first] = await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
+    const { name = '', uid } = first?.metadata ?? {};
     await cluster.client.delete(nodeTypes.Cluster, { name });
-    const [after] = await cluster.untilObjects(
+    const [again] = await cluster.untilObjects(
       ([one]) => one?.metadata.uid !== uid && one?.status?.conditions?.[0]?.type === 'Loaded',
     );
-    assert.equal(after?.metadata.name, name);
+    assert.equal(again?.metadata.name, name);
     assert.equal(kernel.loads.length, 1);
   });
 
   test('a changed file is loaded again, and one that goes leaves the program running', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);
@@ -348,7 +345,6 @@ suite('programs on nodes', () => {
   });
 
   deepTest('a kernel that cannot be changed is told, and the objects stay until it can', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);
@@ -368,7 +364,6 @@ suite('programs on nodes', () => {
   });
 
   test('changed globals, priority and direction are seen, and what the verifier refused is not asked of it again', async () => {
-    await using cluster = await BpfCluster.start();
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);

@@ -10,9 +10,10 @@ import { after, afterEach, before, suite, test } from 'node:test';
 
 import { parse } from 'yaml';
 
-import { type KubeObject, namespaces } from '../../../lib/kube/object/object.ts';
+import { configMaps, type KubeObject, namespaces } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
+  admissionPolicyType,
   clusterAdmissionPolicyType,
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
@@ -38,6 +39,9 @@ suite('kubectl, with policies', { skip: noKubectl }, () => {
     writeFileSync(join(directory, 'object.yaml'), text);
     return kubectl('apply', '-f', join(directory, 'object.yaml'));
   };
+  /** By another client: where kubectl has nothing to say. */
+  const create = (name: string, more: { labels?: Record<string, string>; namespace?: string } = {}) =>
+    api.client.create(configMaps, { metadata: { namespace: 'shop', name, ...more }, data: { a: 'b' } });
   const policy = async (name: string, spec: string): Promise<void> => {
     await api.client.create(clusterAdmissionPolicyType, { metadata: { name }, spec: parse(spec) });
     await until(`${name} is active`, async () => {
@@ -81,7 +85,7 @@ ${more}`;
   });
 
   test('create, update, apply, patch and dry runs are refused by a policy that protects', async () => {
-    await kubectl('create', 'configmap', 'old', '-n', 'shop', '--from-literal', 'a=b');
+    await create('old');
     await policy(
       'protects',
       cel('protect', 'CREATE, UPDATE', "!has(object.data) || !('bad' in object.data)"),
@@ -117,7 +121,6 @@ ${more}`;
       (await kubectl('create', 'configmap', 'good', '-n', 'shop', '--from-literal', 'a=b')).code,
       0,
     );
-    assert.equal((await kubectl('delete', 'configmap', 'good', '-n', 'shop')).code, 0);
     await remove('protects');
     assert.equal(
       (await kubectl('create', 'configmap', 'one', '-n', 'shop', '--from-literal', 'bad=1')).code,
@@ -126,7 +129,7 @@ ${more}`;
   });
 
   test('deletions, too', async () => {
-    await kubectl('create', 'configmap', 'keep', '-n', 'shop');
+    await create('keep');
     await policy('keeps', cel('protect', 'DELETE', "oldObject.metadata.name != 'keep'"));
     assert.match((await kubectl('delete', 'configmap', 'keep', '-n', 'shop')).error, denied('keeps'));
     await remove('keeps');
@@ -153,13 +156,14 @@ ${more}`;
   objectSelector: { matchLabels: { strict: "yes" } }
   matchConditions: [{ name: not-mine, expression: "request.name != 'mine'" }]`;
     await policy('selects', cel('protect', 'CREATE, UPDATE', 'false', more));
-    const one = (name: string, label: string): string =>
-      `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: ${name}, namespace: shop, labels: { strict: "${label}" } }\n`;
-    assert.match((await apply(one('a', 'yes'))).error, denied('selects'));
-    assert.equal((await apply(one('a', 'no'))).code, 0);
-    assert.equal((await apply(one('mine', 'yes'))).code, 0);
-    const own = one('own', 'yes').replace('namespace: shop', 'namespace: kivebpf-system');
-    assert.equal((await apply(own)).code, 0);
+    const strict = { labels: { strict: 'yes' } };
+    const object =
+      'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: a, namespace: shop, labels: { strict: "yes" } }\n';
+    assert.match((await apply(object)).error, denied('selects'));
+    await assert.rejects(create('a', strict), denied('selects'));
+    await create('a', { labels: { strict: 'no' } });
+    await create('mine', strict);
+    await create('own', { ...strict, namespace: 'kivebpf-system' });
     await remove('selects');
   });
 
@@ -186,16 +190,8 @@ ${more}`;
     await apply(
       'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: owned, namespace: shop, labels: { a: b } }\n',
     );
-    const { out } = await kubectl(
-      'get',
-      'configmap',
-      'owned',
-      '-n',
-      'shop',
-      '-o',
-      'jsonpath={.metadata.labels}{.metadata.annotations}',
-    );
-    assert.match(out, /owner/);
+    const { metadata } = await api.client.get(configMaps, { namespace: 'shop', name: 'owned' });
+    assert.match(JSON.stringify([metadata.labels, metadata.annotations]), /owner/);
     await remove('owner');
   });
 
@@ -229,7 +225,6 @@ spec: { policyName: few, validationActions: [${action}] }
       warned.error,
       /Warning: Validation failed for ValidatingAdmissionPolicy 'few' with binding 'few-everywhere'/,
     );
-    await kubectl('delete', 'validatingadmissionpolicybinding', 'few-everywhere');
   });
 
   test('what cannot work is refused, or says why it is not active', async () => {
@@ -248,23 +243,12 @@ spec: { policyName: few, validationActions: [${action}] }
         .replace(/settings: .*/, `settings: { required: ${required} }`);
     await policy('turns', settings('[team]'));
     // It is asked as it was, as long as it cannot be asked as it is.
-    const broken = JSON.stringify({ spec: { settings: { required: 'team' } } });
-    assert.equal(
-      (await kubectl('patch', 'clusteradmissionpolicy', 'turns', '--type=merge', '-p', broken)).code,
-      0,
-    );
-    await until(
-      async () =>
-        (
-          await kubectl(
-            'get',
-            'clusteradmissionpolicy',
-            'turns',
-            '-o',
-            'jsonpath={.status.conditions[?(@.type=="PolicyActive")].reason}',
-          )
-        ).out === 'FormerPolicyActive',
-    );
+    const body = { spec: { settings: { required: 'team' } } };
+    await api.client.patch(clusterAdmissionPolicyType, { name: 'turns' }, { type: 'merge', body });
+    await until(async () => {
+      const { status } = await api.client.get(clusterAdmissionPolicyType, { name: 'turns' });
+      return status?.conditions?.find(({ type }) => type === 'PolicyActive')?.reason === 'FormerPolicyActive';
+    });
     assert.match((await kubectl('create', 'configmap', 'y', '-n', 'shop')).error, /label team is missing/);
     await remove('turns');
   });
@@ -279,12 +263,12 @@ spec:
   rules: [{ apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE] }]
 `);
     assert.equal(code, 0);
-    const message = 'jsonpath={.status.conditions[?(@.type=="PolicyActive")].message}';
-    await until(async () =>
-      /may not read files of the process/.test(
-        (await kubectl('get', 'admissionpolicy', 'reads-files', '-n', 'shop', '-o', message)).out,
-      ),
-    );
-    assert.equal((await kubectl('delete', 'admissionpolicy', 'reads-files', '-n', 'shop')).code, 0);
+    const target = { namespace: 'shop', name: 'reads-files' };
+    await until(async () => {
+      const { status } = await api.client.get(admissionPolicyType, target);
+      const active = status?.conditions?.find(({ type }) => type === 'PolicyActive');
+      return /may not read files of the process/.test(active?.message ?? '');
+    });
+    await api.client.delete(admissionPolicyType, target);
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { after, afterEach, before, suite, test } from 'node:test';
 
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { policyReportType } from '../../../guard/reports/policy-reports.ts';
@@ -10,13 +10,11 @@ import type { AuditReport } from './report.ts';
 const hasTeam = "has(object.metadata.labels) && 'team' in object.metadata.labels";
 const limitBytes = 4000;
 
-async function shop(objects: number): Promise<ScanCluster> {
-  const cluster = await ScanCluster.start();
+async function fill(cluster: ScanCluster, objects: number): Promise<void> {
   await cluster.setNamespace('shop', {});
   for (let index = 0; index < objects; index++)
     await cluster.setObject('configmaps', 'shop', `o${String(index).padStart(2, '0')}`, {});
   await cluster.setPolicy('team', { expression: hasTeam, message: 'needs a team' });
-  return cluster;
 }
 
 const failing = async (cluster: ScanCluster): Promise<number> =>
@@ -25,8 +23,13 @@ const versions = (reports: readonly AuditReport[]): Map<string, string> =>
   new Map(reports.map(({ metadata: { name = '', resourceVersion = '' } }) => [name, resourceVersion]));
 
 suite('one report for a namespace', () => {
+  let cluster: ScanCluster;
+  before(async () => void (cluster = await ScanCluster.start()));
+  afterEach(() => cluster.clear());
+  after(() => cluster[Symbol.asyncDispose]());
+
   test('has all that is in it, and each result names its object', async () => {
-    await using cluster = await shop(3);
+    await fill(cluster, 3);
     await cluster.setPolicy('spaces', { kinds: ['namespaces'] });
     const { scanner } = await cluster.startScanner({ reportsBy: 'namespace' });
     await until(async () => (await cluster.reportObjects()).length === 2);
@@ -59,20 +62,20 @@ suite('one report for a namespace', () => {
   });
 
   test('is split before it is too large, and a change of one object is one part that is written', async () => {
-    await using cluster = await shop(20);
+    await fill(cluster, 20);
     const { scanner, stop } = await cluster.startScanner({ partBytes: limitBytes });
     await until(async () => (await failing(cluster)) === 20);
     await scanner.pass(AbortSignal.timeout(20_000));
-    const before = await cluster.reportObjects();
-    const names = before.map(({ metadata }) => metadata.name ?? '').toSorted();
-    assert.ok(before.length >= 3, `${before.length} parts`);
-    assert.deepEqual(names, before.map((_, index) => partName('shop', index + 1)).toSorted());
-    for (const { results } of before) assert.ok(Buffer.byteLength(JSON.stringify(results)) <= limitBytes);
+    const whole = await cluster.reportObjects();
+    const names = whole.map(({ metadata }) => metadata.name ?? '').toSorted();
+    assert.ok(whole.length >= 3, `${whole.length} parts`);
+    assert.deepEqual(names, whole.map((_, index) => partName('shop', index + 1)).toSorted());
+    for (const { results } of whole) assert.ok(Buffer.byteLength(JSON.stringify(results)) <= limitBytes);
     const { writes } = scanner.store;
     await cluster.setObject('configmaps', 'shop', 'o07', { team: 'x' });
     await until(async () => (await failing(cluster)) === 19);
     assert.equal(scanner.store.writes, writes + 1);
-    const [old, now] = [versions(before), versions(await cluster.reportObjects())];
+    const [old, now] = [versions(whole), versions(await cluster.reportObjects())];
     assert.equal([...now].filter(([name, version]) => old.get(name) !== version).length, 1);
 
     // What was there before a start is not written again, nor evaluated.
@@ -89,7 +92,7 @@ suite('one report for a namespace', () => {
   });
 
   test('takes the place of reports of objects, and they its', async () => {
-    await using cluster = await shop(4);
+    await fill(cluster, 4);
     const first = await cluster.startScanner();
     await until(() => first.passes.length > 0);
     assert.equal((await cluster.reportObjects()).length, 4);
@@ -109,7 +112,7 @@ suite('one report for a namespace', () => {
   });
 
   test('is put right when somebody changes or deletes it, or when two parts have the same object', async () => {
-    await using cluster = await shop(2);
+    await fill(cluster, 2);
     await cluster.startScanner({ reportsBy: 'namespace' });
     const isRight = async (): Promise<boolean> => {
       const reports = await cluster.reportObjects();

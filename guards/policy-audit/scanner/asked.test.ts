@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, afterEach, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { scaled } from '../../../lib/testing/depth.fixture.ts';
@@ -37,8 +37,12 @@ async function says(cluster: ScanCluster, wanted: string): Promise<void> {
 }
 
 suite('an audit by policies that ask', () => {
+  let cluster: ScanCluster;
+  before(async () => void (cluster = await ScanCluster.start()));
+  afterEach(() => cluster.clear());
+  after(() => cluster[Symbol.asyncDispose]());
+
   test('the namespace of an object, in an expression and in a match condition', async () => {
-    await using cluster = await ScanCluster.start();
     const create = (name: string, more: object): Promise<void> => createPolicy(cluster, name, more);
     await create('expression', { validations: [{ expression: red }] });
     await create('condition', {
@@ -59,7 +63,6 @@ suite('an audit by policies that ask', () => {
   });
 
   test('what changes while an object is audited', async (t) => {
-    await using cluster = await ScanCluster.start();
     // A message that differs each time, for a report that has to be written.
     const validation = { expression: red, messageExpression: "'turn ' + object.metadata.labels.turn" };
     await createPolicy(cluster, 'expression', { validations: [validation] });
@@ -93,7 +96,6 @@ suite('an audit by policies that ask', () => {
   });
 
   test('what nobody tells changes of is asked again by a full pass and by a new process, and never between', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     await cluster.setObject('configmaps', 'shop', 'cart', {});
     await cluster.setPolicy('plain', {});

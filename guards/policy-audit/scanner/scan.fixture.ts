@@ -8,11 +8,17 @@ import {
   configMaps,
   type KubeObject,
   namespaces,
+  type ResourceType,
   secrets,
 } from '../../../lib/kube/object/object.ts';
 import { clusterOpenReports, openReports } from '../../../guard/reports/open-reports.ts';
 import { clusterPolicyReports, policyReports } from '../../../guard/reports/policy-reports.ts';
-import { type ClusterAdmissionPolicy, clusterAdmissionPolicyType } from '../api.ts';
+import {
+  type ClusterAdmissionPolicy,
+  clusterAdmissionPolicyType,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from '../api.ts';
 import { policyAudit } from '../guard.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import type { Modules } from '../modules/modules.ts';
@@ -50,6 +56,8 @@ export interface RunningScanner {
 
 /** Disposing it stops all that was started and removes all that was made. */
 export class ScanCluster extends TestApi {
+  #scanners: (() => Promise<void>)[] = [];
+
   static async start(): Promise<ScanCluster> {
     const cluster = new ScanCluster(await startTestApi({ name: 'policy-audit', memory: true }));
     await cluster.createDefinitions([
@@ -57,6 +65,22 @@ export class ScanCluster extends TestApi {
       ...[policyReports, clusterPolicyReports, openReports, clusterOpenReports],
     ]);
     return cluster;
+  }
+
+  /** As it is when it has been started: no scanner runs, and nothing is left of what a test has made. */
+  async clear(): Promise<void> {
+    for (const stop of this.#scanners) await stop();
+    this.#scanners = [];
+    const { policyreport, openreports: open } = reportTypes;
+    for (const type of [
+      ...[clusterAdmissionPolicyType, validatingAdmissionPolicies, validatingAdmissionPolicyBindings],
+      ...[configMaps, secrets, policyreport.namespaced, policyreport.cluster, open.namespaced, open.cluster],
+    ] as readonly ResourceType[]) {
+      for (const { metadata } of (await this.client.list(type)).items) {
+        const { name = '', namespace } = metadata;
+        await this.client.delete(type, { name, namespace }).catch(unlessGone);
+      }
+    }
   }
 
   async startScanner(
@@ -123,6 +147,7 @@ export class ScanCluster extends TestApi {
         { client, signal, logger: this.logger },
       ),
     );
+    this.#scanners.push(stop);
     return { ...(await started.promise), stop };
   }
 

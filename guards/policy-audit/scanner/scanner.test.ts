@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { after, afterEach, before, suite, test } from 'node:test';
 
 import { sampled } from '../../../lib/testing/depth.fixture.ts';
 import { unreachable } from '../../../lib/kube/client/client-errors.ts';
@@ -14,8 +14,12 @@ import { ScanCluster } from './scan.fixture.ts';
 const hasTeam = "has(object.metadata.labels) && 'team' in object.metadata.labels";
 
 suite('a scanner', () => {
+  let cluster: ScanCluster;
+  before(async () => void (cluster = await ScanCluster.start()));
+  afterEach(() => cluster.clear());
+  after(() => cluster[Symbol.asyncDispose]());
+
   test('writes one report for each object, with what Kubewarden puts in it', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     const object = await cluster.setObject('configmaps', 'shop', 'cart', {});
     await cluster.setPolicy('team', {
@@ -69,7 +73,6 @@ suite('a scanner', () => {
   });
 
   test('evaluates what has changed, and nothing else', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     for (let index = 0; index < 12; index++) await cluster.setObject('configmaps', 'shop', `o${index}`, {});
     await cluster.setPolicy('one', { expression: hasTeam });
@@ -102,7 +105,6 @@ suite('a scanner', () => {
   });
 
   test('that starts anew takes the reports of the one before for what they say', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     for (let index = 0; index < 7; index++) await cluster.setObject('configmaps', 'shop', `o${index}`, {});
     await cluster.setPolicy('team', { expression: hasTeam });
@@ -121,7 +123,6 @@ suite('a scanner', () => {
   });
 
   test('puts right what somebody else has done to a report', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     const { metadata } = await cluster.setObject('configmaps', 'shop', 'cart', {});
     await cluster.setPolicy('team', { expression: hasTeam });
@@ -138,7 +139,6 @@ suite('a scanner', () => {
   });
 
   test('evaluates all of a namespace, or of a policy, when it is asked to', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     for (const name of ['a', 'b']) await cluster.setObject('configmaps', 'shop', name, {});
     await cluster.setPolicy('one', {});
@@ -150,7 +150,7 @@ suite('a scanner', () => {
       (await cluster.reports()).flatMap(({ results }) =>
         results.map(({ timestamp }) => JSON.stringify(timestamp)),
       );
-    const before = await evaluatedAt();
+    const was = await evaluatedAt();
     const body = { metadata: { annotations: { [auditAnnotation]: 'now' } } };
     await cluster.client.patch(
       { ...configMaps, plural: 'namespaces', namespaced: false },
@@ -158,15 +158,14 @@ suite('a scanner', () => {
       { type: 'merge', body },
     );
     await until(() => scanner.evaluations === 8 && scanner.store.writes === 4);
-    const after = await evaluatedAt();
-    assert.deepEqual([after.length, after.filter((one) => before.includes(one))], [4, []]);
+    const is = await evaluatedAt();
+    assert.deepEqual([is.length, is.filter((one) => was.includes(one))], [4, []]);
     await cluster.client.patch(clusterAdmissionPolicyType, { name: 'one' }, { type: 'merge', body });
     await until(() => scanner.evaluations === 10);
     assert.equal((await cluster.reports()).length, 2);
   });
 
   test('writes what is to be looked at alone, where that is asked for', async () => {
-    await using cluster = await ScanCluster.start();
     await cluster.setNamespace('shop', {});
     await cluster.setObject('configmaps', 'shop', 'good', { team: 'x' });
     await cluster.setObject('configmaps', 'shop', 'bad', {});
@@ -177,18 +176,17 @@ suite('a scanner', () => {
     await until(() => scanner.states.counts().objects === 2);
     await cluster.setObject('configmaps', 'shop', 'bad', { team: 'x' });
     await until(async () => (await cluster.reports()).length === 0);
-    const before = scanner.evaluations;
+    const evaluated = scanner.evaluations;
     await cluster.setPolicy('zero', { expression: 'false' });
     await until(
       async () =>
         (await cluster.lines()).join() === 'shop ConfigMap bad: zero=fail,shop ConfigMap good: zero=fail',
     );
-    assert.equal(scanner.evaluations - before, 2);
+    assert.equal(scanner.evaluations - evaluated, 2);
   });
 
   for (const reportsBy of sampled(['object', 'namespace'] as const, 1)) {
     test(`removes reports that no policy stands behind (by ${reportsBy}), however often the API fails`, async () => {
-      await using cluster = await ScanCluster.start();
       await cluster.setNamespace('shop', {});
       await cluster.setObject('configmaps', 'shop', 'cart', {});
       await cluster.setPolicy('team', {});
@@ -211,7 +209,6 @@ suite('a scanner', () => {
 
   for (const reportsBy of sampled(['object', 'namespace'] as const, 1)) {
     test(`removes reports of the other kind once it has written its own, by ${reportsBy}`, async () => {
-      await using cluster = await ScanCluster.start();
       await cluster.setNamespace('shop', {});
       for (const name of ['a', 'b']) await cluster.setObject('configmaps', 'shop', name, {});
       await cluster.setPolicy('team', { expression: hasTeam });
@@ -242,7 +239,6 @@ suite('a scanner', () => {
   }
 
   test('works on so many namespaces, objects and policies at the same time, and no more', async () => {
-    await using cluster = await ScanCluster.start();
     for (const space of ['n0', 'n1', 'n2', 'n3']) {
       await cluster.setNamespace(space, {});
       for (let index = 0; index < 5; index++) await cluster.setObject('configmaps', space, `o${index}`, {});

@@ -4,7 +4,7 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 
 import { sampled } from '../../../../lib/testing/depth.fixture.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
@@ -72,9 +72,21 @@ const config = { architecture: 'amd64', os: 'linux', config: { User: 'nobody' } 
 const layers = [{ mediaType: 'application/vnd.oci.image.layer.v1.tar', bytes: Buffer.from('layer') }];
 
 suite('what a policy asks a registry', () => {
+  let plain: RegistryFixture;
+  /** With TLS, and a password. */
+  let secure: RegistryFixture;
+  before(async () => {
+    plain = await RegistryFixture.start();
+    secure = await RegistryFixture.start({ tls: true, password: true });
+  });
+  after(async () => {
+    await plain[Symbol.asyncDispose]();
+    await secure[Symbol.asyncDispose]();
+  });
+
   for (const runtime of sampled(['wapc', 'wasi'] as const, 1)) {
     test(`the digest, the manifest and the config of an image, by ${runtime}`, async () => {
-      await using registry = await RegistryFixture.start();
+      const registry = plain;
       const pushed = await registry.push('team/app', 'v1', { layers, config });
       const sources = { insecure_sources: [registry.host] };
       const [digest = '', manifest = '', all = ''] = await ask({ image: pushed.reference, sources, runtime });
@@ -86,7 +98,7 @@ suite('what a policy asks a registry', () => {
   }
 
   test('of an index its own digest and manifest, and the config of the image for this machine', async () => {
-    await using registry = await RegistryFixture.start();
+    const registry = plain;
     const image = await registry.push('team/app', 'amd64', { layers, config });
     const platforms = { 'linux/amd64': image, 'linux/arm64': image };
     const index = await registry.pushIndex('team/app', 'v1', platforms);
@@ -98,7 +110,7 @@ suite('what a policy asks a registry', () => {
   });
 
   test('with the authority and the password that it needs, and without them', async () => {
-    await using registry = await RegistryFixture.start({ tls: true, password: true });
+    const registry = secure;
     const { reference: image, digest } = await registry.push('team/app', 'v1', { layers, config });
     const sources = {
       source_authorities: { [registry.host]: [{ type: 'Data', data: registry.authority }] },
@@ -117,9 +129,9 @@ suite('what a policy asks a registry', () => {
   const pem = (key: KeyObject): string => key.export({ type: 'spki', format: 'pem' }).toString();
 
   test('whether an image is signed by all of some keys, with what the signer said', async () => {
-    await using registry = await RegistryFixture.start({ tls: true, password: true });
+    const registry = secure;
     const pushed = await registry.push('team/signed', 'v1', { layers, config });
-    const plain = await registry.push('team/plain', 'v1', { layers, config: { ...config, os: 'plan9' } });
+    const unsigned = await registry.push('team/plain', 'v1', { layers, config: { ...config, os: 'plan9' } });
     const [alice, bob, eve] = [pair(), pair(), pair()];
     await signAs(registry, pushed, 'team/signed', [
       { by: alice.privateKey, optional: { env: 'prod' } },
@@ -144,7 +156,7 @@ suite('what a policy asks a registry', () => {
     const refused = [
       [v2(keys(alice, eve)), /none of its 3 signatures matches: public key$/],
       [v2({ ...keys(bob), annotations: env }), /none of its 3 signatures matches: public key$/],
-      [v1({ ...keys(alice), image: plain.reference }), /it has no signatures/],
+      [v1({ ...keys(alice), image: unsigned.reference }), /it has no signatures/],
       [v1(keys()), /it requires no signature/],
       [v1({ image, pub_keys: ['x'] }), /key is not a PEM public key/],
       [v1({ image }), /the payload is malformed: pub_keys must be a list/],
@@ -175,7 +187,7 @@ suite('what a policy asks a registry', () => {
 
   for (const runtime of sampled(['wapc', 'wasi'] as const, 1)) {
     test(`who signed an image without a key, by ${runtime}`, async () => {
-      await using registry = await RegistryFixture.start({ tls: true, password: true });
+      const registry = secure;
       const sigstore = new SigstoreFixture();
       const pushed = await registry.push('team/keyless', 'v1', { layers, config });
       const workflow = 'https://github.com/team/app/.github/workflows/release.yml@refs/heads/main';
@@ -242,7 +254,7 @@ suite('what a policy asks a registry', () => {
   }
 
   test('what requires a trust root or a certificate is refused, with what to do instead', async () => {
-    await using registry = await RegistryFixture.start();
+    const registry = plain;
     const { reference: image } = await registry.push('team/app', 'v1', { layers, config });
     const issuer = 'https://issuer.example';
     const v2 = (type: string, more: object) => ({
