@@ -48,7 +48,7 @@ const probes: readonly ProbeOptions[] = sampled(
     { family: 4, protocol: 'UDP' },
     { family: 6, protocol: 'UDP', port: 81 },
   ],
-  3,
+  2,
 );
 
 /** What the policies in the API say of each pair. A node reaches its own pods. */

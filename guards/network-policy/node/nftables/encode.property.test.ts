@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 
 import { Nftables } from './nftables.ts';
 import { errorCodes } from '../../../../lib/errors/errors.ts';
+import { isDeep } from '../../../../lib/testing/depth.fixture.ts';
 import * as fc from '../../../../lib/testing/fast-check.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import { PolicyEngine } from '../../engine/engine.ts';
@@ -166,7 +167,8 @@ suite('commands as messages', { skip: namespaceObstacle() ?? false }, () => {
           );
         },
       ),
-      { numRuns: 200 },
+      // Each starts some thirty programs.
+      { numRuns: isDeep ? 200 : 100 },
     );
   });
 
