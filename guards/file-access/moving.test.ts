@@ -171,7 +171,8 @@ suite('a cluster with Kive', { skip }, () => {
       }
       const none = JSON.stringify({ spec: { conversion: { strategy: 'None', webhook: null } } });
       for (const name of names) await cluster.kubectl(['patch', `crd/${name}`, '--type=merge', '-p', none]);
-      await cluster.kubectl(['apply', '-k', deploy]);
+      // What else is in deploy/ has no part in it.
+      await cluster.kubectl(['apply', '-f', join(deploy, 'guards/file-access/crd')]);
       for (const name of names) {
         assert.deepEqual((await cluster.definition(name)).conversion, { strategy: 'None' });
       }

@@ -16,7 +16,7 @@ import { labObstacle } from './obstacle.ts';
 
 const obstacle = labObstacle();
 const TIMEOUT_MS = 300_000;
-const podCount = scaled(20, 6);
+const podCount = scaled(20, 4);
 
 /** Resolves when the watch shows it; a lab's test ends by its own timeout otherwise. */
 async function until(watch: ContainerWatch, isSo: () => boolean): Promise<void> {

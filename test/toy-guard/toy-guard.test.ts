@@ -5,8 +5,13 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import type { Command } from 'commander';
+
 import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { guards } from '../../apps/guards.ts';
+import { programOf } from '../../apps/program.ts';
 import { installResources } from '../../apps/resources.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
@@ -27,6 +32,17 @@ function start(...args: readonly string[]): RampartProcess {
 function run(...args: readonly string[]): { status: number | null; stdout: string; stderr: string } {
   const [command, ...before] = program;
   return spawnSync(command, [...before, ...args], { encoding: 'utf8', timeout: 60_000 });
+}
+
+/** What `--help` of a command says. */
+function help(...names: readonly string[]): string {
+  const command = names.reduce<Command>(
+    (outer, name) => outer.commands.find((one) => one.name() === name) ?? assert.fail(`no ${name}`),
+    programOf([...guards, doorWatch]),
+  );
+  let text = '';
+  command.configureOutput({ writeOut: (part) => void (text += part) }).outputHelp();
+  return text;
 }
 
 function clientOf(kubeconfig: string): KubeClient {
@@ -112,45 +128,48 @@ suite('a guard that is one folder', () => {
     assert.equal(alerts.stdout, 'default/front: Hello front, says the test\n', alerts.stderr);
   });
 
-  test('waits for its CRD in agent and operator, starts when it comes, and says where it cannot work', async () => {
-    using directory = new TemporaryDirectory();
-    const data = directory.at('data');
-    await using _server = await RampartProcess.apiServer('--data', data, '--listen', '127.0.0.1:0');
-    const kubeconfig = join(data, 'kubeconfig');
-    using client = clientOf(kubeconfig);
-    await client.create(namespaces, { metadata: { name: 'default' } }).catch(() => undefined);
-    const common = ['--kubeconfig', kubeconfig, '--metrics', '0', '--guards', 'door-watch'];
-    const agent = (node: string, ...more: string[]): RampartProcess =>
-      start(
-        ...['agent', ...common, '--node-name', node, '--door-directory', directory.at(node)],
-        ...['--alerts-socket', directory.at(`${node}.sock`), ...more],
+  deepTest(
+    'waits for its CRD in agent and operator, starts when it comes, and says where it cannot work',
+    async () => {
+      using directory = new TemporaryDirectory();
+      const data = directory.at('data');
+      await using _server = await RampartProcess.apiServer('--data', data, '--listen', '127.0.0.1:0');
+      const kubeconfig = join(data, 'kubeconfig');
+      using client = clientOf(kubeconfig);
+      await client.create(namespaces, { metadata: { name: 'default' } }).catch(() => undefined);
+      const common = ['--kubeconfig', kubeconfig, '--metrics', '0', '--guards', 'door-watch'];
+      const agent = (node: string, ...more: string[]): RampartProcess =>
+        start(
+          ...['agent', ...common, '--node-name', node, '--door-directory', directory.at(node)],
+          ...['--alerts-socket', directory.at(`${node}.sock`), ...more],
+        );
+      await using operator = start('operator', ...common);
+      await using first = agent('n1');
+      const readyUrl = `${await metricsUrl(first)}/readyz`;
+      await until('it waits', async () =>
+        (await get(readyUrl)).includes(
+          '[-] door-watch-node: the API does not serve doors.toys.example.com/v1: its CustomResourceDefinition is not installed',
+        ),
       );
-    await using operator = start('operator', ...common);
-    await using first = agent('n1');
-    const readyUrl = `${await metricsUrl(first)}/readyz`;
-    await until('it waits', async () =>
-      (await get(readyUrl)).includes(
-        '[-] door-watch-node: the API does not serve doors.toys.example.com/v1: its CustomResourceDefinition is not installed',
-      ),
-    );
-    await installResources(client, [doorWatch], AbortSignal.timeout(60_000));
-    await client.create(doorType, door('back'));
-    assert.match(await first.ready, /Hello back, says toy/);
-    await until('it is ready', async () => (await get(readyUrl)).endsWith('\nready\n'));
-    assert.ok(existsSync(join(directory.path, 'n1', 'default.back')));
-    await until('the operator counts', async () => {
-      return (await client.get(doorType, { namespace: 'default', name: 'back' })).status?.seen === 1;
-    });
-    await until('the operator is ready', async () =>
-      (await get(`${await metricsUrl(operator)}/readyz`)).includes('[+] door-watch-doors\n'),
-    );
+      await installResources(client, [doorWatch], AbortSignal.timeout(60_000));
+      await client.create(doorType, door('back'));
+      assert.match(await first.ready, /Hello back, says toy/);
+      await until('it is ready', async () => (await get(readyUrl)).endsWith('\nready\n'));
+      assert.ok(existsSync(join(directory.path, 'n1', 'default.back')));
+      await until('the operator counts', async () => {
+        return (await client.get(doorType, { namespace: 'default', name: 'back' })).status?.seen === 1;
+      });
+      await until('the operator is ready', async () =>
+        (await get(`${await metricsUrl(operator)}/readyz`)).includes('[+] door-watch-doors\n'),
+      );
 
-    // It is the only guard there: the agent ends with the reason, and the object tells it.
-    await using broken = agent('n2', '--door-greeter', 'broken');
-    const { code, stderr } = await broken.ended;
-    assert.equal(code, 2, stderr);
-    assert.match(stderr, /nobody greets here: the greeter is broken/);
-  });
+      // It is the only guard there: the agent ends with the reason, and the object tells it.
+      await using broken = agent('n2', '--door-greeter', 'broken');
+      const { code, stderr } = await broken.ended;
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, /nobody greets here: the greeter is broken/);
+    },
+  );
 
   test('that cannot work on a node says so at its objects and in status, and takes no other with it', async () => {
     using directory = new TemporaryDirectory();
@@ -204,18 +223,18 @@ suite('a guard that is one folder', () => {
   });
 
   test('has its command in help, with an example, beside those of the others', () => {
-    const { stdout } = run('--help');
+    const stdout = help();
     assert.match(stdout, /^  door +show the doors$/m);
     assert.match(stdout, /^  rampart door list +list the doors and their greetings$/m);
     assert.match(stdout, /^  network +explain/m);
-    assert.match(run('door', '--help').stdout, /^  list \[options\] +list the doors and their greetings$/m);
+    assert.match(help('door'), /^  list \[options\] +list the doors and their greetings$/m);
   });
 
   test('has its flags in help, and an unknown name is refused with those that there are', () => {
-    const help = run('agent', '--help').stdout;
-    assert.match(help, /--door-greeter <name>/);
-    assert.match(help, /--door-directory <dir>/);
-    assert.doesNotMatch(run('operator', '--help').stdout, /--door-greeter/);
+    const ofAgent = help('agent');
+    assert.match(ofAgent, /--door-greeter <name>/);
+    assert.match(ofAgent, /--door-directory <dir>/);
+    assert.doesNotMatch(help('operator'), /--door-greeter/);
     const { status, stderr } = run('agent', '--node-name', 'n', '--guards', 'doors');
     assert.equal(status, 2);
     assert.match(stderr, /there is no guard "doors"\. Known guards: file-access, .*door-watch$/m);

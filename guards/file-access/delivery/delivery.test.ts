@@ -4,7 +4,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { deepTest } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
@@ -210,7 +210,8 @@ suite('delivery', { timeout: 300_000 }, () => {
     assert.ok(delivery.enqueue(url, 'again', '{}'), 'there is room again');
   });
 
-  test('one dead and one hung callback do not delay the others; 200 callbacks', async () => {
+  test('one dead and one hung callback do not delay the others', async () => {
+    const callbacks = scaled(200, 40);
     using directory = new TemporaryDirectory();
     await using good = await Receiver.start();
     await using hung = await Receiver.start();
@@ -220,20 +221,20 @@ suite('delivery', { timeout: 300_000 }, () => {
     for (let index = 0; index < 10; index++) {
       delivery.enqueue(`http://127.0.0.1:${port}/`, `dead${index}`, '{}');
       delivery.enqueue(hung.url(), `hung${index}`, '{}');
-      for (let callback = 0; callback < 200; callback++) {
+      for (let callback = 0; callback < callbacks; callback++) {
         assert.ok(delivery.enqueue(good.url(`/${callback}`), `${callback}-${index}`, '{}'));
       }
     }
-    await until(() => good.taken.length === 2000);
-    for (let callback = 0; callback < 200; callback++) {
+    await until(() => good.taken.length === 10 * callbacks);
+    for (let callback = 0; callback < callbacks; callback++) {
       assert.deepEqual(
         good.received.filter(({ path }) => path === `/${callback}`).map(({ id }) => id),
         Array.from({ length: 10 }, (_, index) => `${callback}-${index}`),
       );
     }
-    await until(() => delivery.stats.delivered === 2000);
+    await until(() => delivery.stats.delivered === 10 * callbacks);
     assert.equal(delivery.stats.depth, 20);
-    assert.equal(delivery.callbacks().length, 202);
+    assert.equal(delivery.callbacks().length, callbacks + 2);
   });
 
   deepTest('receivers that hang get at most half of the places', async () => {

@@ -13,6 +13,7 @@ import {
   VersionApi,
 } from '@kubernetes/client-node';
 
+import { deepTest } from '../../testing/depth.fixture.ts';
 import type { PlainRequest, PlainRoute } from '../http/plain.ts';
 import { openApiRoutes } from '../openapi/routes.ts';
 import { negotiate } from '../render/format.ts';
@@ -109,7 +110,7 @@ describe('kubectl', { skip: noKubectl }, () => {
     );
   });
 
-  test('api-resources from a server without aggregated discovery', async () => {
+  deepTest('api-resources from a server without aggregated discovery', async () => {
     const route = discoveryRoutes(registryOf());
     const old: PlainRoute = (request) =>
       route({ ...request, headers: { ...request.headers, accept: 'application/json' } });
@@ -194,7 +195,7 @@ describe('kubectl', { skip: noKubectl }, () => {
     assert.ok(!served.requests.some((line) => line.startsWith('GET /openapi/v2')));
   });
 
-  test('finds the same in OpenAPI 2', async () => {
+  deepTest('finds the same in OpenAPI 2', async () => {
     const none: PlainRoute = ({ path }) =>
       path.startsWith('/openapi/v3') ? { code: 404, headers: {}, body: '' } : undefined;
     await using served = await serveKinds(registryOf(), [

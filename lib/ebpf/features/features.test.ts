@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 
+import { deepTest } from '../../testing/depth.fixture.ts';
 import { asNobody, publicPath, withPublicCheckout } from '../../testing/public-checkout.fixture.ts';
 import { createLink, Descriptor, instructions, loadProgram } from '../bpf-call.ts';
 import { probeFeatures } from './features.ts';
@@ -165,7 +166,7 @@ test('the capabilities named are the ones that help', { skip: notRoot }, () => {
   assert.equal(reasonsOf(features.attach)['raw_tracepoint'], 'available');
 });
 
-test('without BTF what needs it says no_btf, and the rest is as before', { skip: notRoot }, (t) => {
+deepTest('without BTF what needs it says no_btf, and the rest is as before', { skip: notRoot }, (t) => {
   const mine = probeFeatures();
   if (!mine.btf.available) return t.skip('this kernel has no BTF to hide');
   const hidden = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"';
@@ -185,7 +186,7 @@ test('without BTF what needs it says no_btf, and the rest is as before', { skip:
   return undefined;
 });
 
-test('in a user namespace capabilities do not count, and the answer says so', { skip: notRoot }, (t) => {
+deepTest('in a user namespace capabilities do not count, and the answer says so', { skip: notRoot }, (t) => {
   const allowed = spawnSync('unshare', ['--user', '--map-root-user', 'true']);
   if (allowed.status !== 0) return t.skip('this kernel gives no user namespaces');
   const features = probeUnder([...withPublicCheckout, 'unshare', '--user', '--map-root-user']);

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 
+import { sampled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { KiveMatch } from '../../../guards/file-access/api.ts';
 import { pods as podType } from '../../../lib/kube/object/object.ts';
@@ -88,7 +89,7 @@ export function matchingCases(lab: () => GuardedLab): void {
         return pod === undefined ? match : { ...match, ip: pod.ip };
       });
 
-    for (const [matchAny, expected] of rows) {
+    for (const [matchAny, expected] of sampled(rows, 6)) {
       test(`${JSON.stringify(matchAny)}: ${expected.length === all.length ? 'all' : expected.join(', ') || 'none'}`, async () => {
         // One policy that is edited: what the row before matched has to go.
         await guarded.setPolicy('matching', [{ path, matchAny: withIps(matchAny) }]);
@@ -155,12 +156,8 @@ export function matchingCases(lab: () => GuardedLab): void {
 
     test('no container when a match has no item: the policy is refused', () => {
       const sentence = /At least one match block with one match item must be present/;
-      for (const matchAny of [
-        '[{}]',
-        '[{ pod: vault }, {}]',
-        '[{ containerName: "" }]',
-        '[{ matchLabels: {} }]',
-      ]) {
+      const empty = ['[{}]', '[{ pod: vault }, {}]', '[{ containerName: "" }]', '[{ matchLabels: {} }]'];
+      for (const matchAny of sampled(empty, 1)) {
         guarded.standalone.write(
           'policy.yaml',
           `apiVersion: kivebpf.san7o.github.io/v1

@@ -4,6 +4,8 @@ import { after, before, suite } from 'node:test';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
+import { escapeCases } from './escapes.suite.fixture.ts';
+import { expectationCases } from './expectations.suite.fixture.ts';
 import { identityCases } from './identity.suite.fixture.ts';
 import { maskCases } from './masks.suite.fixture.ts';
 import { matchingCases } from './matching.suite.fixture.ts';
@@ -16,7 +18,7 @@ suite('one machine with pods', { skip: sensorSkip || labObstacle() }, () => {
     if (guarded === undefined) throw new Error('the lab did not start');
     return guarded;
   };
-  before(async () => void (guarded = await GuardedLab.start()));
+  before(async () => void (guarded = await GuardedLab.start('--allow-callback', '127.0.0.1')));
   after(async () => await guarded?.[Symbol.asyncDispose]());
 
   // First, since some of its traps are for the containers of all pods.
@@ -25,4 +27,6 @@ suite('one machine with pods', { skip: sensorSkip || labObstacle() }, () => {
   maskCases(lab);
   policyEditCases(lab);
   movingFileCases(lab);
+  expectationCases(lab);
+  escapeCases(lab);
 });
