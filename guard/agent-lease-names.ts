@@ -1,6 +1,4 @@
-/**
- * What the Lease of an agent is called by, and what it says of the guards on its node. The agent writes it, status reads it.
- */
+/** The Lease of an agent: its name, and what it says of the guards on its node. */
 import type { KubeObject } from '../lib/kube/object/object.ts';
 
 /** On each Lease of an agent: the node's name, or its digest where the name is no label value. */
@@ -46,10 +44,7 @@ export function isAgentLease({ metadata }: Pick<KubeObject, 'metadata'>): boolea
   return metadata.labels?.[agentLeaseLabel] !== undefined;
 }
 
-/**
- * What an agent says of its node; undefined for any other Lease, and where the node is not told. Of the guards only what can be
- * understood is taken: a newer agent may say more.
- */
+/** Undefined for other Leases and without a node. Takes only what it knows: a newer agent may say more. */
 export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease | undefined {
   if (!isAgentLease(lease)) return undefined;
   const { annotations = {} } = lease.metadata;

@@ -34,11 +34,7 @@ export function addGuardOptions(command: Command, name: GuardCommand, guards: re
   return command;
 }
 
-/**
- * The directory of a guard, as the agent's flag has it.
- *
- * @throws {RampartError} `INPUT` where it is empty.
- */
+/** The directory of a guard, as the agent's flag has it. @throws {RampartError} `INPUT` where it is empty. */
 export function directoryIn(values: OptionValues): (guard: Guard) => string {
   return ({ directory }) => {
     const flags = directory?.flags ?? '';
@@ -48,11 +44,7 @@ export function directoryIn(values: OptionValues): (guard: Guard) => string {
   };
 }
 
-/**
- * What `parse` of the guard makes of the values of a command.
- *
- * @throws {RampartError} `INPUT` for values that cannot work
- */
+/** What the guard's `parse` makes of the values of a command. @throws {RampartError} `INPUT` */
 export function parsedOptions({ options = [], parse }: Guard, values: OptionValues): unknown {
   const defaults = options.map(optionOf).map((option) => [option.attributeName(), option.defaultValue]);
   return parse({ ...Object.fromEntries(defaults), ...values });

@@ -16,11 +16,7 @@ import type { Metrics } from '../lib/telemetry/metrics.ts';
 import type { NodeRuntime } from '../lib/cri/node-runtime.ts';
 import { type GuardChoice, parsedOptions } from './guard-options.ts';
 
-/**
- * The guards that are asked for.
- *
- * @throws {RampartError} `INPUT` for an unknown one, and for options of theirs that cannot work.
- */
+/** @throws {RampartError} `INPUT` for an unknown guard, and for options of guards that cannot work. */
 export function chosenGuards(
   guards: readonly Guard[],
   options: GuardChoice & OptionValues,

@@ -1,6 +1,4 @@
-/**
- * Mounts of the agent's pod that more than one guard needs. The same object in each, as a volume has one meaning in a pod.
- */
+/** Mounts of the agent's pod that several guards need: one object, as a volume has one meaning in a pod. */
 import type { PodMount } from './guard.ts';
 
 export const runtimeMount: PodMount = {

@@ -20,10 +20,7 @@ export interface GuardProcess {
 const RECORDER_STOP_MS = 2000;
 const MAX_INSTANCE = 128;
 
-/**
- * The context of one run of a part, until `signal` aborts. What it opens ends with `stack`, which the caller disposes
- * after the part has ended.
- */
+/** The context of one run of a part. What it opens ends with `stack`, which the caller disposes after it. */
 export function partContext(
   guard: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],

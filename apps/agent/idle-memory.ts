@@ -18,10 +18,7 @@ const IDLE_SHARE = 0.02;
 /** Handles that `letGo` closes are gone some turns of the event loop later, and their memory with them. */
 const CLOSING_MS = 100;
 
-/**
- * Collects all garbage where `node --expose-gc` lets it, and gives back what was freed. Takes some 50 ms for a heap of 25 MiB,
- * in which nothing else is done.
- */
+/** Blocks for some 50 ms with a heap of 25 MiB. Collects garbage only under `node --expose-gc`. */
 function returnMemory(): void {
   // 'last-resort' also lets go of the pages that V8 keeps for later, and of compiled code that is not in use.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });

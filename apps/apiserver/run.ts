@@ -12,11 +12,7 @@ import { aborted } from '../../lib/time/abort.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { say, stopSignal } from '../../lib/cli/process.ts';
 
-/**
- * Runs until SIGINT or SIGTERM.
- *
- * @throws {RampartError} as `startApiServer`; `INPUT` for options that do not go together.
- */
+/** Runs until SIGINT or SIGTERM. @throws as `startApiServer`; `INPUT` for options that do not go together. */
 export async function runApiServer(options: ApiServerCommandOptions): Promise<void> {
   // As from `--data "$UNSET"`: the working directory is not meant.
   refuseEmpty({ '--data': options.data, '--socket': options.socket }, 'Give a path');

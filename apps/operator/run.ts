@@ -14,11 +14,7 @@ import { chosenGuards, guardProcess } from '../../guard/guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import type { OperatorOptions } from './command.ts';
 
-/**
- * Runs until SIGINT or SIGTERM.
- *
- * @throws {RampartError} `INPUT` where no cluster is named or an option cannot work.
- */
+/** Runs until SIGINT or SIGTERM. @throws {RampartError} `INPUT` without a cluster or for a bad option. */
 export async function runOperator(all: readonly Guard[], options: OperatorOptions): Promise<void> {
   const guards = chosenGuards(all, options);
   const access = clusterAccess(options.kubeconfig);

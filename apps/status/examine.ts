@@ -1,6 +1,4 @@
-/**
- * The report: the sections combined with what is known about agents and operators. No I/O, no clock.
- */
+/** The report: the sections combined with what is known about agents and operators. No I/O, no clock. */
 import { type HolderReport, holderOf, type LeaseView } from '../../guard/lease-holder.ts';
 import type { AgentView, NodeView } from '../../guard/status-section.ts';
 import type { AgentPodView, ReadGuard } from './reader.ts';

@@ -20,10 +20,7 @@ export interface StatusReport {
   readonly guards: readonly GuardReport[];
   /** All that are known; by name. */
   readonly nodes: readonly NodeReport[];
-  /**
-   * The worst of the holders of `guards[].operator`. Without it nothing that is guarded is lost, but status and clean-up stand
-   * still.
-   */
+  /** The worst of `guards[].operator`. Without one, guarding goes on, but status and clean-up stop. */
   readonly operator: HolderReport;
   /** What this user may not read; what depends on it is `null` or unknown. */
   readonly notRead: readonly { readonly resource: string; readonly why: string }[];

@@ -47,11 +47,7 @@ function placedName(text: string, option: string): PlacedName {
 
 const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/**
- * `90s`, `10m`, `2h`, `1d`, `1h30m`: so long ago; or a time in RFC 3339. In milliseconds since 1970.
- *
- * @throws {RampartError} `INPUT`
- */
+/** `90s`, `1h30m`, `2d` ago, or a time in RFC 3339; in ms since 1970. @throws {RampartError} `INPUT` */
 export function parseSince(text: string, nowMs: number): number {
   if (/^(\d{1,6}[smhd])+$/.test(text)) {
     let agoMs = 0;

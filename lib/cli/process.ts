@@ -1,6 +1,4 @@
-/**
- * What the long-running commands have in common: how they stop, report and expose metrics.
- */
+/** What the long-running commands have in common: how they stop, report and expose metrics. */
 import { flushCompileCache } from 'node:module';
 
 import type { Health } from '../telemetry/health.ts';
@@ -55,11 +53,7 @@ export async function observe(address: string | undefined, health: Health): Prom
   return { metrics, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
-/**
- * Waits for all parts of a process. When one fails or ends by itself, the others are stopped.
- *
- * @throws what the first one threw.
- */
+/** When one part fails or ends by itself, the others are stopped. @throws what the first one threw. */
 export async function runParts(
   stop: AbortController,
   logger: Logger,

@@ -1,7 +1,4 @@
-/**
- * The containers of this node, as their users need to know them. The container runtime's watch is one source; a test brings
- * directories.
- */
+/** The containers of this node, from the watch of the container runtime; in tests, from directories. */
 
 /** A container that runs, of whichever kind: init containers and ephemeral ones too. */
 export interface SourceContainer {

@@ -5,10 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const PACE_MS = 20;
 const BLIND_POLL_MS = 100;
 
-/**
- * Tells of changes in the directory of a file by inotify(7). Where the kernel has no more watches to give it is as if
- * something happened ten times a second.
- */
+/** Changes in a file's directory by inotify(7); without a watch, as if changes came ten times a second. */
 export class FileChanges implements Disposable {
   readonly #watcher: FSWatcher | undefined;
   #isBlind = false;

@@ -1,6 +1,4 @@
-/**
- * The file that a container's output goes to: opened with care, read from its end, and followed where it is rotated.
- */
+/** The file of a container's output: opened with care, read from its end, followed when it is rotated. */
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * The container runtime of this machine for all of a process that want to know. It need not be there:
- * it is looked for until it is, and one that goes away is waited for.
- */
+/** The machine's container runtime for all of a process: looked for until it is there, also after it went. */
 import { type Cri, openCri } from './cri.ts';
 import type { NodeContainer } from './node-container.ts';
 import { type ContainerWatch, watchContainers } from './watch.ts';

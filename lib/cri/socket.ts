@@ -27,11 +27,7 @@ export function findSocket(candidates: readonly string[] = usualSockets): string
   });
 }
 
-/**
- * A path as kubelet's `--container-runtime-endpoint` has it, with or without `unix://`.
- *
- * @throws {RampartError} `INPUT` for what is not an absolute path.
- */
+/** With or without `unix://`, as kubelet takes it. @throws {RampartError} `INPUT` for a relative path. */
 export function socketPathOf(endpoint: string): string {
   const path = endpoint.startsWith('unix://') ? endpoint.slice('unix://'.length) : endpoint;
   if (path.startsWith('/')) return path;

@@ -81,11 +81,7 @@ function writeField(writer: MessageWriter, number: number, type: string, value: 
   else writer.message(number, () => write(writer, type, value as Readonly<Record<string, unknown>>));
 }
 
-/**
- * A message from its bytes. Fields that the table does not have are passed over.
- *
- * @throws {RampartError} `DECODE` for bytes that are no such message.
- */
+/** Skips fields that the table does not have. @throws {RampartError} `DECODE` for what is no such message. */
 export function decode<Name extends MessageName>(name: Name, bytes: Uint8Array): Message<Name> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const reader = new MessageReader(buffer, (why) => {

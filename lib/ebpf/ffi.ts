@@ -362,11 +362,7 @@ export type Libnftables = ReturnType<typeof declareLibnftables>;
 
 let loadedNftables: Libnftables | undefined;
 
-/**
- * libnftables.so.1, loaded at the first call.
- *
- * @throws {RampartError} `UNSUPPORTED` when the library is not installed.
- */
+/** Loaded at the first call. @throws {RampartError} `UNSUPPORTED` when libnftables.so.1 is not installed. */
 export function libnftables(): Libnftables {
   loadedNftables ??= declareLibnftables();
   return loadedNftables;
@@ -403,10 +399,7 @@ export function withLibbpfLog<T>(call: (lib: Libbpf) => T): { readonly result: T
   }
 }
 
-/**
- * The memory at `address` as an ArrayBuffer, not copied and not owned: whoever unmaps the memory
- * must have dropped every view of it before.
- */
+/** The memory at `address`, not copied, not owned: whoever unmaps it must have dropped every view before. */
 export function viewMemory(address: Pointer, sizeBytes: number): ArrayBuffer {
   return koffi.view(address, sizeBytes);
 }
@@ -423,10 +416,7 @@ export interface Poll extends Disposable {
   unref(): void;
 }
 
-/**
- * Calls `onReadable` on the event loop each time `fd` is readable (level-triggered). No thread
- * and no timer stand behind it: libuv's own epoll holds the descriptor.
- */
+/** Calls `onReadable` on the event loop each time `fd` is readable (level-triggered): no thread, no timer. */
 export function pollReadable(fd: number, onReadable: () => void): Poll {
   const handle = koffi.node.poll(fd, { readable: true }, onReadable);
   let open = true;

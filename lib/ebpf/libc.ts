@@ -1,7 +1,4 @@
-/**
- * Thin typed wrappers over the system calls of {@link libc} that the sensor needs: descriptors as
- * disposable handles, errno as a typed error, openat2(2), inotify(7) and epoll(7).
- */
+/** Typed wrappers of {@link libc}: descriptors as handles, errno as an error, openat2, inotify, epoll. */
 import { constants as fsConstants } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import { getSystemErrorMap } from 'node:util';
@@ -186,11 +183,7 @@ export function fileTypeOf(fd: number): number {
   return statxBytes.bytes.readUInt16LE(STATX_MODE_AT) & fsConstants.S_IFMT;
 }
 
-/**
- * openat2(2), always with O_CLOEXEC.
- *
- * @throws {SystemCallError} `SYSTEM` with the errno's name and the path.
- */
+/** Always with O_CLOEXEC. @throws {SystemCallError} `SYSTEM` with the errno's name and the path. */
 export function openat2(directory: Fd | number, path: string, open: OpenHow): Fd {
   const fd = tryOpenat2(directory, path, open);
   if (fd < 0) throw new SystemCallError(`cannot open ${path}`, -fd);

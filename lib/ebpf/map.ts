@@ -102,11 +102,7 @@ export class BpfMap {
     return read;
   }
 
-  /**
-   * Sets `key` to `value`.
-   *
-   * @throws {RampartError} `LIMIT` naming the capacity when the map is full.
-   */
+  /** @throws {RampartError} `LIMIT` naming the capacity when the map is full. */
   set(key: Uint8Array, value: Uint8Array): void {
     if (libbpf().mapUpdate(this.fd, key, value, 0) === 0) return;
     const code = errno();

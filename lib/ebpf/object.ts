@@ -79,20 +79,14 @@ export class BpfProgram {
     return libbpf().programSectionName(this.#pointer);
   }
 
-  /**
-   * What it is loaded as, whatever its section says: enum bpf_prog_type and bpf_attach_type. Only before loading.
-   */
+  /** Overrides what the section says: enum bpf_prog_type and bpf_attach_type. Only before loading. */
   setType(type: number, expectedAttachType: number): void {
     const lib = libbpf();
     lib.programSetType(this.#pointer, type);
     lib.programSetExpectedAttachType(this.#pointer, expectedAttachType);
   }
 
-  /**
-   * The kernel function of a fentry or fexit program. Only before loading.
-   *
-   * @throws {RampartError} `EBPF`; ESRCH: the kernel has no such function.
-   */
+  /** For fentry and fexit, before loading. @throws {RampartError} `EBPF`; ESRCH: no such kernel function. */
   setAttachTarget(functionName: string): void {
     checked(
       `cannot attach eBPF program ${this.name} to ${functionName}`,
@@ -214,11 +208,7 @@ export class BpfObject implements Disposable {
     this.#types = types;
   }
 
-  /**
-   * Parses an object file. Nothing reaches the kernel yet.
-   *
-   * @throws {RampartError} `EBPF` when the bytes are no eBPF object; `UNSUPPORTED` without libbpf.
-   */
+  /** Nothing reaches the kernel yet. @throws {RampartError} `EBPF`: no eBPF object; `UNSUPPORTED`: no libbpf */
   static open(bytes: Uint8Array, name: string): BpfObject {
     const asks = mayAskForModules();
     const types = asks ? undefined : typesWithModule();

@@ -243,11 +243,7 @@ export class RingReader {
   }
 }
 
-/**
- * Refuses a size that no ring has.
- *
- * @throws {RampartError} `INPUT`
- */
+/** @throws {RampartError} `INPUT` for a size that no ring has. */
 export function checkRingSize(sizeBytes: number): void {
   const powerOfTwo = Number.isSafeInteger(sizeBytes) && Number.isInteger(Math.log2(sizeBytes));
   if (!powerOfTwo || sizeBytes < HEADER_SIZE_BYTES || sizeBytes > maxRingSizeBytes) {

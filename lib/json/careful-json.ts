@@ -21,11 +21,7 @@ interface CarefulJson {
 
 const maxDuplicates = 100;
 
-/**
- * Calls itself once a level: the caller bounds the depth.
- *
- * @throws {JsonSyntaxError}
- */
+/** Calls itself once a level: the caller bounds the depth. @throws {JsonSyntaxError} */
 export function parseJsonCarefully(text: string): CarefulJson {
   const parser = new Parser(text);
   return { value: parser.document(), duplicates: parser.duplicates };

@@ -1,6 +1,4 @@
-/**
- * Brings the API in line with the manifests: applies what has changed, and deletes what is no longer in any file.
- */
+/** Brings the API in line with the manifests: applies what changed, deletes what is in no file any more. */
 import type { KubeClient } from '../kube/client/client.ts';
 import { isNotFound, isUnreachable, KubeError } from '../kube/client/client-errors.ts';
 import { customResourceDefinitions, established } from '../kube/crd/established.ts';

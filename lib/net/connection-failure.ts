@@ -1,6 +1,4 @@
-/**
- * Why a connection did not come about, in words for people: Node.js tells of its own options, and at times nothing.
- */
+/** Why a connection failed, for people: Node.js tells of its own options, and at times nothing. */
 
 const untrusted =
   'its certificate is from an authority that is not trusted here; is the configured authority that of this server?';

@@ -19,11 +19,7 @@ interface NetworkInterface {
   readonly name: string;
 }
 
-/**
- * The interface of a name in the socket's network namespace; undefined where there is none.
- *
- * @throws {KernelRefusal}
- */
+/** In the socket's network namespace; undefined where there is none. @throws {KernelRefusal} */
 export function findInterface(socket: RouteSocket, name: string): NetworkInterface | undefined {
   if (name === '' || Buffer.byteLength(name) >= NAME_BYTES) return undefined;
   const parts = [Buffer.alloc(IFINFO_BYTES), attribute(IFLA_IFNAME, textBytes(name))];
@@ -38,11 +34,7 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
   }
 }
 
-/**
- * The names of the bridges in the socket's network namespace.
- *
- * @throws {KernelRefusal}
- */
+/** Their names, in the socket's network namespace. @throws {KernelRefusal} */
 export function bridgesOf(socket: RouteSocket): string[] {
   const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
   return messages.flatMap(({ body }) => {

@@ -79,11 +79,7 @@ export class Authenticator {
     return undefined;
   }
 
-  /**
-   * What to send after a 401.
-   *
-   * @throws {RampartError} `PRIVILEGE` if access is denied; {@link ExchangeError}
-   */
+  /** What to send after a 401. @throws {RampartError} `PRIVILEGE` if access is denied; {@link ExchangeError} */
   async answer(refusal: Answer, subject: Subject): Promise<string> {
     this.#kept.delete(keyOf(subject));
     const challenges = parseChallenges(String(refusal.headers['www-authenticate'] ?? ''));

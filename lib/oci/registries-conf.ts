@@ -78,11 +78,7 @@ function parseToml(text: string, what: string): TomlTable {
   }
 }
 
-/**
- * The endpoints for an artifact, in this order.
- *
- * @throws {RampartError} `INPUT` for a blocked registry.
- */
+/** For an artifact, in this order. @throws {RampartError} `INPUT` for a blocked registry. */
 export function endpointsOf(reference: Reference, conf: RegistriesConf): Endpoint[] {
   const { registry, repository } = reference;
   const name = `${registry}/${repository}`;

@@ -47,10 +47,7 @@ export function displayWidth(text: string): number {
   return columns;
 }
 
-/**
- * Breaks `text` at spaces into lines of at most `widthColumns`. A word that is longer keeps a line
- * for itself, uncut: a path or an error name must stay whole to be copied.
- */
+/** Breaks at spaces into lines of at most `widthColumns`. A longer word stays whole, to be copied. */
 export function wrapText(text: string, widthColumns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';

@@ -79,11 +79,7 @@ export class Regex {
     return matcher.find() ? [matcher.start(), matcher.end()] : undefined;
   }
 
-  /**
-   * All matches that do not overlap, at most `limit` (Go's `FindAllString`).
-   *
-   * @throws {RegexBudgetError} as {@link test}.
-   */
+  /** All matches that do not overlap, at most `limit` (Go's `FindAllString`). @throws {RegexBudgetError} */
   findAll(text: string, limit = Infinity): string[] {
     this.#checkSize(text);
     const found: string[] = [];

@@ -20,11 +20,7 @@ export class Identifier {
     this.#program = object.program('identify').prepareRun(this.#arguments);
   }
 
-  /**
-   * O_PATH descriptors will do.
-   *
-   * @throws {RampartError} `SYSTEM` when `fd` is not open.
-   */
+  /** O_PATH descriptors will do. @throws {RampartError} `SYSTEM` when `fd` is not open. */
   identify(fd: number): FileIdentity {
     this.#run(fd);
     const found = this.#found;

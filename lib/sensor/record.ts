@@ -65,11 +65,7 @@ export class AccessRecord implements Access {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  /**
-   * Moves to the record at `offset`, `length` bytes long.
-   *
-   * @throws {RampartError} `DECODE` when the bytes are not a record of this version.
-   */
+  /** @throws {RampartError} `DECODE` when the `length` bytes at `offset` are no record of this version. */
   moveTo(offset: number, length: number): void {
     const view = this.#view;
     if (length < at.sizeBytes || offset < 0 || offset + length > view.byteLength) {

@@ -59,10 +59,7 @@ const meanings: Readonly<Record<number, readonly [ErrorCode, string]>> = {
   [sqliteCodes.CANTOPEN]: [errorCodes.SYSTEM, 'The directory must exist and be writable'],
 };
 
-/**
- * A failure of SQLite as an error of the catalogue: `FULL` (no space), `CORRUPT` (damaged, or no database),
- * `SYSTEM` (all else).
- */
+/** `FULL` (no space), `CORRUPT` (damaged, or no database) or `SYSTEM` (all else). */
 export function storageError(what: string, failure: SqliteFailure, cause?: unknown): RampartError {
   const [code, next] = meanings[failure.resultCode ?? -1] ??
     meanings[primaryCode(failure) ?? -1] ?? [errorCodes.SYSTEM, undefined];

@@ -1,6 +1,4 @@
-/**
- * The health of a process: whether it is alive, and whether it is ready.
- */
+/** The health of a process: whether it is alive, and whether it is ready. */
 
 /** Why a part is not well, or undefined when it is. Asked at each request: it has to be quick. */
 export type Ask = () => string | undefined;

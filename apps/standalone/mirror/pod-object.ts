@@ -1,6 +1,4 @@
-/**
- * A pod of the machine as an object of the API. Pure: what is to be written follows from the two arguments.
- */
+/** A pod of the machine as an object of the API. Pure: the two arguments decide what is written. */
 import { objectAt, objectsAt, textAt, valueAt } from '../../../lib/json/fields.ts';
 import type { JsonObject } from '../../../lib/json/json.ts';
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
@@ -105,10 +103,7 @@ function latestOf(containers: readonly MachineContainer[]): ReadonlyMap<string, 
   return latest;
 }
 
-/**
- * The names of those that look like init containers: ended with success before any other was started. The runtime
- * does not know them as such.
- */
+/** Those that look like init containers, which the runtime cannot tell: ended well before any other started. */
 function endedBeforeOthers(latest: ReadonlyMap<string, MachineContainer>): ReadonlySet<string> {
   const all = [...latest.values()];
   const inits = all.filter(

@@ -1,6 +1,4 @@
-/**
- * The authority and the server's certificate, as files that are made when they are missing and renewed in time.
- */
+/** The authority and the server's certificate as files, made when missing and renewed in time. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { join } from 'node:path';

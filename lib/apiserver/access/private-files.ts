@@ -84,11 +84,7 @@ export function readPrivateFile(path: string): string | undefined {
   }
 }
 
-/**
- * Writes a file with mode 0600, whole or not at all, also where the power fails.
- *
- * @throws {RampartError} `FULL`, `SYSTEM`
- */
+/** Mode 0600, whole or not at all, also where the power fails. @throws {RampartError} `FULL`, `SYSTEM` */
 export function writePrivateFile(path: string, text: string): void {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {

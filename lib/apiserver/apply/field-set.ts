@@ -1,7 +1,4 @@
-/**
- * Sets of fields of an object: who owns what. A set is a tree of path elements; a member need not have its
- * parent as a member.
- */
+/** Sets of fields: who owns what. A tree of path elements; the parent of a member need not be a member. */
 import { compareElements, type FieldPath, type PathElement } from './path-element.ts';
 
 export class FieldSet {

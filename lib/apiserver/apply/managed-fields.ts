@@ -160,10 +160,7 @@ export function managerName(fieldManager: string | undefined, userAgent: string 
   return name;
 }
 
-/**
- * Field sets as JSON: the `fieldsV1` of `metadata.managedFields`. A step without anything further in is a
- * member; one with, when it has the field `.`.
- */
+/** As `fieldsV1`: a step with nothing further in is a member; another is one if it has the field `.`. */
 export function toFieldsV1(set: FieldSet): JsonObject {
   const fields: JsonObject = {};
   const elements =

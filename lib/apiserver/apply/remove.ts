@@ -4,10 +4,7 @@ import type { FieldSet } from './field-set.ts';
 import { fieldElement, itemElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
-/**
- * The value without the members of the set. A list or map that loses its last content goes with it: it is
- * `undefined`. The argument is not changed; what loses nothing stays identical.
- */
+/** Without the members of the set; `undefined` when nothing is left. Untouched parts stay identical. */
 export function removeFields(value: unknown, fields: FieldSet, type: ApplyType): unknown {
   if (fields.isEmpty) return value;
   const kind = kindIn(type, value);

@@ -14,10 +14,7 @@ import { coreKinds } from './kinds/core.ts';
 import { workloadKinds } from './kinds/workloads.ts';
 import { statusAloneOf } from './subresources.ts';
 
-/**
- * All kinds but CustomResourceDefinition, each with its versions: one list for each call of `Registry.add`. Cheap:
- * schemas are read and compiled when a `model` is first asked for.
- */
+/** All but CustomResourceDefinition, a list of versions each. Cheap: schemas are read when first used. */
 export function builtinResources(): readonly (readonly Resource[])[] {
   const kinds = [...coreKinds, ...clusterKinds, ...workloadKinds];
   return [...Map.groupBy(kinds, ({ storeName }) => storeName).values()];

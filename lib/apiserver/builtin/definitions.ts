@@ -14,11 +14,7 @@ import { quantityFields } from './facts/quantities.ts';
 
 let read: ReadonlyMap<string, JsonObject> | undefined;
 
-/**
- * All of them by their name in OpenAPI, shared by all kinds: never changed after this has returned.
- *
- * @throws {RampartError} `SYSTEM` where the file is missing or no JSON.
- */
+/** By name in OpenAPI; shared, so never changed. @throws {RampartError} `SYSTEM` for a missing or bad file. */
 export function builtinDefinitions(): ReadonlyMap<string, JsonObject> {
   read ??= completed(readFile());
   return read;

@@ -1,6 +1,4 @@
-/**
- * The subresources of the built-in kinds. Each gives back another object and leaves its arguments as they are.
- */
+/** The subresources of built-in kinds. Each returns another object and leaves its arguments as they are. */
 import { labelSelectorOf, labelSelectorText } from '../../kube/selectors/selectors.ts';
 import { apiVersionOf, type Subresource } from '../resources/resource.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';

@@ -17,11 +17,7 @@ const formats: Readonly<Record<string, BodyFormat>> = {
   'application/vnd.kubernetes.protobuf': 'protobuf',
 };
 
-/**
- * What a request that is no patch has in its body, by its Content-Type; JSON without one.
- *
- * @throws {ApiError} 415
- */
+/** By the Content-Type of a request that is no patch; JSON without one. @throws {ApiError} 415 */
 export function bodyFormat(contentType: string | undefined, withProtobuf: boolean): BodyFormat {
   const format = contentType === undefined ? 'json' : formats[mediaType(contentType)];
   if (format === undefined || (format === 'protobuf' && !withProtobuf)) throw unsupported(withProtobuf);

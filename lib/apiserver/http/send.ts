@@ -8,9 +8,7 @@ import { warningHeaders } from './warnings.ts';
 /** Shorter answers are not compressed (apiserver `responsewriters/writers.go`). */
 export const compressFromUnits = 128 * 1024;
 
-/**
- * Writes the status line and the headers. `headers` are names and values in turn, which node takes as they are.
- */
+/** `headers` are names and values in turn, which node takes as they are. */
 export function writeHead(exchange: Exchange, code: number, headers: string[]): void {
   headers.push('Audit-Id', exchange.auditId, 'Cache-Control', 'no-cache, private');
   if (exchange.warnings.length > 0) {

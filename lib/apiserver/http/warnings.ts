@@ -4,10 +4,7 @@
 const maxTotal = 4096;
 const maxCut = 256;
 
-/**
- * The header's values: each text once, in order, quoted. Where there is too much, texts are cut; what does not fit
- * even then is left out.
- */
+/** Each text once, in order, quoted. Too long ones are cut; what does not fit even then is left out. */
 export function warningHeaders(warnings: readonly string[]): string[] {
   const texts = [...new Set(warnings)].filter((text) => text !== '').map(clean);
   const total = texts.reduce((sum, text) => sum + text.length, 0);

@@ -74,11 +74,7 @@ function readTable(): Table {
   }
 }
 
-/**
- * The name of the message of a kind; `undefined` where there is none.
- *
- * @throws {RampartError} `SYSTEM`, as everything here, where the table cannot be read.
- */
+/** `undefined` for a kind without a message. @throws {RampartError} `SYSTEM` where the table cannot be read. */
 export function messageOfKind(apiVersion: string, kind: string): string | undefined {
   // Every group has this one.
   if (kind === 'DeleteOptions') return 'meta.DeleteOptions';

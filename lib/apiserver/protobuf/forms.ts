@@ -6,11 +6,7 @@ import { BodyMistake } from '../body/body-mistake.ts';
 import { decodeJson } from '../body/json-body.ts';
 import type { JsonObject } from '../../json/json.ts';
 
-/**
- * From the fields that were sent, by their names in protobuf; those of bytes are a Buffer.
- *
- * @throws {BodyMistake}
- */
+/** From the fields that were sent, by their names in protobuf; bytes are a Buffer. @throws {BodyMistake} */
 export type Form = (fields: JsonObject) => unknown;
 
 /** By the name of the message. */

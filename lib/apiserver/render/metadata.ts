@@ -2,11 +2,7 @@
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 
-/**
- * JSON of the PartialObjectMetadata of an object.
- *
- * @param metadata JSON of its metadata.
- */
+/** JSON of the PartialObjectMetadata of an object, from the JSON of its metadata. */
 export function partialMetadata(metadata: string, { metaVersion }: Pick<Format, 'metaVersion'>): string {
   return `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/${metaVersion}","metadata":${metadata}}`;
 }

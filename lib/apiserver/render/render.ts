@@ -116,10 +116,7 @@ const ambiguous = /^(?:[-+]?0[oO].*|=|<<)$/;
 
 const mergeTag = 'tag:yaml.org,2002:merge';
 
-/**
- * A value as YAML that means the same to readers of YAML 1.1 (Go's, which kubectl uses) and of 1.2: `yes` and `1_0`
- * are quoted.
- */
+/** YAML that means the same in 1.1 (Go's, which kubectl uses) and in 1.2: `yes` and `1_0` are quoted. */
 export function toYaml(value: unknown): string {
   const document = new Document(value, {
     version: '1.1',

@@ -1,7 +1,4 @@
-/**
- * Whole lists, from the bytes of the store to those of the answer. A list of 10,000 objects takes half the time and a tenth of
- * the memory that it takes as items.
- */
+/** Lists as bytes from the store: 10,000 objects in half the time and a tenth of the memory of items. */
 import type { ItemTexts } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 import { listFrame } from './render.ts';

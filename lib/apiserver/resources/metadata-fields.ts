@@ -47,11 +47,7 @@ interface ReadMetadata {
   readonly unknown: readonly string[];
 }
 
-/**
- * Reads `metadata`, which stays as it is and shares its labels, annotations and lists with the result.
- *
- * @throws {MetadataTypeError}
- */
+/** Leaves `sent` as it is; the result shares its maps and lists. @throws {MetadataTypeError} */
 export function readMetadata(sent: unknown): ReadMetadata {
   const reader = new FieldReader();
   if (sent !== undefined && sent !== null) {

@@ -1,6 +1,4 @@
-/**
- * The metadata of a stored object as the part of its text that they are, so that nothing else has to be parsed.
- */
+/** The metadata of a stored object as a part of its text, so that nothing else has to be parsed. */
 import type { StoredObject } from '../store/object.ts';
 
 /** With what metadata are stored: see `storedText`. */

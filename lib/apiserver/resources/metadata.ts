@@ -47,10 +47,7 @@ export function metadataCauses(
 
 type Add = (field: string, value: unknown, problems: readonly string[]) => void;
 
-/**
- * Keys seen to be right, as the same few come again and again. Bounded, so that a client that sends ever new ones
- * takes no memory.
- */
+/** Keys seen to be right: the same few come again and again. Bounded, as clients can send ever new ones. */
 const rightKeys = new Set<string>();
 const maxRightKeys = 2_000;
 

@@ -49,11 +49,7 @@ export class Registry {
     return this.#sets.get(storeName)?.versions[0];
   }
 
-  /**
-   * Adds a kind, in place of what is served of the same stored objects.
-   *
-   * @throws {RampartError} `INPUT` for versions that do not belong together.
-   */
+  /** In place of what is served of the same objects. @throws {RampartError} `INPUT` for unrelated versions. */
   add(versions: readonly Resource[]): void {
     const [first] = versions;
     if (

@@ -50,10 +50,7 @@ export interface Resource extends ResourceNames {
   /** Fields for field selectors besides `metadata.name` and `metadata.namespace`. Absent fields read as ''. */
   readonly selectableFields: ReadonlyMap<string, (object: JsonObject) => string>;
   readonly strategy: Strategy;
-  /**
-   * Between what is stored and what this version shows; `undefined` where the stored object is what is shown, and
-   * its text can be sent as it is.
-   */
+  /** Between stored and shown; `undefined` where both are the same, and the text can be sent as it is. */
   readonly codec: Codec | undefined;
   /** Of a version that is to be given up: the warning that goes with every answer. */
   readonly deprecation: string | undefined;
@@ -80,10 +77,7 @@ export interface ResourceModel {
 export interface Codec {
   readonly decode: (stored: JsonObject) => JsonObject;
   readonly encode: (shown: JsonObject) => JsonObject;
-  /**
-   * Whether this object's text is what the version shows, so that it is sent as it is and not decoded. When absent:
-   * never.
-   */
+  /** Whether this object's text is what the version shows, so that it is sent as it is. Default: never. */
   readonly showsAsStored?: (stored: StoredObject) => boolean;
 }
 

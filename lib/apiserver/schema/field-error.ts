@@ -88,9 +88,7 @@ function valueText(value: unknown): string | undefined {
   return typeof value === 'number' ? goNumber(value) : canonicalJson(value);
 }
 
-/**
- * A list of causes that stays bounded: an object with a million faults is told its first thousand.
- */
+/** Causes, bounded: an object with a million faults is told its first thousand. */
 export class Problems {
   readonly causes: Cause[] = [];
   readonly limit: number;

@@ -24,9 +24,7 @@ export function encodeToken(key: Uint8Array, { resource, namespace, version, aft
   return Buffer.concat([sign(key, payload), payload]).toString('base64url');
 }
 
-/**
- * @throws {MalformedTokenError} for anything that `encodeToken` has not returned for this key.
- */
+/** @throws {MalformedTokenError} for anything that `encodeToken` has not returned for this key. */
 export function decodeToken(key: Uint8Array, token: string): Continuation {
   const bytes = Buffer.from(token, 'base64url');
   const payload = bytes.subarray(signatureBytes);

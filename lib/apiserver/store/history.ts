@@ -92,11 +92,7 @@ export class History {
     if (version < this.#compacted) throw new ExpiredError(what, version, this.#compacted);
   }
 
-  /**
-   * The next changes after a version, oldest first.
-   *
-   * @throws {ExpiredError} when the history after that version is compacted.
-   */
+  /** Oldest first. @throws {ExpiredError} when the history after that version is compacted. */
   changesAfter(version: bigint, filter: ChangeFilter): ChangePage {
     this.checkVersion('watch from', version);
     return version + 1n < this.#firstVersion

@@ -1,7 +1,4 @@
-/**
- * What the store holds: objects as JSON text under a key, each at one version, and changes from one
- * version to the next.
- */
+/** What the store holds: objects as JSON text under a key, each at one version, and changes. */
 
 export interface ObjectKey {
   /** The resource, with its group where it has one: `pods`, `deployments.apps`. */

@@ -37,10 +37,7 @@ interface TextPage {
 export interface PageRequest {
   readonly resource: string;
   readonly namespace: string | undefined;
-  /**
-   * Only objects after this key, which is in that namespace where there is one. Names are never empty, so an
-   * empty one is before all.
-   */
+  /** Only objects after this key. Names are never empty, so an empty one is before all of its namespace. */
   readonly after: { readonly namespace: string; readonly name: string };
   /** `undefined` for all. */
   readonly limit: number | undefined;

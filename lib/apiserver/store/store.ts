@@ -113,11 +113,7 @@ export class Store implements AsyncDisposable {
     return { ...this.#counters, compactionFailures: this.#compaction.failures };
   }
 
-  /**
-   * Reads one object; `undefined` where there is none.
-   *
-   * @throws {RampartError} `CORRUPT`, `SYSTEM`, `DISPOSED`
-   */
+  /** `undefined` where there is none. @throws {RampartError} `CORRUPT`, `SYSTEM`, `DISPOSED` */
   get(resource: string, namespace: string, name: string): StoredObject | undefined {
     this.#checkOpen();
     return this.#reader.get({ resource, namespace, name });
@@ -173,11 +169,7 @@ export class Store implements AsyncDisposable {
     return listObjects(this.#listSource(), resource, options);
   }
 
-  /**
-   * Lists all objects at one version, portion by portion: for a caller that keeps few of them.
-   *
-   * @throws as `list`
-   */
+  /** Lists at one version, portion by portion: for a caller that keeps few objects. @throws as `list` */
   listPortions(resource: string, options: Omit<ListOptions, 'limit'> = {}): PortionedList {
     return listPortions(() => this.#listSource(), resource, options);
   }

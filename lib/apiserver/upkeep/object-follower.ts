@@ -70,11 +70,7 @@ export class ObjectFollower {
     await Promise.all([...this.#followed.values()].map(({ ended }) => ended));
   }
 
-  /**
-   * Resolves when the listener has had all changes up to the present version of the store.
-   *
-   * @throws the signal's reason.
-   */
+  /** Resolves when the listener has had all changes up to now. @throws the signal's reason. */
   async caughtUp(signal: AbortSignal): Promise<void> {
     const { version } = this.#options.store;
     for (let waitMs = 0; ; waitMs = Math.min(waitMs + 1, 50)) {

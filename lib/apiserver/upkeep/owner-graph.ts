@@ -1,6 +1,4 @@
-/**
- * Who belongs to whom: of all objects, only those that have owner references or wait for their dependents are kept.
- */
+/** Who belongs to whom: keeps only objects that have owner references or wait for their dependents. */
 import { listAt, valueAt } from '../../json/fields.ts';
 import { metadataText } from '../resources/metadata-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';

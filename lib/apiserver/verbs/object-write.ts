@@ -58,11 +58,7 @@ export function checkName(name: string): void {
   throw apiErrors.badRequest(`Name parameter invalid: ${JSON.stringify(name)}: ${problems}`);
 }
 
-/**
- * The namespace that an object is in, by its metadata and the request (apiserver `pkg/registry/rest/meta.go`).
- *
- * @throws {ApiError} 400
- */
+/** By its metadata and the request (apiserver `pkg/registry/rest/meta.go`). @throws {ApiError} 400 */
 export function namespaceOf(
   { resource, namespace }: ResourceRequest,
   sent: string | undefined,

@@ -80,11 +80,7 @@ function optionsOf(query: URLSearchParams, name: string, nowMs: number): PodLogO
   };
 }
 
-/**
- * A time of RFC 3339 in nanoseconds; `undefined` for none.
- *
- * @throws {ApiError} 400
- */
+/** RFC 3339 in nanoseconds; `undefined` for none. @throws {ApiError} 400 */
 function timeOf(text: string): bigint | undefined {
   if (text === '') return undefined;
   const ns = apiTimeNs(text);

@@ -1,6 +1,4 @@
-/**
- * The parameters of a request, read as k8s.io/apimachinery `pkg/runtime/converter.go` does: the first value counts.
- */
+/** Query parameters, read as apimachinery's `pkg/runtime/converter.go` does: the first value counts. */
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import { type Cause, fieldError } from '../schema/field-error.ts';
 import { managerName } from '../apply/managed-fields.ts';

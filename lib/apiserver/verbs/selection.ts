@@ -100,9 +100,7 @@ function keyField(stored: StoredObject, field: string): string {
   return field === 'metadata.name' ? stored.name : stored.namespace;
 }
 
-/**
- * The labels of stored objects, read without the rest of the object: a list by labels looks at every object.
- */
+/** The labels of stored objects, without parsing the rest: a list by labels looks at every object. */
 const none: Labels = {};
 const known = new WeakMap<StoredObject, Labels>();
 

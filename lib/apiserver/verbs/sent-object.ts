@@ -1,7 +1,4 @@
-/**
- * An object as a client has sent it: is it of the kind it was sent to, which of its fields are there at all, and its
- * defaults.
- */
+/** An object as a client has sent it: its kind, unknown fields, and defaults. */
 import { textAt } from '../../json/fields.ts';
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
 import { GoTypeError } from '../resources/go-decoding.ts';

@@ -1,7 +1,4 @@
-/**
- * Facts about the running kernel that files of /proc and /sys tell. Each is `undefined` where this
- * process cannot know.
- */
+/** Facts about the running kernel from /proc and /sys; `undefined` where this process cannot know. */
 import { readFileSync } from 'node:fs';
 
 import { libbpf, libc, syscallNumbers } from '../ffi.ts';

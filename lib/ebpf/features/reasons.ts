@@ -14,10 +14,7 @@ export interface ProbeContext {
   readonly inUserNamespace: boolean;
   readonly lockdown: 'none' | 'integrity' | 'confidentiality' | undefined;
   readonly lsms: readonly string[] | undefined;
-  /**
-   * Whether the kernel's BTF has a function of that name: evidence of what it was built with.
-   * Undefined where there is no BTF.
-   */
+  /** Whether the kernel's BTF has the function: what it was built with. Undefined where there is no BTF. */
   readonly hasFunction: (name: string) => boolean | undefined;
 }
 

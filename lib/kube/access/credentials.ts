@@ -15,11 +15,7 @@ export interface Credential {
 }
 
 export interface Credentials {
-  /**
-   * What to send now.
-   *
-   * @throws {RampartError} when there is none; the signal's reason when it aborts.
-   */
+  /** What to send now. @throws {RampartError} when there is none; the signal's reason when it aborts. */
   current(signal: AbortSignal): Promise<Credential>;
   /** The server did not accept `used`: get another one. Nothing happens when there is a newer one already. */
   invalidate(used: Credential): void;

@@ -32,11 +32,7 @@ export interface ReflectorMetrics {
   remove(name: string): void;
 }
 
-/**
- * Registers `rampart_reflector_*`, each with the label `reflector`.
- *
- * @throws when the registry has them already.
- */
+/** `rampart_reflector_*`, each with the label `reflector`. @throws when the registry has them already. */
 export function createReflectorMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>): ReflectorMetrics {
   const reflectors = new Map<string, Counted>();
   const each = (value: (stats: ReflectorStats) => number) => (): Reading =>

@@ -69,10 +69,7 @@ export class KubeClient implements Disposable {
     this.#connection[Symbol.dispose]();
   }
 
-  /**
-   * Closes the connections that no request is using, each of which holds some 100 kB. The next requests open new ones; without
-   * this they are kept for a minute.
-   */
+  /** Closes connections that no request is using, some 100 kB each; otherwise they are kept for a minute. */
   closeUnusedConnections(): void {
     this.#connection.closeUnused();
   }

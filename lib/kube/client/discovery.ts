@@ -13,11 +13,7 @@ export async function apiGroups(
   return (await client.getPath<Wire<V1APIGroupList>>('/apis', options)).groups;
 }
 
-/**
- * The resources of one version of a group, subresources as `pods/status`.
- *
- * @throws {KubeError} `isNotFound` for what is not served.
- */
+/** Subresources as `pods/status`. @throws {KubeError} `isNotFound` for a version that is not served. */
 export async function apiResources(
   client: KubeClient,
   { group, version }: Pick<ResourceType, 'group' | 'version'>,

@@ -17,11 +17,7 @@ interface Source {
   readonly outcomes: Readonly<Record<Outcome, number>>;
 }
 
-/**
- * Registers `rampart_reconciles_total` and `rampart_workqueue_*`, each with the label `controller`.
- *
- * @throws when the registry has them already.
- */
+/** `rampart_reconciles_total`, `rampart_workqueue_*`, by `controller`. @throws when registered already. */
 export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>): ControllerMetrics {
   const sources = new Map<string, Source>();
   const perQueue = (value: (stats: QueueStats) => number) => (): Reading =>

@@ -1,6 +1,4 @@
-/**
- * The queue between changes and reconcilers: keys, each at most once, each with one worker.
- */
+/** The queue between changes and reconcilers: keys, each at most once, each with one worker. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { type BackoffOptions, KeyedBackoff } from '../../time/backoff.ts';
 import { type Clock, systemClock } from '../../time/clock.ts';

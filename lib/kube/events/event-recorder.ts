@@ -117,11 +117,7 @@ export class EventRecorder implements AsyncDisposable {
     return { recorded: this.#recorded, ...this.#counts, waiting: this.#queue.size };
   }
 
-  /**
-   * Writes all that waits, series too.
-   *
-   * @throws the signal's reason when it aborts; the writing goes on.
-   */
+  /** Writes all that waits, series too. @throws the signal's reason when it aborts; the writing goes on. */
   async flush(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     this.#hurry = true;

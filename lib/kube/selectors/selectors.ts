@@ -39,11 +39,7 @@ export interface LabelSelector {
 }
 
 const binaryOperators = 'in, notin, =, ==, !=, gt, lt';
-/**
- * Reads `app=web,tier in (a, b),!legacy`.
- *
- * @throws {SelectorError} with the message the API server gives.
- */
+/** Reads `app=web,tier in (a, b),!legacy`. @throws {SelectorError} with the message the API server gives. */
 export function parseLabelSelector(text: string): LabelSelector {
   const reader = new TokenReader(text);
   const requirements: LabelRequirement[] = [];

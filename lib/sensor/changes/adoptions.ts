@@ -1,6 +1,4 @@
-/**
- * Trees of directories that are to be watched, a part in each turn of the event loop: what came with a move may be of any size.
- */
+/** Trees of directories to be watched, a part in each turn of the event loop: moved ones may be of any size. */
 import { pathIn } from './authors.ts';
 import type { ByteString } from './change.ts';
 import type { Directories } from './directories.ts';

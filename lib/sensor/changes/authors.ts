@@ -60,11 +60,7 @@ export class Authors {
     return this.#drops;
   }
 
-  /**
-   * Remembers what was seen.
-   *
-   * @param directories - The paths that lead to its directory.
-   */
+  /** Remembers what was seen; `directories` are the paths that lead to its directory. */
   add(seen: SeenChange, directories: readonly ByteString[]): void {
     const { process, atMs } = seen;
     // Who closes a file need not have written to it.

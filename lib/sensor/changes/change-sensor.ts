@@ -107,11 +107,7 @@ export class ChangeSensor implements Disposable {
     undo.move();
   }
 
-  /**
-   * Takes the better mode that the kernel accepts.
-   *
-   * @throws {RampartError} `UNSUPPORTED` with the reason of each mode.
-   */
+  /** Takes the better mode that the kernel accepts. @throws {RampartError} `UNSUPPORTED` with each reason. */
   static open(options: ChangeSensorOptions): ChangeSensor {
     const candidates = options.mode === 'auto' ? changeSensorModes : [options.mode];
     const features = probeFeatures(['kprobe', 'raw_tracepoint']);

@@ -1,9 +1,7 @@
 /** The words of the change watch: what changed, and who did it. */
 import { inotifyBits } from '../paths/inotify.ts';
 
-/**
- * A path or a name as the kernel has it, which is bytes: one character a byte (latin1), as in `paths/inotify.ts`.
- */
+/** A path or a name in the kernel's bytes: one character a byte (latin1), as in `paths/inotify.ts`. */
 export type ByteString = string;
 
 /**

@@ -27,10 +27,7 @@ import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
 import { PathTree } from './path-tree.ts';
 
-/**
- * EXCL_UNLINK: what is still written to a file whose name was deleted is no change of that name, which may be another
- * file's by now.
- */
+/** EXCL_UNLINK: what is written after a name was deleted is no change of the name, which may be reused. */
 const WATCHED =
   inotifyBits.MODIFY |
   inotifyBits.ATTRIB |

@@ -9,9 +9,7 @@ export interface ChangeWatchOptions {
   readonly root?: string;
   /** `auto`, the default: the sensor in the best mode that the kernel accepts, else `inotify`, which tells no authors. */
   readonly mode?: ChangeSensorMode | 'auto' | 'inotify';
-  /**
-   * Whether a directory that appeared below a watched one is to be watched, asked for each directory in it too. Default: none is.
-   */
+  /** Whether a directory that appears below a watched one is watched, and those in it. Default: none is. */
   readonly wants?: (path: ByteString) => boolean;
   /** One path, some time after it changed. What it throws goes to `onProblem`. */
   readonly onChange: (change: Change) => void;

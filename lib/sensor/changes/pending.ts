@@ -1,6 +1,4 @@
-/**
- * Changed paths that wait to be told: each some time after its first change, and not too often. Pure, with the time given.
- */
+/** Changed paths that wait to be told: each some time after its first change, and not too often. Pure. */
 import type { ByteString } from './change.ts';
 
 export interface PendingChange {

@@ -70,11 +70,7 @@ export function fromByteString(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8');
 }
 
-/**
- * The events in what one read(2) of an inotify descriptor gave (inotify(7)).
- *
- * @throws {RampartError} `DECODE` when the bytes end within an event; the kernel only gives whole ones.
- */
+/** @throws {RampartError} `DECODE` when the bytes end within an event; the kernel only gives whole ones. */
 export function decodeInotify(bytes: Uint8Array): InotifyEvent[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const events: InotifyEvent[] = [];

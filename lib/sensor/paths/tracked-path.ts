@@ -1,7 +1,4 @@
-/**
- * The two things that are resolved again when something happened: a path, and the directory that
- * several paths share.
- */
+/** What is resolved again when something happened: a path, and the directory that several paths share. */
 import { constants as fsConstants } from 'node:fs';
 
 import { Fd, fileTypeOf, type SystemCallError } from '../../ebpf/libc.ts';

@@ -1,7 +1,4 @@
-/**
- * Walks a path component by component, as the kernel does, to learn which directories decide where
- * it leads.
- */
+/** Walks a path as the kernel does, component by component, to learn which directories decide about it. */
 import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 

@@ -1,6 +1,4 @@
-/**
- * Checks of containers (kubernetes `pkg/apis/core/validation/validation.go`, validateContainers and below).
- */
+/** Checks of containers (kubernetes `pkg/apis/core/validation/validation.go`, validateContainers). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textOf, valueAt } from '../../../json/fields.ts';

@@ -22,11 +22,7 @@ const escapes: Readonly<Record<string, string>> = {
   '\\': '\\',
 };
 
-/**
- * Follows `.spec.ports` or `.metadata.labels['app']` through a schema.
- *
- * @returns `undefined` when the path is malformed or names what the schema does not have.
- */
+/** Follows `.spec.ports` or `.metadata.labels['app']`; `undefined` when malformed or not in the schema. */
 export function checkFieldPath(path: string, schema: JsonSchema): FieldPath | undefined {
   let at: JsonSchema = schema;
   let written = '';
