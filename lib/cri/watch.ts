@@ -1,15 +1,15 @@
 /** The containers of this node, kept up to date. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
-import { findProcess } from './container-process.ts';
 import type { Cri } from './cri.ts';
 import { type EventSource, followEvents } from './events.ts';
 import { KnownPods } from './known-pods.ts';
 import { type ContainerChange, isUnchanged, type NodeContainer, nodeContainer } from './node-container.ts';
 import { Pacer } from './pacer.ts';
-import { isSameProcess, type ProcessIdentity } from './process.ts';
+import { isInContainer, isSameProcess, type ProcessIdentity, processIdentity } from './process.ts';
 import { type Container, containerFrom, noNetwork, podFrom } from './records.ts';
 import { Search } from './search.ts';
 import { WorkLimit } from './work-limit.ts';
+import type { CallOptions } from './connection.ts';
 
 export interface WatchOptions {
   /** Ends the watch, as disposing does. */
@@ -334,4 +334,33 @@ export class ContainerWatch implements AsyncDisposable {
  */
 export function watchContainers(cri: Cri, options: WatchOptions = {}): ContainerWatch {
   return new ContainerWatch(cri, options);
+}
+
+/**
+ * The first process of the container; undefined when it does not run (any more).
+ *
+ * The container may end between the runtime's answer and the look into /proc, and its pid be given to another process. So
+ * the process has to be in a cgroup of the container; where cgroups tell nothing, the runtime has to say a second time,
+ * after its start was read, that the container runs.
+ *
+ * @throws {RampartError} what {@link Cri.containerPid} throws, and `CONFLICT` when the pid is that of another container.
+ */
+export async function findProcess(
+  cri: Cri,
+  id: string,
+  procPath: string,
+  options?: CallOptions,
+): Promise<ProcessIdentity | undefined> {
+  const pid = await cri.containerPid(id, options);
+  if (pid === undefined) return undefined;
+  const process = processIdentity(pid, procPath);
+  if (process === undefined) return undefined;
+  const isOurs = isInContainer(pid, id, procPath);
+  if (isOurs === true) return process;
+  if (isOurs === undefined) return (await cri.containerPid(id, options)) === pid ? process : undefined;
+  throw new RampartError(errorCodes.CONFLICT, {
+    what: `container runtime at ${cri.socketPath}: process ${pid} does not belong to container ${id}`,
+    why: 'it is in the cgroup of another container',
+    next: 'Retrying; if this persists, the runtime is in another PID namespace: use that of the host (hostPID)',
+  });
 }

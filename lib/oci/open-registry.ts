@@ -8,7 +8,6 @@ import { BlobCache } from './blob-cache.ts';
 import { checkDigest, digestOf, isDigest } from './digest.ts';
 import { EndpointClient } from './endpoint-client.ts';
 import { type Answer, Exchange } from './exchange.ts';
-import { KeyedLock } from './keyed-lock.ts';
 import {
   acceptManifests,
   choosePlatform,
@@ -19,18 +18,17 @@ import {
 import { formatReference, parseReference, type Reference } from './reference.ts';
 import { endpointsOf, noRegistriesConf, type RegistriesConf } from './registries-conf.ts';
 import type { Artifact, Layer, PullOptions, Registry } from './registry.ts';
-
-interface RegistryLimits {
-  /** Of one layer. Default: 128 MiB. */
-  readonly layerBytes?: number;
-  /** Of the entire cache on disk. Default: 1 GiB. */
-  readonly cacheBytes?: number;
-}
+import { orAborted } from '../time/abort.ts';
 
 export interface RegistryOptions {
   /** Shared with other processes that use the same cache; created if it is missing, accessible to its owner only. */
   readonly cacheDirectory: string;
-  readonly limits?: RegistryLimits;
+  readonly limits?: {
+    /** Of one layer. Default: 128 MiB. */
+    readonly layerBytes?: number;
+    /** Of the entire cache on disk. Default: 1 GiB. */
+    readonly cacheBytes?: number;
+  };
   readonly registriesConf?: RegistriesConf | undefined;
   /** Hosts (`registry.example`, `127.0.0.1:5000`) that may be accessed with any certificate, or without TLS. */
   readonly insecureSources?: readonly string[];
@@ -331,4 +329,31 @@ function worstOf(failures: readonly RampartError[]): RampartError {
       .join('\n'),
     cause: last,
   });
+}
+
+/** One at a time for each key, in order of arrival. */
+export class KeyedLock {
+  readonly #tails = new Map<string, Promise<void>>();
+
+  /** Resolves when it is the caller's turn; the caller disposes the result. Rejects with the signal's reason. */
+  async take(key: string, signal?: AbortSignal): Promise<Disposable> {
+    signal?.throwIfAborted();
+    const before = this.#tails.get(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const tail = before === undefined ? promise : before.then(() => promise);
+    this.#tails.set(key, tail);
+    void tail.then(() => {
+      if (this.#tails.get(key) === tail) this.#tails.delete(key);
+    });
+    if (before !== undefined) {
+      try {
+        await orAborted(before, signal);
+      } catch (error) {
+        // Later ones still wait for earlier ones.
+        resolve();
+        throw error;
+      }
+    }
+    return { [Symbol.dispose]: resolve };
+  }
 }

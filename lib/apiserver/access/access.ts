@@ -123,15 +123,8 @@ function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
-interface KubeconfigParts {
-  readonly url: string;
-  /** PEM. */
-  readonly authority: string;
-  readonly token: string;
-}
-
 /** As YAML, with one context of the name `rampart`. */
-function kubeconfigText({ url, authority, token }: KubeconfigParts): string {
+function kubeconfigText({ url, authority, token }: Record<'authority' | 'token' | 'url', string>): string {
   const lines = [
     'apiVersion: v1',
     'kind: Config',

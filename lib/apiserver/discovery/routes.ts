@@ -13,17 +13,12 @@ import { hashOf, headerOf, taggedAnswer } from './documents.ts';
 import { type Group, groupsOf } from './groups.ts';
 import { apiGroup, apiGroupList, apiResourceList, apiVersions, isNamed } from './legacy.ts';
 
-interface AggregatedDocument {
-  readonly text: string;
-  readonly hash: string;
-}
-
 /** Everything that is made of one state of the registry, each when it is first asked for. */
 interface Snapshot {
   readonly generation: number;
   readonly groups: readonly Group[];
   readonly documents: ReadonlyMap<string, object>;
-  readonly aggregated: Map<string, AggregatedDocument>;
+  readonly aggregated: Map<string, { readonly text: string; readonly hash: string }>;
 }
 
 /** Paths that others serve and the list of paths names. */

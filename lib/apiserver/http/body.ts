@@ -1,13 +1,21 @@
 /** The body of a request: read as far as it may be long, decoded as its media type says. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-
 import { decodeProtobuf } from '../protobuf/decode.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Resource, Verb } from '../resources/resource.ts';
-import { type Body, customPatchMediaTypes, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
+import {
+  type Body,
+  customPatchMediaTypes,
+  type PatchMediaType,
+  patchMediaTypes,
+  type ResourceRequest,
+} from '../verbs/request.ts';
 import { BodyMistake } from '../body/body-mistake.ts';
 import { decodeJson } from '../body/json-body.ts';
 import { decodeYaml } from '../body/yaml-body.ts';
+import type { Exchange } from './exchange.ts';
+import type { ResourceRoute } from './route.ts';
+import type { Traffic } from './traffic.ts';
 
 type BodyFormat = 'json' | 'yaml' | 'protobuf';
 
@@ -136,4 +144,34 @@ function summaryOf(bytes: Buffer): string {
   const start = bytes.subarray(0, summaryBytes);
   const text = bytes[0] === 0x7b ? start.toString('utf8') : start.toString('hex');
   return bytes.length > summaryBytes ? `${text} ...` : text;
+}
+
+type ResourceBody = Pick<ResourceRequest, 'body' | 'patchType'>;
+
+const nothing: ResourceBody = { body: undefined, patchType: undefined };
+
+/** @throws {ApiError} 400, 413, 415; {@link ClientGoneError} */
+export async function readResourceBody(
+  { request, response }: Pick<Exchange, 'request' | 'response'>,
+  { verb, resource }: ResourceRoute,
+  limitBytes: number,
+  traffic: Traffic,
+): Promise<ResourceBody> {
+  if (verb === 'get' || verb === 'list' || verb === 'watch') return nothing;
+  const isDeletion = verb === 'delete' || verb === 'deletecollection';
+  // DeleteOptions may be left out.
+  if (isDeletion && !hasBody(request)) return nothing;
+  const contentType = request.headers['content-type'];
+  const patchType = verb === 'patch' ? patchFormat(contentType, resource) : undefined;
+  const format =
+    patchType === undefined
+      ? // Custom resources have no protobuf; their deletions do.
+        bodyFormat(contentType, isDeletion || !resource.isCustom)
+      : patchType === 'application/apply-patch+yaml'
+        ? 'yaml'
+        : 'json';
+  const bytes = hasBody(request) ? await readBody(request, response, limitBytes) : Buffer.alloc(0);
+  traffic.receivedBytes += bytes.length;
+  if (isDeletion && bytes.length === 0) return nothing;
+  return { body: decodeBody(bytes, format, verb, resource), patchType };
 }

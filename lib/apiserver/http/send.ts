@@ -1,9 +1,10 @@
 /** Writing an answer: headers, whole texts, and texts that come in pieces. */
 import type { ServerResponse } from 'node:http';
 import { constants, createGzip } from 'node:zlib';
-
 import type { Exchange } from './exchange.ts';
 import { warningHeaders } from './warnings.ts';
+import type { TextStream } from '../verbs/request.ts';
+import type { Traffic } from './traffic.ts';
 
 /** Shorter answers are not compressed (apiserver `responsewriters/writers.go`). */
 export const compressFromUnits = 128 * 1024;
@@ -106,4 +107,29 @@ export function drained(out: NodeJS.WritableStream, response: ServerResponse): P
   out.once('drain', onDrain);
   response.once('close', onClose);
   return promise;
+}
+
+/**
+ * Ends when the text does or the client has gone.
+ *
+ * @throws what reading the text throws; the answer has begun then.
+ */
+export async function streamText(
+  exchange: Exchange,
+  { contentType, chunks }: TextStream,
+  traffic: Traffic,
+): Promise<void> {
+  const { response } = exchange;
+  writeHead(exchange, 200, ['Content-Type', contentType]);
+  // Who follows has to know that it has begun, which may be long before there is anything to tell.
+  response.flushHeaders();
+  for await (const chunk of chunks) {
+    if (response.destroyed) return;
+    traffic.sentBytes += chunk.length;
+    if (chunk.length === 0 || response.write(chunk)) continue;
+    exchange.stalledSinceMs = performance.now();
+    if (!(await drained(response, response))) return;
+    exchange.stalledSinceMs = undefined;
+  }
+  response.end();
 }

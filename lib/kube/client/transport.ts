@@ -34,16 +34,11 @@ const agentOptions = {
   timeout: IDLE_CONNECTION_MS,
 } as const;
 
-interface Pool {
-  readonly certificate: Credential['certificate'];
-  readonly agent: Agent;
-}
-
 /** Sends requests to one server. The owner disposes it: all connections are closed then. */
 export class Transport implements Disposable {
   readonly #access: ClusterAccess;
   readonly #secure: boolean;
-  #pool: Pool | undefined;
+  #pool: { readonly certificate: Credential['certificate']; readonly agent: Agent } | undefined;
   readonly #retired = new Set<Agent>();
   #disposed = false;
 

@@ -1,7 +1,6 @@
 /** The watched directories: one inotify instance for all, and what the sensor knows of them. */
-import { statfsSync } from 'node:fs';
-
-import { pollReadable, type Poll } from '../../ebpf/ffi.ts';
+import { readdirSync, statfsSync } from 'node:fs';
+import { type Poll, pollReadable } from '../../ebpf/ffi.ts';
 import {
   AT_FDCWD,
   Fd,
@@ -11,7 +10,9 @@ import {
   openat2,
   openFlags,
   readAvailable,
+  resolveFlags,
   SystemCallError,
+  tryOpenat2,
 } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { FileIdentity } from '../access.ts';
@@ -22,7 +23,6 @@ import {
   inotifyBits,
   type InotifyEvent,
 } from '../paths/inotify.ts';
-import { subdirectories, tryOpenBelow } from './below-root.ts';
 import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
 import { PathTree } from './path-tree.ts';
@@ -341,5 +341,29 @@ export class Directories implements Disposable {
     this.#byId.clear();
     this.#gone.clear();
     this.#unwatched.clear();
+  }
+}
+
+/** An O_PATH descriptor that the caller closes, or the errno as a negative number. */
+export function tryOpenBelow(root: Fd, path: ByteString, type: 'directory' | 'any'): number {
+  return tryOpenat2(root, pathBytes(path), {
+    flags: openFlags.PATH | openFlags.NOFOLLOW | (type === 'directory' ? openFlags.DIRECTORY : 0),
+    resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
+  });
+}
+
+/** For openat2: NUL-terminated. */
+function pathBytes(path: ByteString): Uint8Array {
+  return Buffer.from(`${path}\0`, 'latin1');
+}
+
+/** Through the descriptor, so that it is the directory that is watched, wherever it may be by now. */
+export function subdirectories(fd: Fd): ByteString[] {
+  try {
+    return readdirSync(`/proc/self/fd/${fd.number}`, { encoding: 'latin1', withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name);
+  } catch {
+    return []; // deleted meanwhile, which its parent tells
   }
 }
