@@ -44,7 +44,6 @@ export interface PartHealth {
   alive(part: string, ask: Ask): Disposable;
 }
 
-/** For the part that the agent runs. */
 export interface NodeContext extends GuardContext {
   /** As the Node object and `spec.nodeName` of pods have it. */
   readonly nodeName: string;
@@ -64,7 +63,6 @@ export interface NodeContext extends GuardContext {
   readonly say: (text: string) => void;
 }
 
-/** For the part that the operator runs. */
 export interface ClusterContext extends GuardContext {
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
   /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */

@@ -94,7 +94,6 @@ export interface Guard<Options = unknown> {
   readonly admits?: true;
   /** What the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart<Options>>;
-  /** Its section of `rampart status`. */
   readonly status?: () => Promise<StatusSection>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;
@@ -116,7 +115,6 @@ export function defineGuard<Options>(guard: Guard<Options>): Guard {
 /** Where Rampart is deployed: its leases, and what belongs to no namespace of a user. The name is Kive's, whose KiveData live there. */
 export const systemNamespace = 'kivebpf-system';
 
-/** The commands that run guards. */
 export type GuardCommand = 'agent' | 'operator' | 'standalone';
 
 /** `rampart network`: of one guard alone. */
@@ -132,7 +130,6 @@ export interface GuardOption {
   /** As commander has it: `--mode <mode>`. */
   readonly flags: string;
   readonly description: string;
-  /** The commands that have it. */
   readonly on: readonly GuardCommand[];
   readonly default?: unknown;
   /** How the default is shown, where a person would type something else. */

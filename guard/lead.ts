@@ -16,7 +16,6 @@ interface LeadOptions {
   readonly logger: Logger;
   /** With the part `lease`. */
   readonly health: Pick<PartHealth, 'ready'>;
-  /** In the lease. */
   readonly identity: string;
   /** Its name, in {@link systemNamespace}. */
   readonly lease: string;

@@ -32,7 +32,6 @@ interface ClusterFacts extends Pick<ClusterContext, 'reports'> {
 interface RunGuardsOptions {
   readonly guards: readonly Guard[];
   readonly process: GuardProcess;
-  /** Of the command line. */
   readonly values: OptionValues;
   readonly signal: AbortSignal;
   readonly states?: GuardStates;

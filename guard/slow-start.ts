@@ -4,7 +4,6 @@ import type { Logger } from '../lib/telemetry/log.ts';
 
 const slowMs = 10_000;
 
-/** A cache that has to be filled first. */
 interface Awaited {
   readonly isSynced: boolean;
   readonly type: Pick<ResourceType<never>, 'plural'>;

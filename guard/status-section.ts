@@ -65,7 +65,6 @@ export interface SectionReport {
 }
 
 interface SectionNodes {
-  /** Those that it knows of. */
   readonly names: readonly string[];
   /** Heads of its columns in the table of nodes. */
   readonly columns: readonly string[];

@@ -1,4 +1,3 @@
-/** The state of the container runtime, in the form that the mirror reads. */
 import type { Cri } from '../../lib/cri/cri.ts';
 import type { NodeContainer } from '../../lib/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from './mirror/machine-pod.ts';

@@ -30,7 +30,6 @@ export interface GuardReport {
   readonly name: string;
   /** Whether the API serves what users write for it; `null` where it is not known. */
   readonly installed: boolean | null;
-  /** Whether all that is asked of it is guarded. */
   readonly guarded: boolean;
   /** Who looks after all that it needs once in a cluster; `null` where it needs nothing, or is not installed. */
   readonly operator: HolderReport | null;

@@ -1,4 +1,3 @@
-/** Recent and new alerts, for `rampart alerts` on this machine. */
 import { serveFeed } from '../../lib/feed/feed-server.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { say } from '../../lib/cli/process.ts';

@@ -147,7 +147,6 @@ class AgentLog {
   }
 }
 
-/** Follows the agents that there are, and those that come. */
 async function followAll(
   client: KubeClient,
   agents: ReadonlyMap<string, AgentLog>,
@@ -199,10 +198,7 @@ export class LogPosition {
   /** The lines of that very moment. */
   readonly #atLast = new Set<string>();
 
-  /**
-   * From when on to ask; undefined before the first line. The API counts in whole seconds (metav1.Time), so lines of before
-   * come again.
-   */
+  /** From when on to ask; undefined before the first line. In whole seconds (metav1.Time), so lines repeat. */
   get sinceTime(): string | undefined {
     return this.#lastNs === undefined ? undefined : apiTime(Number(this.#lastNs / 1_000_000n));
   }

@@ -1,4 +1,3 @@
-/** Alerts of this machine, from the socket of its agent. */
 import { Backoff } from '../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';

@@ -18,7 +18,6 @@ interface AlertHandler {
   line(text: string): Promise<void> | undefined;
   /** What there was has been told; what follows is new. */
   live(): Promise<void>;
-  /** Something that the person has to know. */
   say(text: string): void;
 }
 

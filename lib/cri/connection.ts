@@ -59,10 +59,7 @@ export class CriConnection implements Disposable {
     }
   }
 
-  /**
-   * A call that answers with a stream, until the runtime ends it or `signal` aborts it. Throws as {@link call} does, but
-   * knows no timeout: nothing may happen for days.
-   */
+  /** A call answered by a stream, until the runtime or `signal` ends it. Throws as {@link call}; no timeout. */
   async *stream<Name extends MethodName>(
     name: Name,
     input: Input<Name>,

@@ -33,10 +33,7 @@ interface RuntimeVersion {
 /** How many calls a list of pods makes at once for the addresses. */
 const PARALLEL_CALLS = 8;
 
-/**
- * The client. No call is made before the first method is called, and a runtime that restarts is connected to again by the
- * next call. All methods throw as {@link CriConnection.call} does.
- */
+/** All methods throw as {@link CriConnection.call}. Connects with the first call, and again when it has to. */
 export class Cri implements Disposable {
   readonly connection: CriConnection;
   readonly #stopListening: () => void;

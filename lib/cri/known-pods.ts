@@ -32,12 +32,10 @@ export class KnownPods {
     return this.#pods.get(id)?.pod;
   }
 
-  /** Whether the pod's addresses are being asked for. */
   isSearching(id: string): boolean {
     return this.#pods.get(id)?.network.attempt !== undefined;
   }
 
-  /** The attempts under way. */
   attempts(): Promise<void>[] {
     return [...this.#pods.values()].flatMap(({ network }) => network.attempt ?? []);
   }

@@ -77,7 +77,6 @@ export class NodeRuntime implements ContainerSource {
     return 'unavailable' in state ? state.unavailable : undefined;
   }
 
-  /** Calls `listener` after each change of `state`. */
   onState(listener: () => void): Disposable {
     this.#stateListeners.add(listener);
     return { [Symbol.dispose]: () => void this.#stateListeners.delete(listener) };

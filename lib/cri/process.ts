@@ -33,10 +33,7 @@ function statFields(pid: number, procPath: string): readonly string[] {
   return stat === undefined ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
-/**
- * Whether it still runs. Ask after opening something below /proc/PID and not before: then what was opened is of this
- * process.
- */
+/** Whether it still runs. Ask after opening something below /proc/PID, which then was of this process. */
 export function isSameProcess(process: ProcessIdentity, procPath = '/proc'): boolean {
   return processIdentity(process.pid, procPath)?.startTicks === process.startTicks;
 }

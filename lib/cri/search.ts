@@ -23,7 +23,6 @@ export class Search<T> {
     this.#options = options;
   }
 
-  /** The attempt under way. */
   get attempt(): Promise<void> | undefined {
     return this.#attempt;
   }

@@ -135,10 +135,7 @@ export class ContainerWatch implements AsyncDisposable {
     await this.#searched(signal);
   }
 
-  /**
-   * Looks at once. Resolves when a look that began after this call is done, also for the processes of new containers.
-   * While the runtime cannot be reached that is when it can be again.
-   */
+  /** Looks at once. Resolves when a look begun after this call is done, also for new processes. */
   async refresh(signal?: AbortSignal): Promise<void> {
     await this.#pacer.lookNow(signal);
     await this.#searched(signal);

@@ -8,7 +8,6 @@ import { constants } from 'node:os';
 
 import { addressOf, errno, libc, syscallNumbers } from './ffi.ts';
 
-/** The kernel said no. */
 export interface Refusal {
   readonly errno: number;
   /** The verifier's log; empty when the kernel refused before verifying. */

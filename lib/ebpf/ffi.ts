@@ -382,10 +382,7 @@ function printToCapture(level: number, format: Pointer | null, args: Pointer | n
   return length;
 }
 
-/**
- * Runs `call` and returns its result with all that libbpf said meanwhile at info level and above,
- * the verifier's log included. Without a capture libbpf is silent: stdout and stderr are ours.
- */
+/** Runs `call`; returns its result and libbpf's log from info level on. Without this libbpf is silent. */
 export function withLibbpfLog<T>(call: (lib: Libbpf) => T): { readonly result: T; readonly log: string } {
   const lib = libbpf();
   const outer = capture;

@@ -53,10 +53,7 @@ export class SystemCallError extends RampartError {
   /** The errno itself, positive. */
   readonly number: number;
 
-  /**
-   * @param what - What failed and on which path, as a phrase: "cannot open /etc/shadow".
-   * @param number - The positive errno.
-   */
+  /** @param what - What failed and on which path: "cannot open /etc/shadow". @param number - The positive errno. */
   constructor(what: string, number: number, next?: string) {
     super(errorCodes.SYSTEM, { what, why: errnoText(number), next });
     this.errno = errnoName(number);

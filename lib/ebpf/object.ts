@@ -107,10 +107,7 @@ export class BpfProgram {
     lib.programSetLogLevel(this.#pointer, level);
   }
 
-  /**
-   * Of a loaded program, as the verifier was given them: relocated for this kernel, its functions behind it, and maps by
-   * descriptors that the object owns. A copy.
-   */
+  /** As the verifier was given them: relocated, with subprograms, maps by descriptors of the object. A copy. */
   instructions(): Instructions {
     const lib = libbpf();
     const address = lib.programInsns(this.#pointer);
@@ -150,20 +147,14 @@ export class BpfProgram {
     return new BpfLink(link as Pointer, `${this.name}@${name}`);
   }
 
-  /**
-   * Runs the program once, here and now, with `context` as its context (BPF_PROG_TEST_RUN; raw
-   * tracepoint programs since kernel 5.10). Returns what the program returned.
-   */
+  /** Runs the program once (BPF_PROG_TEST_RUN; raw tracepoints since 5.10); returns what it returned. */
   testRun(context: Uint8Array): number {
     const memory = new FixedBuffer(context.byteLength);
     memory.bytes.set(context);
     return this.prepareRun(memory)();
   }
 
-  /**
-   * {@link testRun} for a program that is run again and again: a call makes no object. Each call runs it with what is in
-   * `context` by then.
-   */
+  /** {@link testRun} for many runs: a call makes no object, and reads what `context` holds by then. */
   prepareRun(context: FixedBuffer): () => number {
     const request = new FixedBuffer(testRunAt.sizeBytes);
     request.bytes.fill(0);
@@ -291,10 +282,7 @@ export class BpfObject implements Disposable {
     return new BpfMap(this.#owning(pointer), name);
   }
 
-  /**
-   * The bytes a data map (`.rodata`) starts with, to be written before {@link load}. A view of
-   * libbpf's memory: not to be kept after the object is loaded or disposed.
-   */
+  /** The initial bytes of a data map (`.rodata`), to be written before {@link load}. A view: not to be kept. */
   initialValue(mapName: string): Uint8Array {
     const lib = libbpf();
     const map = lib.objectFindMap(this.#alive(), mapName);

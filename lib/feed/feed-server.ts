@@ -27,7 +27,6 @@ const LINGER_MS = 500;
 /** A feed that is served. Disposing gives the readers a moment to take what waits, and removes the socket. */
 interface FeedServer extends AsyncDisposable {
   readonly path: string;
-  /** How many read at the moment. */
   readonly readers: number;
 }
 

@@ -1,4 +1,3 @@
-/** Makes a directory and those above it. */
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 

@@ -54,10 +54,7 @@ export function extentOf(value: unknown, maxDepth = Infinity, maxUnits = Infinit
   return { depth, sizeUnits };
 }
 
-/**
- * @param what names the value in the message: "the patch".
- * @throws {Refusal} 400 when the value is nested deeper than {@link maxNesting}.
- */
+/** @param what names the value: "the patch". @throws {Refusal} 400 for more than {@link maxNesting} levels. */
 export function assertNesting(value: unknown, what: string): void {
   if (!isWithin(value, maxNesting)) {
     throw new Refusal(400, `${what} is nested deeper than ${maxNesting} levels`);

@@ -1,7 +1,4 @@
-/**
- * Reading of objects whose schema may be violated: what is missing or of another type counts as empty, so that code
- * which runs beside the schema's checks need not repeat them.
- */
+/** Reads objects that may violate their schema: what is missing or of another type counts as empty. */
 import { fieldOf, isObject, type JsonObject } from './json.ts';
 
 const empty: JsonObject = Object.freeze({});

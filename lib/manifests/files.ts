@@ -3,7 +3,6 @@ import { dirname, join, resolve } from 'node:path';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** A file or a directory that was named. */
 export interface ManifestRoot {
   /** Absolute. */
   readonly path: string;

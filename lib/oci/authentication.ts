@@ -15,7 +15,6 @@ interface Challenge {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Who requests what from which registry. */
 export interface Subject {
   readonly registry: string;
   readonly repository: string;

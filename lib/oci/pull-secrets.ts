@@ -7,7 +7,6 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import { nameGlob } from '../regex/glob.ts';
 import type { Credentials, CredentialsSource } from './registry.ts';
 
-/** The fields that are read from a Secret. */
 interface PullSecret {
   readonly type?: string;
   /** Base64, as in the API. */

@@ -19,10 +19,7 @@ export function monotonicNs(): bigint {
   return readClockNs(CLOCK_MONOTONIC);
 }
 
-/**
- * Adds the distance between the two clocks. The distance changes when somebody sets the wall clock
- * and while the machine sleeps, so {@link refresh} is to be called now and then.
- */
+/** Adds the distance between the clocks, which changes over time: call {@link refresh} now and then. */
 export class WallClock {
   #offsetNs = 0n;
 

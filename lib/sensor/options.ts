@@ -49,7 +49,6 @@ export interface SensorOptions<W extends Watcher> {
 export interface SensorStats {
   /** Accesses to watched files that passed the filters. */
   readonly produced: number;
-  /** Accesses reported. */
   readonly received: number;
   /** Accesses the rate limit held back. */
   readonly folded: number;

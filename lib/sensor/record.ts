@@ -1,7 +1,4 @@
-/**
- * Decoding of the sensor's records, in place: an {@link AccessRecord} is a window that is moved
- * from record to record, so a batch costs no allocation until somebody reads its texts.
- */
+/** Decodes records in place: {@link AccessRecord} is a window that is moved, so a batch allocates nothing. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { may, type Access, type Verdict } from './access.ts';
 import { commSizeBytes, record as at, recordFlags, verdicts } from './layout.ts';

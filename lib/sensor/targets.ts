@@ -11,10 +11,7 @@ export interface Watcher {
   readonly filter: number;
 }
 
-/**
- * One file for as long as it is the same file: a recycled inode number starts another one. Its id
- * travels with each record and is never used again.
- */
+/** One file while it is the same file: a recycled inode number gets a new one. Ids are never used again. */
 interface Life<W extends Watcher> {
   readonly id: number;
   readonly identity: FileIdentity;
@@ -27,12 +24,8 @@ const BATCH = 1024;
 const placeOf = (identity: FileIdentity): string => `${identity.inode}:${identity.device}`;
 const lifeOf = (identity: FileIdentity): string => `${placeOf(identity)}:${identity.generation}`;
 
-/**
- * Watched files, counted by watcher: a file stays in the kernel's map until its last watcher is
- * gone, and only differences are written.
- */
+/** Watched files, by watcher: in the kernel's map until the last one goes; only differences are written. */
 export class Targets<W extends Watcher> {
-  /** Most files at a time. */
   readonly capacity: number;
   readonly #map: BpfMap;
   readonly #onGone: () => void;

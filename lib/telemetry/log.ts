@@ -76,10 +76,7 @@ const levelColors: Readonly<Record<string, string>> = {
   fatal: '\u001b[31m',
 };
 
-/**
- * One JSON line of the log as one line for a person: `10:00:00.123 warn  lost records  reason=full count=12`.
- * Control characters in any part are escaped.
- */
+/** A line of the JSON log as a line for a person; control characters are escaped. */
 export function formatLogLine(json: string, options: { readonly color: boolean }): string {
   const { level, time, msg, err, ...rest } = JSON.parse(json) as Readonly<Record<string, unknown>>;
   const name = String(level).padEnd(5);

@@ -36,7 +36,6 @@ export interface HistogramReading {
   readonly sum: number;
 }
 
-/** A registry, and the ways to put something in it. */
 export interface Metrics {
   readonly registry: Registry;
   /**

@@ -1,13 +1,9 @@
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
 export interface BackoffOptions {
-  /** The first delay. */
   readonly baseMs: number;
   readonly maxMs: number;
-  /**
-   * Up to this share of each delay is taken off at random, so that those who failed together do not come
-   * back together. 0 to 1; default 0.1.
-   */
+  /** The share of each delay taken off at random, so that not all come back together. 0 to 1; default 0.1. */
   readonly jitter?: number;
   /** From 0 up to but not 1. Default: Math.random. */
   readonly random?: () => number;

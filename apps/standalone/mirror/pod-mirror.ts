@@ -1,4 +1,3 @@
-/** Keeps the pods of this machine up to date in the embedded API. */
 import { hasCode, type VerbCalls } from '../../../lib/apiserver/upkeep/verb-calls.ts';
 import { listAt, objectAt, textAt, valueAt } from '../../../lib/json/fields.ts';
 import type { Registry } from '../../../lib/apiserver/resources/registry.ts';

@@ -1,7 +1,4 @@
-/**
- * What the creator of an object owns: all of it. The same as what `compare` and `toFieldsV1` make of a comparison with
- * nothing, but for the order of the fields; in one walk, because every create needs it.
- */
+/** What the creator of an object owns: all of it, as `compare` and `toFieldsV1` would tell, but in one walk. */
 import { isObject, type JsonObject } from '../../json/json.ts';
 import { ownedByNobody } from './ownership.ts';
 import { itemElement } from './path-element.ts';

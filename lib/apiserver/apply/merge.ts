@@ -3,10 +3,7 @@ import { deepEqual, fieldOf, isObject, setField, type JsonObject } from '../../j
 import { itemElement, type PathElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
-/**
- * Neither argument is changed. What the configuration does not change is the live object's own part, identical
- * (`===`), so that finding out what changed costs nothing there.
- */
+/** Changes neither argument. What the configuration leaves is identical (`===`), so comparing costs nothing. */
 export function mergeApplied(live: unknown, applied: unknown, type: ApplyType): unknown {
   if (applied === undefined) return live;
   if (live === undefined || live === applied) return applied;

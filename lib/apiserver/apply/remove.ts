@@ -1,4 +1,3 @@
-/** Takes fields and items out of an object. */
 import { isObject, setField, type JsonObject } from '../../json/json.ts';
 import type { FieldSet } from './field-set.ts';
 import { fieldElement, itemElement } from './path-element.ts';

@@ -97,7 +97,6 @@ function encoded(manager: Manager): JsonObject {
   return entry;
 }
 
-/** Whether all of the fields are owned by an entry. */
 function containsAll(fieldsV1: unknown, fields: FieldSet): boolean {
   if (!isObject(fieldsV1)) return false;
   for (const element of fields.members) {

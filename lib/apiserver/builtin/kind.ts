@@ -1,7 +1,4 @@
-/**
- * A built-in kind: its names and what is special about it, from a table; its schema and types from the definitions,
- * when they are first asked for.
- */
+/** A built-in kind: its names and peculiarities from a table; schema and types when first asked for. */
 import { applyTypeOf } from '../apply/type.ts';
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import {

@@ -21,10 +21,7 @@ export function writeHead(exchange: Exchange, code: number, headers: string[]): 
   exchange.response.writeHead(code, headers);
 }
 
-/**
- * Headers are bytes, but node joins them with a first text in UTF-8 and encodes both, which spoils warnings that are
- * not in ASCII. It does not do so with a Buffer.
- */
+/** node joins headers with a first text in UTF-8, which spoils warnings beyond ASCII; not with a Buffer. */
 function withWarnings({ warnings }: Exchange, text: string | Uint8Array): string | Uint8Array {
   return warnings.length > 0 && typeof text === 'string' ? Buffer.from(text) : text;
 }

@@ -6,7 +6,6 @@ import type { ResourceAnswer, ResourceRequest, User } from '../verbs/request.ts'
 import type { HealthCheck } from './health.ts';
 import type { PlainRoute } from './plain.ts';
 
-/** What does the work: the verbs. */
 interface RequestHandler {
   handle(request: ResourceRequest): Promise<ResourceAnswer>;
 }

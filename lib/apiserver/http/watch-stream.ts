@@ -1,7 +1,4 @@
-/**
- * A watch as an answer without an end: lines of events, as fast as the client takes them and no faster. While it
- * takes none, nothing is asked of the watch, whose place in the history costs no memory.
- */
+/** A watch as an endless answer: lines of events, as fast as the client takes them and no faster. */
 import type { Format } from '../render/format.ts';
 import type { Renderer } from '../render/renderer.ts';
 import type { ApiError } from '../resources/api-error.ts';

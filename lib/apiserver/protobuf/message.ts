@@ -151,7 +151,6 @@ class Decoder {
     }
   }
 
-  /** Makes the fields of `object`. */
   write(message: Message, values: Values, object: JsonObject): void {
     for (const field of message.fields) {
       const { index, name } = field;

@@ -21,10 +21,7 @@ function exact(_name: string, value: unknown, { source }: Source = {}): unknown 
   return /^-?[0-9]{16,19}$/.test(source) ? BigInt(source) : value;
 }
 
-/**
- * @param indent spaces for each level; none: in one line.
- * @throws {TypeError} for a value that no JSON has.
- */
+/** @param indent spaces for each level; none: in one line. @throws {TypeError} for a value that no JSON has. */
 export function jsonText(value: unknown, indent?: number): string {
   try {
     return JSON.stringify(value, undefined, indent);

@@ -8,10 +8,7 @@ interface ResourceSet {
   readonly storeName: string;
 }
 
-/**
- * The served kinds. It changes while the server runs, with the CustomResourceDefinitions; `generation` tells
- * that, for what is derived from it and kept.
- */
+/** The served kinds, which change with the CustomResourceDefinitions; `generation` grows with each change. */
 export class Registry {
   readonly #sets = new Map<string, ResourceSet>();
   readonly #byPath = new Map<string, Resource>();

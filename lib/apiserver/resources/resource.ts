@@ -1,7 +1,4 @@
-/**
- * What the server knows of a kind of object that it serves: one `Resource` for each version of it. Built-in kinds
- * and those of CustomResourceDefinitions are the same to all code but that which makes them.
- */
+/** A kind of object that the server serves: one `Resource` per version, for built-in and custom kinds alike. */
 import type { ApplyType } from '../apply/type.ts';
 import type { PatchType } from '../patch/merge-keys.ts';
 import type { CompiledSchema } from '../schema/compiled-schema.ts';

@@ -16,7 +16,6 @@ export class OldValue {
     this.value = value;
   }
 
-  /** The counterparts of the fields of a map. */
   fields(node: SchemaNode): ((name: string) => Old) | undefined {
     const before = this.value;
     if (!node.granularMap || !isObject(before)) return undefined;

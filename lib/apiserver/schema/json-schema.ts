@@ -97,7 +97,6 @@ export function itemsOf(schema: JsonSchema): JsonSchema | undefined {
     : undefined;
 }
 
-/** The schema of `additionalProperties`, when it is one. */
 export function additionalOf(schema: JsonSchema): JsonSchema | undefined {
   return typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 }

@@ -1,7 +1,4 @@
-/**
- * A schema made ready for use: every keyword read once, formats compiled, fields by name in maps.
- * The walks over objects (pruning, defaulting, validation, rules) all run on this tree.
- */
+/** A schema made ready for use: keywords read once, formats compiled, fields in maps. All walks run on it. */
 import { formatCheck } from '../../cel/formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
 import { Regex, RegexBudgetError, RegexSyntaxError } from '../../regex/regex.ts';

@@ -59,7 +59,6 @@ export class CommitQueue {
     });
   }
 
-  /** Resolves when nothing waits any more. */
   async drained(): Promise<void> {
     while (this.#running !== undefined) await this.#running;
   }

@@ -47,7 +47,6 @@ export class Compaction implements AsyncDisposable {
     await this.#running?.catch(() => undefined);
   }
 
-  /** Called after each commit. */
   committed(): void {
     const { history, historyLimit } = this.#options;
     if (history.version - history.compacted <= BigInt(Math.ceil(historyLimit * 1.1))) return;

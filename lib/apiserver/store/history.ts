@@ -41,7 +41,6 @@ class Recent {
   }
 }
 
-/** What has changed, in order. */
 export class History {
   readonly #reader: Reader;
   readonly #limits: RecentLimits;
@@ -61,7 +60,6 @@ export class History {
     this.#firstVersion = version + 1n;
   }
 
-  /** The version of the last change that was published. */
   get version(): bigint {
     return this.#version;
   }

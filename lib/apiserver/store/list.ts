@@ -1,4 +1,3 @@
-/** Lists in pages, all pages of one version. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { decodeToken, encodeToken } from './continue-token.ts';
 import { ExpiredError, FutureVersionError, MalformedTokenError } from './errors.ts';

@@ -98,10 +98,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
     this.#end();
   }
 
-  /**
-   * Called by the hub with what matches of one commit, while this waits, so it has had all up to `before`, the
-   * version before that commit.
-   */
+  /** Called by the hub with what matches of one commit, while this waits: it has had all up to `before`. */
   offer(changes: readonly Change[], before: bigint): void {
     // A list may have seen a commit before the hub has heard of it.
     const fresh = changes.filter((change) => change.object.resourceVersion > this.#cursor);

@@ -1,4 +1,3 @@
-/** Writes to the database, in transactions of many. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 
 import { primaryCode, sqliteCodes, sqliteFailure, type SqliteFailure } from '../../sqlite/failure.ts';

@@ -106,10 +106,7 @@ function wholePage(
   };
 }
 
-/**
- * The selected objects, at most `limit` where that is not 0. Objects are read in portions, and others have their turn in
- * between: what is not selected is gone before the next ones are read.
- */
+/** At most `limit` where that is not 0. Read in portions, between which others have their turn. */
 async function selected(
   { resource, signal }: ResourceRequest,
   selection: Selection,

@@ -30,10 +30,7 @@ import type { SentObject } from './sent-object.ts';
 const maxRounds = 50;
 
 interface ObjectChange {
-  /**
-   * What the object, or the subresource, is to be; `undefined` to leave it. Called once a round. What it gives may
-   * share parts with the current object, see `baseObject`.
-   */
+  /** What it is to be; `undefined` to leave it. Once a round; may share parts with the current object. */
   readonly change: (current: CurrentObject) => SentObject | undefined;
   /** Where there is no object. */
   readonly create: (() => Promise<Item>) | undefined;

@@ -21,7 +21,6 @@ export interface CurrentObject {
   readonly metadata: Metadata;
 }
 
-/** The object of a request; `undefined` where there is none. */
 export function currentObject(context: VerbContext, request: ResourceRequest): CurrentObject | undefined {
   const { resource, namespace, name } = request;
   const stored = context.store.get(resource.storeName, namespace, name);
@@ -70,7 +69,6 @@ export function namespaceOf(
   );
 }
 
-/** The object with who owns what in its metadata. */
 export function tracked(
   context: VerbContext,
   resource: Resource,

@@ -1,7 +1,4 @@
-/**
- * Between HTTP and the verbs: a request whose path is understood and whose body is decoded, and its answer, not yet
- * in the form in which the client wants it.
- */
+/** Between HTTP and the verbs: a request, understood and decoded, and its answer before it has a form. */
 import type { Item, ItemChange } from '../resources/item.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';
 
@@ -70,7 +67,6 @@ export interface ItemTexts {
   readonly parts: Iterable<Uint8Array>;
 }
 
-/** What a watch gives. */
 export type WatchEvent =
   | ItemChange
   /** All up to this version was given. `initialEventsEnd`: all that was there when the watch began. */

@@ -112,8 +112,6 @@ export interface KernelFeatures {
   readonly ringBuffer: Feature;
   /** bpf_probe_read_kernel() in a tracing program: lockdown takes it away while programs still load. */
   readonly probeReadKernel: Feature;
-  /** Whether a program of the type can be loaded. */
   readonly programs: Readonly<Record<ProgramKind, Feature>>;
-  /** Whether a program can be attached that way. */
   readonly attach: Readonly<Record<AttachKind, Feature>>;
 }

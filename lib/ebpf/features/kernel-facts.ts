@@ -91,10 +91,7 @@ export function libbpfVersion(): string | undefined {
 /** RLIMIT_MEMLOCK of getrlimit(2). */
 const RLIMIT_MEMLOCK = 8;
 
-/**
- * Lifts this process's limit on locked memory, as libbpf does on kernels before 5.11, which charge
- * eBPF memory to it; without CAP_SYS_RESOURCE the limit stays and the probes say so.
- */
+/** Lifts the limit on locked memory, which kernels before 5.11 charge eBPF memory to, if it may. */
 export function liftMemlockLimit(): void {
   libc.setrlimit(RLIMIT_MEMLOCK, new Uint8Array(16).fill(0xff));
 }

@@ -14,10 +14,7 @@ import type { VmlinuxBtf } from './vmlinux-btf.ts';
 import type { Feature, ProgramKind } from './feature.ts';
 import { btfOf } from '../kernel-types.ts';
 
-/**
- * A function that exists to be attached to (net/bpf/test_run.c): nothing calls it but
- * BPF_PROG_TEST_RUN, so a program on it costs nobody anything.
- */
+/** Exists to be attached to (net/bpf/test_run.c): only BPF_PROG_TEST_RUN calls it, so it costs nobody. */
 export const testFunction = 'bpf_fentry_test1';
 /**
  * An LSM hook that is asked only when somebody reads the kernel log. Every kernel lets fmod_ret

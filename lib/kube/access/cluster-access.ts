@@ -20,7 +20,6 @@ import {
   loadKubeconfig,
 } from './kubeconfig.ts';
 
-/** All that it takes to talk to one API server. */
 export interface ClusterAccess {
   /** `https://10.0.0.1:6443`, with a path where the server is behind one. */
   readonly server: URL;

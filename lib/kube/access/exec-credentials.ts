@@ -36,10 +36,7 @@ interface Cached {
   readonly expiresMs: number;
 }
 
-/**
- * Runs the program when its credential is needed, expired (by the wall clock: the expiry is a date) or refused.
- * Requests that need it at the same time share one run.
- */
+/** Runs the program when its credential is needed, expired (by the wall clock) or refused; runs are shared. */
 export class ExecCredentials implements Credentials {
   readonly #options: ExecOptions;
   readonly #clock: Clock;

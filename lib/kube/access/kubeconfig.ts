@@ -187,7 +187,6 @@ export class Fields {
     return new Fields(this.#record[name] ?? {}, { file: this.#place.file, path });
   }
 
-  /** The plain value, e.g. to be passed on. */
   raw(name: string): unknown {
     return this.#record[name];
   }

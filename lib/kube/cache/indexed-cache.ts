@@ -130,10 +130,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#entries.keys();
   }
 
-  /**
-   * All objects, in no order, each parsed when it is its turn: of many, let the loop go on in between. What changes
-   * meanwhile is seen or not.
-   */
+  /** All objects, in no order, each parsed at its turn: of many, let the loop go on in between. */
   *list(): Generator<T, void> {
     for (const [key, { handle }] of this.#entries) {
       // Whoever goes through all of them must not drive out what others read again and again.
@@ -187,10 +184,7 @@ export class IndexedCache<T extends KubeObject> {
     this.#lists++;
   }
 
-  /**
-   * An object as a list or an event has it. `text` is its JSON, where the caller has it. `force` takes it even when it
-   * is older than what is held.
-   */
+  /** `text` is the object's JSON, where known. `force` takes it even when it is older than what is held. */
   put(object: T, options: { readonly text?: string | undefined; readonly force?: boolean } = {}): Written {
     const key = objectKey(object);
     const version = object.metadata.resourceVersion ?? '';

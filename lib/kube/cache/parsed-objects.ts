@@ -1,9 +1,6 @@
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
-/**
- * At most so many objects by key; the one whose last read is longest ago goes first. Garbage collection may take any of
- * them: they are parsed again when they are read, and nothing is held for those who do not read.
- */
+/** At most so many objects, the longest unread going first; garbage collection may take any of them. */
 export class ParsedObjects<T extends object> {
   readonly #limit: number;
   /** In the order of their last read. */

@@ -1,9 +1,7 @@
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 
 export interface ReflectorStats {
-  /** Completed lists. */
   readonly lists: number;
-  /** Started watches. */
   readonly watches: number;
   /** Events of the server that changed something, or told of what was known. */
   readonly events: number;

@@ -59,7 +59,6 @@ export class SharedCaches {
     this.#options = options;
   }
 
-  /** Reflectors that run. */
   get size(): number {
     return this.#shared.size;
   }

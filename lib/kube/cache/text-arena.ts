@@ -39,10 +39,7 @@ export class TextArena {
   #filledBytes = 0;
   #liveBytes = 0;
 
-  /**
-   * @param slabBytes of the largest slabs.
-   * @throws {RampartError} `INPUT` for slabs that cannot be.
-   */
+  /** @param slabBytes of the largest slabs. @throws {RampartError} `INPUT` for slabs that cannot be. */
   constructor(slabBytes = 1024 * 1024) {
     if (!Number.isSafeInteger(slabBytes) || slabBytes < 64) {
       throw new RampartError(errorCodes.INPUT, { what: `an arena with slabs of ${slabBytes} bytes` });

@@ -3,10 +3,7 @@ import { compareVersions, isOlder } from '../object/resource-version.ts';
 /** The deletions that are kept one by one. */
 const LIMIT = 10_000;
 
-/**
- * Tells an object that is new from an old state of one that is gone: a proxy or a server may send an event again. Where
- * versions cannot be compared, nothing is known.
- */
+/** Tells a new object from an old state of one that is gone (events may repeat), if versions compare. */
 export class Tombstones {
   readonly #limit: number;
   /** By key: the version of the deletion, in the order they came. */

@@ -1,4 +1,3 @@
-/** A list whose items are handed out while it arrives. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { loopSlice } from '../../time/loop-slice.ts';
 import { CallScope } from './call-scope.ts';

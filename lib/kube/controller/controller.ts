@@ -1,4 +1,3 @@
-/** Runs a reconcile function over the keys of a queue. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -188,7 +187,6 @@ class Run<K> {
     return [...this.#calls.keys()];
   }
 
-  /** Resolves when nothing runs. */
   async allEnd(): Promise<void> {
     while (this.#calls.size > 0) await Promise.all([...this.#calls.values()].map(({ end }) => end));
   }

@@ -2,10 +2,7 @@
 /** 0 is the most urgent. */
 export type Urgency = 0 | 1;
 
-/**
- * Level 1, passed over this many times, is served next, however much waits in level 0: so a full level 0 leaves about
- * a tenth of the workers to it.
- */
+/** Level 1 is served after being passed over so often: a full level 0 leaves it a tenth of the workers. */
 export const PASS_OVER = 10;
 
 /** What a thing needs to be in a list: it is its own link, so that it can leave from the middle. */

@@ -1,4 +1,3 @@
-/** Parts that run side by side until they are stopped. */
 import { aborted } from '../../time/abort.ts';
 
 /** Runs `then` when the caches are synced, unless the signal aborts before. */

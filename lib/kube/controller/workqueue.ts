@@ -94,7 +94,6 @@ export class WorkQueue<K = string> implements Disposable {
     this.#retryLimit = new TokenBucket({ ...(options.retryLimit ?? { perSecond: 10, burst: 100 }), clock });
   }
 
-  /** Keys that wait for a worker. */
   get depth(): number {
     return this.#ready.size;
   }
@@ -188,10 +187,7 @@ export class WorkQueue<K = string> implements Disposable {
     }
   }
 
-  /**
-   * Ends the queue at once: what waits is dropped (a restart finds it again from the state), nothing is taken
-   * any more, and every `get` returns `undefined`. Workers may finish what they have.
-   */
+  /** Ends the queue at once: drops what waits, takes nothing more; every `get` returns `undefined`. */
   shutDown(): void {
     if (!this.#open) return;
     this.#open = false;

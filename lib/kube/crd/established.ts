@@ -19,7 +19,6 @@ export const customResourceDefinitions: ResourceType<KubeKind<V1CustomResourceDe
 const POLL_MS = 20;
 
 interface EstablishedOptions {
-  /** How long it may take. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }

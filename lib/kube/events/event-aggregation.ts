@@ -17,7 +17,6 @@ import { cutNote, type EventRecord, type ObjectReference } from './event-object.
 /** One event object, there or to come. */
 export interface EventEntry {
   readonly record: EventRecord;
-  /** How often it has happened. */
   count: number;
   /** By the wall clock. */
   readonly firstWallMs: number;

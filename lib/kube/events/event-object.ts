@@ -24,7 +24,6 @@ export const events: ResourceType<KubeEvent> = {
   namespaced: true,
 };
 
-/** What happened, as a controller says it. */
 export interface EventRecord {
   /** The object that it is about. */
   readonly regarding: ObjectReference;

@@ -54,7 +54,6 @@ export interface EventStats {
   readonly waiting: number;
 }
 
-/** What is known of an entry's object. */
 interface Pending {
   readonly entry: EventEntry;
   readonly place: EventPlace;
@@ -129,10 +128,7 @@ export class EventRecorder implements AsyncDisposable {
     }
   }
 
-  /**
-   * Takes no more events and writes what waits, until `signal` aborts; what is left then is dropped and counted.
-   * Never throws; a second call waits for the same end.
-   */
+  /** Writes what waits until `signal` aborts, then drops and counts the rest. Never throws. */
   async stop(signal: AbortSignal): Promise<void> {
     this.#stopped = true;
     const onAbort = (): void => this.#abort.abort(signal.reason);
@@ -289,7 +285,6 @@ export class EventRecorder implements AsyncDisposable {
 const SERIES_INTERVAL_MS = 10_000;
 const DISPOSAL_MS = 5000;
 
-/** Another try may succeed. */
 function mayPass(error: unknown): boolean {
   return (
     isUnreachable(error) || isTooManyRequests(error) || (error instanceof KubeError && error.status >= 500)

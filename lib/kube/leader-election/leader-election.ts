@@ -61,10 +61,7 @@ export interface LeaderElectionOptions {
 
 /** One time of leading. */
 export interface Term {
-  /**
-   * Whether this process still leads, by the clock. Ask right before something that must not be done by two: a
-   * process that was stopped for a while runs on before its timers do.
-   */
+  /** By the clock. Ask right before what two must not do: a stopped process runs on before its timers do. */
   isCurrent(): boolean;
 }
 

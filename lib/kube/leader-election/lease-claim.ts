@@ -27,7 +27,6 @@ export interface Held {
   sentMs: number;
 }
 
-/** What was last seen of the lease, and when. */
 interface Observed {
   readonly version: string | undefined;
   readonly holder: string;

@@ -6,7 +6,6 @@ import { type Lease, leases } from '../object/object.ts';
 export interface LeaseStore {
   /** For logs: `kube-system/rampart-operator`. */
   readonly description: string;
-  /** The lease, or `undefined` where there is none. */
   get(signal: AbortSignal): Promise<Lease | undefined>;
   /** Fails when there is one. Takes the `spec`; names the lease itself. */
   create(spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<Lease>;

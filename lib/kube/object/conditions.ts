@@ -97,10 +97,7 @@ export function findCondition(
   return conditions?.find((one) => one.type === type);
 }
 
-/**
- * Whether a condition is `True`; with `generation`, whether it is so for this generation or a later one. One that does
- * not say its generation counts for all.
- */
+/** With `generation`, for this one or a later one; a condition that does not say its own counts for all. */
 export function isConditionTrue(
   conditions: readonly Condition[] | undefined,
   type: string,

@@ -142,11 +142,7 @@ export class Directories implements Disposable {
     this.#overlays.clear();
   }
 
-  /**
-   * Watches the directory at `path`; again and again changes nothing while it is the same.
-   *
-   * @param onWatched - Gets the names of the directories in it, as they are once it is watched.
-   */
+  /** Again and again changes nothing. `onWatched` gets the directories in it, once it is watched. */
   watch(path: ByteString, onWatched?: (subdirectories: ByteString[]) => void): WatchOutcome {
     const number = tryOpenBelow(this.#root, path, 'directory');
     if (number < 0) {

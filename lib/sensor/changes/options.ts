@@ -36,7 +36,6 @@ export interface ChangeWatchStats {
   readonly events: number;
   /** How often the kernel dropped events; each was told as a loss. */
   readonly overflows: number;
-  /** Changes told. */
   readonly told: number;
   /** Of these, by this process itself. */
   readonly own: number;

@@ -77,7 +77,6 @@ export class PendingChanges {
     return isFull;
   }
 
-  /** Whether nothing waits and nothing is remembered. */
   get empty(): boolean {
     return this.kept === 0;
   }

@@ -107,13 +107,11 @@ export interface WatchedDirectory {
   readonly names: Map<string, Listener | Set<Listener>>;
 }
 
-/** One name in one directory that a listener wants to hear of. */
 export interface Interest {
   readonly directory: WatchedDirectory;
   readonly name: string;
 }
 
-/** What {@link DirectoryWatches} tells beside the touched listeners. */
 interface DirectoryWatchesOptions {
   /** Called after the listeners of one batch of events were touched. */
   readonly onBatch: () => void;

@@ -1,10 +1,7 @@
 /** When to repeat work that no event triggers: retries, and work that comes in bursts. */
 import { Backoff } from '../../time/backoff.ts';
 
-/**
- * Things to try again, at a growing pace until none is left. A thing is taken out when it is tried
- * and put in again when it fails again.
- */
+/** Things to try again, at a growing pace; one is taken out when tried, and put in again when it fails. */
 export class Retries<T> implements Disposable {
   readonly #things = new Set<T>();
   readonly #again: (things: readonly T[]) => void;

@@ -49,9 +49,7 @@ export interface PathTrackerOptions {
 
 export interface PathTrackerStats {
   readonly paths: number;
-  /** Directories under inotify watch. */
   readonly watches: number;
-  /** inotify events read. */
   readonly events: number;
   /** Times the kernel's event queue was full; every path was resolved again after each. */
   readonly overflows: number;

@@ -135,10 +135,7 @@ export class TrackedRoot implements Disposable {
     }
   }
 
-  /**
-   * @returns an O_PATH descriptor the caller disposes.
-   * @throws {SystemCallError} `SYSTEM` when there is no such directory or process.
-   */
+  /** An O_PATH descriptor the caller disposes. @throws {SystemCallError} for no such directory or process. */
   open(): Fd {
     if (this.#process === undefined) return openat2(AT_FDCWD, this.path, DIRECTORY);
     if (this.#process instanceof SystemCallError) throw this.#process;

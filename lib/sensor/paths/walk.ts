@@ -8,10 +8,7 @@ import { fromByteString } from './inotify.ts';
 
 /** MAXSYMLINKS of include/linux/namei.h: one more is ELOOP. */
 const MAX_SYMLINKS = 40;
-/**
- * Components looked at in one walk. Forty links of 4,095 bytes could name 80,000, and every
- * directory on the way would cost a watch and an open descriptor.
- */
+/** Components in one walk: forty links could name 80,000, each costing a watch and a descriptor. */
 const MAX_COMPONENTS = 1024;
 
 /**

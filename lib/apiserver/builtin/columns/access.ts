@@ -1,4 +1,3 @@
-/** Columns of the kinds that say who may do what. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { listAt, objectAt, objectsAt, textAt } from '../../../json/fields.ts';

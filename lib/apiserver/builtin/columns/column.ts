@@ -56,7 +56,6 @@ export const plainColumns: readonly Column[] = [
   ),
 ];
 
-/** Names and images of the containers of a pod's spec. */
 export function containerColumns(specOf: (object: JsonObject) => JsonObject): readonly Column[] {
   const joined = (field: string) => (object: JsonObject) =>
     objectsAt(specOf(object), 'containers')

@@ -66,10 +66,7 @@ function giveAddress(service: JsonObject, spec: JsonObject): void {
 const rangeStart = (10 << 24) | (96 << 16);
 const rangeBits = 20;
 
-/**
- * An address in 10.96.0.0/12, the same for a name each time. Nothing answers there, and two services may have the same
- * one: with a thousand services that happens in about two of five clusters.
- */
+/** An address in 10.96.0.0/12, the same for a name each time; two of a thousand services may share one. */
 function clusterAddress(service: JsonObject): string {
   const [namespace, name] = [textAt(service, 'metadata', 'namespace'), textAt(service, 'metadata', 'name')];
   if (namespace === 'default' && name === 'kubernetes') return '10.96.0.1';

@@ -28,7 +28,6 @@ export function nameOfRef(ref: string): string {
   return ref.startsWith(refPrefix) ? ref.slice(refPrefix.length) : ref;
 }
 
-/** Adds the names of all definitions that a schema refers to. */
 export function collectRefs(value: unknown, into: string[]): void {
   if (Array.isArray(value)) {
     for (const item of value) collectRefs(item, into);

@@ -18,7 +18,6 @@ export function notFound(field: string, value: string): Cause {
   return { reason: 'FieldValueNotFound', field, message: `Not found: ${goQuote(value)}` };
 }
 
-/** Each of the problems of a value is a cause. */
 export function addProblems(problems: readonly string[], value: string, path: string, causes: Cause[]): void {
   for (const problem of problems) causes.push(fieldError.invalid(path, value, problem));
 }

@@ -15,7 +15,6 @@ import {
   portNameProblems,
 } from './checks.ts';
 
-/** What containers of a pod share. */
 export interface PodFacts {
   readonly volumes: ReadonlySet<string>;
   readonly hostNetwork: boolean;
