@@ -23,10 +23,10 @@ const UNRECORDED_S = 0.4;
 
 /**
  * What a file does to all that runs in its process, or counts of it: hooks of the whole run, the environment, the current
- * directory, the umask, signals, the memory and the descriptors of the process.
+ * directory, the umask, signals, the network, the memory and the descriptors of the process.
  */
 const needsOwnProcess =
-  /^(?:before|after|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/|\bgc\(|mock\.method\(/m;
+  /^(?:before|after|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/|\bgc\(|\bownNetwork\b|mock\.method\(/m;
 
 /**
  * Puts neighbours together; a file that takes long, or needs a process of its own, is alone. Those that take longest come first.
