@@ -4,6 +4,7 @@ import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
 import { until } from '../../lib/testing/until.fixture.ts';
+import { policyReportType } from '../../guard/reports/policy-reports.ts';
 import type { FindingLine } from '../../guards/file-integrity/status/finding-line-kind.ts';
 import type { IntegrityReport } from '../../guards/file-integrity/status/report.ts';
 import type { JsonReport } from '../status/found.fixture.ts';
@@ -31,7 +32,6 @@ spec:
 `;
 
 const commands = new Commands();
-after(() => commands[Symbol.asyncDispose]());
 const ran = (...args: readonly string[]): Promise<CommandEnded> =>
   commands.run(args, { HOME: '/nonexistent', KUBECONFIG: undefined });
 
@@ -41,11 +41,12 @@ async function reported(one: Standalone): Promise<IntegrityReport | undefined> {
 }
 
 suite('file integrity on one machine', () => {
+  after(() => commands[Symbol.asyncDispose]());
   let one: Standalone;
   const start = (): Promise<void> =>
     one.start(
       ...['-f', one.at('integrity.yaml'), '--host-root', one.at('host')],
-      ...['--cri-socket', one.at('none')],
+      ...['--cri-socket', one.at('none'), '--guards', 'file-integrity'],
     );
   before(() => {
     one = new Standalone();
@@ -106,15 +107,11 @@ suite('file integrity on one machine', () => {
     );
     assert.match(stdout, /^\S+ {3}changed {7}\S+:\/etc\/passwd .* \(size, sha256\) {2}guard\/machine$/m);
     assert.match(stdout, /^\S+ {3}removed {7}\S+:\/etc\/group /m);
-    const report = one.kubectl(
-      'get',
-      'policyreports',
-      '-n',
-      'guard',
-      '-o',
-      'jsonpath={.items[*].summary.fail}',
+    const reports = await one.client.list(policyReportType, { namespace: 'guard' });
+    assert.deepEqual(
+      reports.items.map(({ summary }) => summary?.fail),
+      [2],
     );
-    assert.equal(report.stdout, '2', report.stderr);
     const log = one.kubectl(
       ...['get', 'configmaps', '-n', 'guard', '-l', 'file-integrity.openshift.io/result-log'],
       ...['-o', 'jsonpath={.items[0].data.integritylog}'],

@@ -6,6 +6,8 @@ import { dirname, join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { pods } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { type Lab, startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from './standalone.fixture.ts';
@@ -26,6 +28,13 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
   let lab: Lab;
   let one: Standalone;
 
+  const logged = (name: string, line: string, container?: string): Promise<true> =>
+    until(`${line} in the log of ${name}`, async () => {
+      for await (const each of one.client.podLog({ namespace: 'default', name }, { container }))
+        if (each === line) return true;
+      return false;
+    });
+
   before(async () => {
     lab = await startLab();
     one = new Standalone();
@@ -45,9 +54,9 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
       containers: [{ name: 'only', command: says('hello') }],
     });
     // A log is a file, and kubectl does not wait for what is not written yet.
-    await one.kubectlUntil(['logs', 'many', '-c', 'web'], ({ stdout }) => stdout === 'one\ntwo\nthree');
-    await one.kubectlUntil(['logs', 'many', '-c', 'side'], ({ stdout }) => stdout === 'side');
-    await one.kubectlUntil(['logs', 'single'], ({ stdout }) => stdout === 'hello');
+    await logged('many', 'three', 'web');
+    await logged('many', 'side', 'side');
+    await logged('single', 'hello');
   });
   after(async () => {
     await one?.[Symbol.asyncDispose]();
@@ -127,7 +136,7 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
     const pod = await lab.runPod({ name: 'speaker', containers: [{ name: 'c', command: speaker }] });
     const container = pod.containers.get('c');
     assert.ok(container);
-    await one.kubectlUntil(['logs', 'speaker'], ({ stdout }) => stdout === 'started');
+    await logged('speaker', 'started');
     await using follower = follow(one, 'logs', 'speaker', '-f', '--pod-running-timeout=30s');
     await follower.until('started\n');
     const speak = (): Promise<unknown> => lab.exec(container, ['touch', '/say']);
@@ -148,10 +157,10 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
     assert.equal(await follower.ended(), 0);
     assert.match(follower.text, /line 3\nended\n$/);
     // The container has ended, and the pod is still there.
-    await one.kubectlUntil(
-      ['get', 'pod', 'speaker', '-o', 'jsonpath={.status.containerStatuses[0].state}'],
-      ({ stdout }) => stdout.includes('terminated'),
-    );
+    await until('the container to have ended', async () => {
+      const { status: now } = await one.client.get(pods, { namespace: 'default', name: 'speaker' });
+      return now?.containerStatuses?.[0]?.state?.terminated;
+    });
     assert.match(logs('speaker'), /line 3\nended$/);
 
     await lab.restartContainer(pod, 'c');
@@ -178,7 +187,7 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
       await follower.until('hello\n');
       assert.equal(open(), atFirst + 1);
     }
-    await one.kubectlUntil(['version'], () => open() === atFirst);
+    await until('the log to be closed', () => open() === atFirst);
 
     await using last = follow(one, 'logs', 'single', '-f');
     await last.until('hello\n');

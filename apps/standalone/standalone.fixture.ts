@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { type ClusterAccess, findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
@@ -32,6 +32,7 @@ export class Standalone implements AsyncDisposable {
   stderr = '';
   #wake: (() => void) | undefined;
   readonly #alerts: KiveAlert[] = [];
+  #client: KubeClient | undefined;
   /** How much of stdout these are of. */
   #parsed = 0;
 
@@ -48,6 +49,7 @@ export class Standalone implements AsyncDisposable {
     const data = ['--data', this.at('data'), '--listen', '127.0.0.1:0', '--mode', testMode()];
     [this.stdout, this.stderr, this.#parsed] = ['', '', 0];
     this.#alerts.length = 0;
+    this.#forgetClient();
     const child = spawn(rampart, ['standalone', ...data, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     this.#ended = once(child, 'close').then(() => this.#wake?.());
@@ -60,6 +62,12 @@ export class Standalone implements AsyncDisposable {
       this.#wake?.();
     });
     await this.untilSaid(/rampart: guarding this machine with sensor mode|rampart: serving https/);
+  }
+
+  /** Of the server that was started last. Asking by it costs a small part of what a start of kubectl does. */
+  get client(): KubeClient {
+    const access = (): ClusterAccess => findClusterAccess({ path: this.at('data/kubeconfig') });
+    return (this.#client ??= new KubeClient(access(), { perSecond: 1000, burst: 1000 }));
   }
 
   get pid(): number {
@@ -115,9 +123,8 @@ export class Standalone implements AsyncDisposable {
 
   /** Asks kubectl until it answers so: again when something in the API has changed, since a start of kubectl takes CPU time. */
   async kubectlUntil(args: readonly string[], holds: (ran: Ran) => boolean): Promise<Ran> {
-    using client = new KubeClient(findClusterAccess({ path: this.at('data/kubeconfig') }));
     const version = async (): Promise<string | undefined> =>
-      (await client.list(namespaces)).metadata.resourceVersion;
+      (await this.client.list(namespaces)).metadata.resourceVersion;
     let last: Ran | undefined;
     let [askedAt, askedMs] = ['', 0];
     try {
@@ -140,7 +147,13 @@ export class Standalone implements AsyncDisposable {
     return this.#child?.exitCode ?? null;
   }
 
+  #forgetClient(): void {
+    this.#client?.[Symbol.dispose]();
+    this.#client = undefined;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#forgetClient();
     await this.stop('SIGKILL');
     rmSync(this.directory, { recursive: true, force: true });
   }

@@ -2,6 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
+import { configMaps, namespaces, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { kiveDataType, kivePolicyType } from '../../guards/file-access/api.ts';
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Receiver } from '../../guards/file-access/delivery/receiver.fixture.ts';
@@ -30,12 +33,13 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
   after(() => commands[Symbol.asyncDispose]());
   let one: Standalone;
   const policies = (): string[] => [...noRuntime, '-f', one.at('policies')];
-  const get = [
-    'get',
-    'kivepolicies',
-    '-o',
-    'jsonpath={range .items[*]}{.metadata.name}={.spec.traps[0].path} {end}',
-  ];
+  const untilPolicies = (wanted: string): Promise<true> =>
+    until(`the policies ${wanted}`, async () => {
+      const { items } = await one.client.list(kivePolicyType);
+      return (
+        items.map(({ metadata, spec }) => `${metadata.name}=${spec.traps[0]?.path}`).join(' ') === wanted
+      );
+    });
   before(() => {
     one = new Standalone();
   });
@@ -49,25 +53,25 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     await one.start(...policies(), '--node-name', 'here');
     assert.match(one.stderr, /^rampart: kubeconfig \S+\/data\/kubeconfig$/m);
     await one.untilSaid(/no pods of this machine are known yet/);
+    await untilPolicies('first=/secret second=/other');
     const crds = one.kubectl('get', 'crd', '-o', 'name').stdout;
     assert.match(crds, /kivedata\.kivebpf\.san7o\.github\.io[^]*kivepolicies\.kivebpf\.san7o\.github\.io/);
     await one.kubectlUntil(['get', 'node', 'here'], ({ stdout }) => /here\s+NotReady/.test(stdout));
-    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/secret second=/other');
     assert.equal(one.kubectl('create', 'configmap', 'kept').code, 0);
   });
 
   test('follows the edits of manifests, and tells what is wrong with them', async () => {
     one.write('policies/a.yaml', policy('first', '/edited'));
-    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/edited');
+    await untilPolicies('first=/edited');
     one.write('policies/bad.yaml', `${policy('third', 'relative')}---\nspec: [\n`);
     await one.untilSaid(
       /bad\.yaml:7: document 1, KivePolicy default\/third, spec\.traps\[0\]\.path: Invalid value/,
     );
     await one.untilSaid(/bad\.yaml:\d+: document 2: invalid YAML/);
     one.write('policies/bad.yaml', policy('third', '/absolute'));
-    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/edited third=/absolute');
+    await untilPolicies('first=/edited third=/absolute');
     rmSync(one.at('policies/a.yaml'));
-    await one.kubectlUntil(get, ({ stdout }) => stdout === 'third=/absolute');
+    await untilPolicies('third=/absolute');
     assert.equal(one.stderr.match(/invalid YAML/g)?.length, 1);
   });
 
@@ -76,11 +80,14 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     assert.equal(one.stdout, '');
     assert.match(one.stderr, /rampart: stopped\n$/);
     rmSync(one.at('policies/bad.yaml'));
-    await one.start(...policies(), '--node-name', 'elsewhere');
-    assert.equal(one.kubectl('get', 'configmap', 'kept').code, 0);
-    await one.kubectlUntil(get, ({ stdout }) => stdout === '');
+    await one.start(...policies(), '--node-name', 'elsewhere', '--guards', 'file-access');
+    await one.client.get(configMaps, { namespace: 'default', name: 'kept' });
+    await untilPolicies('');
     // The machine has one name.
-    await one.kubectlUntil(['get', 'nodes', '-o', 'name'], ({ stdout }) => stdout === 'node/elsewhere');
+    await until('the node alone', async () => {
+      const { items } = await one.client.list(nodes);
+      return items.map(({ metadata }) => metadata.name).join() === 'elsewhere';
+    });
     assert.equal(await one.stop('SIGINT'), 0);
   });
 
@@ -122,7 +129,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     one.write('policy.yaml', `${policy('secrets', trap)}---\n${JSON.stringify(secret)}\n`);
     await one.start(
       ...['--cri-socket', lab.socketPath, '-f', one.at('policy.yaml')],
-      ...['--allow-callback', '127.0.0.1'],
+      ...['--allow-callback', '127.0.0.1', '--guards', 'file-access'],
     );
     const pod = await lab.runPod({
       name: 'nginx-pod',
@@ -131,30 +138,30 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     });
     const container = pod.containers.get('nginx');
     assert.ok(container);
-    const running = await one.kubectlUntil(
-      ['get', 'pod', '-n', 'shop', 'nginx-pod', '-o', 'json'],
-      ({ code, stdout }) => code === 0 && stdout.includes('"phase": "Running"'),
-    );
-    const object = JSON.parse(running.stdout) as {
-      metadata: { labels: unknown };
-      status: { podIP: string; containerStatuses: { containerID: string; ready: boolean }[] };
-    };
+    const mirrored = { namespace: 'shop', name: 'nginx-pod' };
+    const object = await until('the pod to run', async () => {
+      const now = await one.client.get(pods, mirrored);
+      return now.status?.phase === 'Running' && now;
+    });
     assert.deepEqual(object.metadata.labels, { 'security-level': 'high' });
-    assert.equal(object.status.podIP, pod.ip);
-    assert.equal(object.status.containerStatuses[0]?.containerID, `containerd://${container.id}`);
-    for (const args of [
-      ['label', 'pod', '-n', 'shop', 'nginx-pod', 'security-level=low', '--overwrite'],
-      ['delete', 'pod', '-n', 'shop', 'nginx-pod', '--wait=false'],
-      ['delete', 'namespace', 'shop', '--wait=false'],
-    ]) {
-      const { code, stderr } = one.kubectl(...args);
-      assert.notEqual(code, 0);
-      assert.match(stderr, /\(?[Ff]orbidden\)?.*(read-only|pods of this machine)/);
-    }
-    await one.kubectlUntil(
-      ['get', 'kivedata', '-n', 'kivebpf-system', '-o', 'name'],
-      ({ stdout }) => stdout !== '',
+    assert.equal(object.status?.podIP, pod.ip);
+    assert.equal(object.status?.containerStatuses?.[0]?.containerID, `containerd://${container.id}`);
+    const refusal =
+      /[Ff]orbidden.*(read-only|pods of this machine)|(read-only|pods of this machine).*Forbidden/;
+    const labelled = one.kubectl(
+      'label',
+      'pod',
+      '-n',
+      'shop',
+      'nginx-pod',
+      'security-level=low',
+      '--overwrite',
     );
+    assert.notEqual(labelled.code, 0);
+    assert.match(labelled.stderr, refusal);
+    await assert.rejects(one.client.delete(pods, mirrored), { message: refusal });
+    await assert.rejects(one.client.delete(namespaces, { name: 'shop' }), { message: refusal });
+    await until('KiveData', async () => (await one.client.list(kiveDataType)).items.length > 0);
     await one.untilSaid(/guarding this machine with sensor mode/);
     // Until the loader has it: what is read before is not alerted.
     for (let tries = 0; one.alerts().length === 0 && tries < 100; tries++) {
@@ -173,8 +180,8 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     assert.deepEqual(JSON.parse(receiver.received[0]?.line ?? ''), alert);
     assert.ok(!one.stderr.includes('of-a-manifest'));
     await lab.removePod(pod);
-    await one.kubectlUntil(['get', 'pods', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
-    await one.kubectlUntil(['get', 'kivedata', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
+    await until('no pods', async () => (await one.client.list(pods)).items.length === 0);
+    await until('no KiveData', async () => (await one.client.list(kiveDataType)).items.length === 0);
     assert.equal(await one.stop(), 0);
   });
 
@@ -187,32 +194,34 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
       initContainers: [{ name: 'prepare', command: ['true'] }],
       containers: [{ name: 'first' }],
     });
-    const get = (path: string): string[] => ['get', 'pod', 'many', '-o', `jsonpath={${path}}`];
-    await one.kubectlUntil(
-      get('.status.initContainerStatuses[0].state.terminated.reason'),
-      ({ stdout }) => stdout === 'Completed',
+    const now = async (): Promise<Pod> => one.client.get(pods, { namespace: 'default', name: 'many' });
+    await until('the init container to have ended', async () => {
+      const [first] = (await now()).status?.initContainerStatuses ?? [];
+      return first?.state?.terminated?.reason === 'Completed';
+    });
+    const { metadata, spec } = await now();
+    assert.deepEqual(
+      spec?.containers.map(({ name }) => name),
+      ['first'],
     );
-    assert.equal(one.kubectl(...get('.spec.containers[*].name')).stdout, 'first');
-    const uid = one.kubectl(...get('.metadata.uid')).stdout;
     await lab.restartContainer(pod, 'first');
-    await one.kubectlUntil(
-      get('.status.containerStatuses[0].restartCount}/{.status.containerStatuses[0].ready'),
-      ({ stdout }) => stdout === '1/true',
-    );
+    await until('the restart', async () => {
+      const [first] = (await now()).status?.containerStatuses ?? [];
+      return first?.restartCount === 1 && first.ready;
+    });
     await lab.addContainer(pod, { name: 'debug' });
-    await one.kubectlUntil(
-      get('.status.ephemeralContainerStatuses[0].name'),
-      ({ stdout }) => stdout === 'debug',
-    );
-    assert.equal(one.kubectl(...get('.metadata.uid')).stdout, uid);
+    await until('the container that comes later', async () => {
+      const [debug] = (await now()).status?.ephemeralContainerStatuses ?? [];
+      return debug?.name === 'debug';
+    });
+    assert.equal((await now()).metadata.uid, metadata.uid);
     // The runtime is away and comes back: pods stay as they were.
     await lab.stopRuntime();
-    assert.equal(one.kubectl(...get('.status.phase')).stdout, 'Running');
+    assert.equal((await now()).status?.phase, 'Running');
     await lab.startRuntime();
     await lab.stopPod(pod);
-    await one.kubectlUntil(
-      get('.status.phase'),
-      ({ stdout }) => stdout === 'Failed' || stdout === 'Succeeded',
+    await until('the pod to have ended', async () =>
+      ['Failed', 'Succeeded'].includes((await now()).status?.phase ?? ''),
     );
   });
 });

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';
 import { access, context } from '../../guards/file-access/alert/alert.fixture.ts';
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
@@ -178,6 +179,12 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     await using one = new Standalone();
     const args = ['--guards', 'file-access', '--cri-socket', lab.socketPath];
     await one.start(...args);
+    const logged = (name: string, wanted: string): Promise<true> =>
+      until(`${wanted} in the log of ${name}`, async () => {
+        for await (const each of one.client.podLog({ namespace: 'kivebpf-system', name }))
+          if (each === wanted) return true;
+        return false;
+      });
     const agent = async (name: string) => {
       const pod = await lab.runPod({
         name,
@@ -187,7 +194,7 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
       });
       const container = pod.containers.get('agent');
       assert.ok(container);
-      await one.kubectlUntil(['logs', '-n', 'kivebpf-system', name], ({ stdout }) => stdout !== '');
+      await logged(name, 'rampart: guarding');
       return { pod, container };
     };
     const [a, b] = [await agent('a'), await agent('b')];
@@ -202,12 +209,8 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     );
     await write(lab, b.container, line('b', 1), 'rampart: LOST 3 accesses', line('b', 3));
     const kubeconfig = ['--kubeconfig', one.at('data/kubeconfig')];
-    await one.kubectlUntil(['logs', '-n', 'kivebpf-system', 'b'], ({ stdout }) =>
-      stdout.includes(line('b', 3)),
-    );
-    await one.kubectlUntil(['logs', '-n', 'kivebpf-system', 'a'], ({ stdout }) =>
-      stdout.includes(line('a', 4)),
-    );
+    await logged('b', line('b', 3));
+    await logged('a', line('a', 4));
     await using last = new Alerts(kubeconfig);
     assert.equal(await last.end(), 0, last.stderr);
     assert.deepEqual(last.lines, [line('a', 0), line('b', 1), line('a', 2), line('b', 3), line('a', 4)]);
