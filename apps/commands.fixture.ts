@@ -44,8 +44,10 @@ export class Commands implements AsyncDisposable {
       // Not the flags of the test runner.
       execArgv: [],
       cwd: this.#directory,
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      // What is written to a socket goes by process.stdout there, which is caught; to a file it would not.
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     }));
+    child.stdout?.resume();
     const line = `rampart ${asked.args.join(' ')}`;
     const done = new AbortController();
     const signal = AbortSignal.any([done.signal, AbortSignal.timeout(PATIENCE_MS)]);

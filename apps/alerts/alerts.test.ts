@@ -2,15 +2,19 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 
 import { serveFeed } from '../../lib/feed/feed-server.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
+import { kivePolicyType } from '../../guards/file-access/api.ts';
+import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';
 import { access, context } from '../../guards/file-access/alert/alert.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
+import { Commands } from '../commands.fixture.ts';
 import { Standalone } from '../standalone/standalone.fixture.ts';
 import { Alerts } from './alerts.fixture.ts';
 import { findOrigin } from '../../guard/alerts/source.ts';
@@ -33,6 +37,9 @@ function alertLine(second: number, more: Partial<typeof context> = {}): string {
 }
 
 suite('rampart alerts, from a socket', () => {
+  const commands = new Commands();
+  after(() => commands[Symbol.asyncDispose]());
+
   test('what is kept: the last ones, byte for byte, in the order of time', async () => {
     using directory = new Directory();
     const feed = new LineFeed();
@@ -61,13 +68,13 @@ suite('rampart alerts, from a socket', () => {
       ],
       [['--data', directory.path, '--pod', 'other'], []],
     ] as const) {
-      await using alerts = new Alerts(args);
-      assert.equal(await alerts.end(), 0, alerts.stderr);
-      assert.deepEqual(alerts.lines, expected);
+      const alerts = await commands.run(['alerts', ...args]);
+      assert.equal(alerts.code, 0, alerts.stderr);
+      assert.deepEqual(alerts.stdout.split('\n').slice(0, -1), expected);
       assert.equal(alerts.stderr, `rampart: alerts of this machine, from ${directory.at('alerts.sock')}\n`);
     }
-    await using pretty = new Alerts(['--data', directory.path, '--format', 'pretty', '--tail', '1']);
-    await pretty.end();
+    const last = ['--data', directory.path, '--format', 'pretty', '--tail', '1'];
+    const pretty = await commands.run(['alerts', ...last]);
     assert.match(pretty.stdout, /read {10}default\/nginx-pod\/nginx:\/3 .* kive-sample-policy\n$/);
   });
 
@@ -156,8 +163,8 @@ suite('rampart alerts, from a socket', () => {
     ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], 2, /no\/such|no Kubernetes API/],
   ] as const) {
     test(`refused: ${what}`, async () => {
-      await using alerts = new Alerts(args);
-      assert.equal(await alerts.end(), code, alerts.stderr);
+      const alerts = await commands.run(['alerts', ...args]);
+      assert.equal(alerts.code, code, alerts.stderr);
       assert.equal(alerts.stdout, '');
       assert.match(alerts.stderr, pattern);
     });
@@ -206,10 +213,10 @@ suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip 
     await using none = new Alerts(['-f', ...data, '--pod', 'default/*']);
     for (const alerts of [all, passwd, none]) await alerts.untilSaid(/alerts of this machine/);
     const watched = async (): Promise<void> => {
-      await one.kubectlUntil(
-        ['get', 'kivepolicies', '-A', '-o', 'jsonpath={.items[*].status.watchedFiles}'],
-        ({ stdout }) => stdout === '1 1',
-      );
+      await until('a file of each policy', async () => {
+        const { items } = await one.client.list(kivePolicyType);
+        return items.map((each) => statusOf(each).watchedFiles).join() === '1,1';
+      });
       // Until the loader has both: what is read before is not alerted.
       await one.untilSaid(/guarding this machine with sensor mode/);
       const before = all.lines.length;

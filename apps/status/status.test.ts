@@ -25,7 +25,6 @@ interface Ran {
 }
 
 const commands = new Commands();
-after(() => commands[Symbol.asyncDispose]());
 const environment = { HOME: '/nonexistent', KUBECONFIG: undefined };
 const status = (...args: readonly string[]): Promise<Ran> => commands.run(['status', ...args], environment);
 
@@ -70,6 +69,8 @@ const policy = (name: string, ...traps: readonly object[]): string =>
 const high = [{ matchLabels: { 'security-level': 'high' } }];
 
 suite('rampart status', () => {
+  after(() => commands[Symbol.asyncDispose]());
+
   for (const [what, args, pattern] of [
     [
       'a kubeconfig that is not there',
@@ -95,6 +96,8 @@ suite('rampart status', () => {
 });
 
 suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), concurrency: true }, () => {
+  after(() => commands[Symbol.asyncDispose]());
+
   test('of rampart standalone: all guarded, and what is not', async () => {
     await using lab = await startLab();
     await using one = new Standalone();
@@ -152,14 +155,14 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       broken.policies.map(({ ready }) => ready?.reason),
       ['FilesMissing', 'NoMatch', 'TrapsRefused', 'Watching'],
     );
-    const text = statusProcess(...data);
+    const text = await status(...data);
     assert.equal(text.code, 1);
     assert.match(text.stdout, /^3 of 4 policies do not guard everything requested\./);
     assert.match(text.stdout, /^ {4}node \S+: \/no\/such in shop\/nginx-pod\/nginx: \/no does not exist/m);
     assert.equal((await status(...data, '-n', 'shop')).code, 0);
 
     await one.stop('SIGKILL');
-    const away = statusProcess(...data);
+    const away = await status(...data);
     assert.deepEqual({ code: away.code, stdout: away.stdout }, { code: 2, stdout: '' });
     assert.match(away.stderr, /^rampart: cannot list kivepolicies: no response from 127\.0\.0\.1:\d+: .*\n$/);
   });
