@@ -16,8 +16,8 @@ import { createInterface } from 'node:readline';
 import { after, describe, test } from 'node:test';
 
 import { type CommandEnded, Commands } from '../commands.fixture.ts';
-import { Http, RampartProcess, runRampart } from './rampart-process.fixture.ts';
-import { sampled } from '../../lib/testing/depth.fixture.ts';
+import { Http, RampartProcess } from './rampart-process.fixture.ts';
+import { deepTest, sampled } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
 const anyPort = ['--listen', '127.0.0.1:0'];
@@ -25,7 +25,6 @@ const needsRoot = process.geteuid?.() === 0 ? false : 'needs root';
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
 const commands = new Commands();
-after(() => commands[Symbol.asyncDispose]());
 /** For what is refused before it serves. */
 const refused = (...args: string[]): Promise<CommandEnded> => commands.run(['apiserver', ...args]);
 
@@ -80,7 +79,9 @@ async function served(http: Http, path: string): Promise<void> {
 }
 
 describe('rampart apiserver', () => {
-  test('prints the path of a kubeconfig that works; files are for their owner alone; SIGTERM ends it with 0', async () => {
+  after(() => commands[Symbol.asyncDispose]());
+
+  test('prints the path of a kubeconfig that works; files are for their owner alone; a second server on them is refused; SIGTERM ends it with 0', async () => {
     using directory = new TemporaryDirectory();
     const data = directory.at('deep/data');
     await using server = await RampartProcess.apiServer('--data', data, ...anyPort);
@@ -89,6 +90,14 @@ describe('rampart apiserver', () => {
     assert.equal(modeOf(data), '700');
     for (const name of readdirSync(data)) assert.equal(modeOf(`${data}/${name}`), '600', name);
     using http = Http.of(kubeconfig);
+    const before = readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]);
+    const second = await refused('--data', data, ...anyPort);
+    assert.deepEqual([second.code, second.stdout], [1, '']);
+    assert.match(second.stderr, new RegExp(`^rampart: .*process ${server.pid} holds it\\. .*\\n$`));
+    assert.deepEqual(
+      readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]),
+      before,
+    );
     await http.json(configMaps, { method: 'POST', body: configMap('a') });
 
     // Watches that are open must not keep it.
@@ -113,37 +122,19 @@ describe('rampart apiserver', () => {
     assert.match(stderr, /serving https:\/\/127\.0\.0\.1:\d+.*\n.*stopping\n$/);
   });
 
-  test('SIGINT ends it too, and a second signal on the way does no harm', async () => {
-    using directory = new TemporaryDirectory();
-    await using server = await RampartProcess.apiServer('--data', directory.at('data'), ...anyPort);
-    server.signal('SIGINT');
-    server.signal('SIGTERM');
-    assert.equal((await server.ended).code, 0);
-  });
-
-  test('a second server on the same data is refused, and harms nothing', async () => {
-    using directory = new TemporaryDirectory();
-    const data = directory.at('data');
-    await using server = await RampartProcess.apiServer('--data', data, ...anyPort);
-    const before = readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]);
-    const second = await runRampart('apiserver', '--data', data, ...anyPort);
-    assert.equal(second.code, 1);
-    assert.equal(second.stdout, '');
-    assert.match(second.stderr, new RegExp(`^rampart: .*process ${server.pid} holds it\\. .*\\n$`));
-    assert.deepEqual(
-      readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]),
-      before,
-    );
+  test('an address that is in use: exit code 1, one line; --metrics: what the server did', async () => {
+    await using server = await RampartProcess.apiServer('--memory', ...anyPort, '--metrics', '127.0.0.1:0');
     using http = Http.of(await server.ready);
-    await http.json(configMaps, { method: 'POST', body: configMap('a') });
-  });
-
-  test('an address that is in use: exit code 1, one line', async () => {
-    await using server = await RampartProcess.apiServer('--memory', ...anyPort);
-    using http = Http.of(await server.ready);
-    const { code, stdout, stderr } = await runRampart('apiserver', '--memory', '--listen', http.server.host);
+    const { code, stdout, stderr } = await refused('--memory', '--listen', http.server.host);
     assert.deepEqual([code, stdout], [1, ''], stderr);
     assert.match(stderr, /^rampart: .*in use.*\n$/i);
+    await http.json(configMaps, { method: 'POST', body: configMap('a') });
+    const url = /metrics on (\S+)/.exec(server.stderr)?.[1];
+    assert.ok(url !== undefined, server.stderr);
+    const text = await (await fetch(url)).text();
+    assert.match(text, /^# TYPE rampart_apiserver_\w+ /m);
+    assert.match(text, /^rampart_apiserver_requests_total\{[^}]*\} [1-9]/m);
+    assert.equal((await server.stop()).code, 0);
   });
 
   test('what cannot be meant is refused with exit code 2 and one line', async () => {
@@ -180,7 +171,7 @@ describe('rampart apiserver', () => {
       assert.match(stderr, /^rampart: [^\n]+\n$/, said);
       assert.match(stderr, words, said);
     }
-    const { code, stderr } = await runRampart('apiserver', '--data', file, ...anyPort);
+    const { code, stderr } = await refused('--data', file, ...anyPort);
     assert.ok(code === 1 || code === 2, String(code));
     assert.match(stderr, /^rampart: [^\n]+\n$/);
   });
@@ -205,23 +196,7 @@ describe('rampart apiserver', () => {
     }
   });
 
-  test('files that others can read are not taken: exit code 2, and how to mend it', async () => {
-    using directory = new TemporaryDirectory();
-    const data = directory.at('data');
-    await using first = await RampartProcess.apiServer('--data', data, ...anyPort);
-    await first.stop();
-    for (const name of ['token', 'ca.key', 'server.key']) {
-      chmodSync(`${data}/${name}`, 0o644);
-      const { code, stderr } = await refused('--data', data, ...anyPort);
-      assert.equal(code, 2, stderr);
-      assert.match(stderr, new RegExp(`^rampart: .*${name}.*others can read.*chmod 600.*\\n$`));
-      chmodSync(`${data}/${name}`, 0o600);
-    }
-    await using again = await RampartProcess.apiServer('--data', data, ...anyPort);
-    assert.equal((await again.stop()).code, 0);
-  });
-
-  test('a restart keeps objects, kinds, token and authority; versions go on', async () => {
+  test('a restart takes no files that others can read; it keeps objects, kinds, token and authority; versions go on', async () => {
     using directory = new TemporaryDirectory();
     const data = directory.at('data');
     await using first = await RampartProcess.apiServer('--data', data, ...anyPort);
@@ -238,6 +213,15 @@ describe('rampart apiserver', () => {
     await before.json(`${configMaps}/gone`, { method: 'DELETE' });
     const listed = await before.json<Listed>(configMaps);
     assert.equal((await first.stop()).code, 0);
+
+    // Files that others can read are not taken, and it is said how to mend it.
+    for (const name of ['token', 'ca.key', 'server.key']) {
+      chmodSync(`${data}/${name}`, 0o644);
+      const { code, stderr } = await refused('--data', data, ...anyPort);
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, new RegExp(`^rampart: .*${name}.*others can read.*chmod 600.*\\n$`));
+      chmodSync(`${data}/${name}`, 0o600);
+    }
 
     await using second = await RampartProcess.apiServer('--data', data, ...anyPort);
     using later = Http.of(await second.ready);
@@ -260,7 +244,7 @@ describe('rampart apiserver', () => {
     assert.equal((await second.stop()).code, 0);
   });
 
-  test('--memory leaves nothing', async () => {
+  test('--memory leaves nothing; SIGINT ends it too, and a second signal on the way does no harm', async () => {
     using directory = new TemporaryDirectory();
     mkdirSync(directory.at('tmp'));
     const server = new RampartProcess(['apiserver', '--memory', ...anyPort], { TMPDIR: directory.at('tmp') });
@@ -269,7 +253,9 @@ describe('rampart apiserver', () => {
     assert.ok(kubeconfig.startsWith(directory.at('tmp/')), kubeconfig);
     using http = Http.of(kubeconfig);
     await http.json(configMaps, { method: 'POST', body: configMap('a') });
-    assert.equal((await server.stop()).code, 0);
+    server.signal('SIGINT');
+    server.signal('SIGTERM');
+    assert.equal((await server.ended).code, 0);
     assert.deepEqual(readdirSync(directory.at('tmp')), []);
   });
 
@@ -290,34 +276,37 @@ describe('rampart apiserver', () => {
     assert.deepEqual((await later.json<Listed>(configMaps)).items, []);
   });
 
-  test('every address serves TLS and asks for the token, those for all interfaces too', async () => {
-    for (const host of ['127.0.0.2', '0.0.0.0', '[::1]']) {
-      await using server = await RampartProcess.apiServer('--memory', '--listen', `${host}:0`);
-      using http = Http.of(await server.ready);
-      assert.equal(http.server.protocol, 'https:');
-      assert.equal((await http.ask('/api/v1/namespaces')).status, 200, host);
-      for (const token of [undefined, '', 'x', `${http.token ?? ''}x`]) {
-        using stranger = Http.of(await server.ready, { token });
-        const { status, text } = await stranger.ask('/api/v1/namespaces');
-        assert.equal(status, 401);
-        const { kind, reason } = JSON.parse(text) as { kind: string; reason: string };
-        assert.deepEqual([kind, reason], ['Status', 'Unauthorized']);
-        assert.equal((await stranger.ask('/apis')).status, 401);
-        assert.equal((await stranger.ask('/openapi/v2')).status, 401);
-        assert.equal((await stranger.ask('/readyz')).status, 200);
-      }
-      // Without TLS the token would be told to whoever listens.
-      const plain = await fetch(`http://${http.server.host}/api`, {
-        headers: { authorization: `Bearer ${http.token ?? ''}` },
-      }).then(
-        ({ status }) => status,
-        () => 'closed',
-      );
-      assert.ok(plain === 'closed' || plain === 400, String(plain));
+  const servesTls = async (host: string): Promise<void> => {
+    await using server = await RampartProcess.apiServer('--memory', '--listen', `${host}:0`);
+    using http = Http.of(await server.ready);
+    assert.equal(http.server.protocol, 'https:');
+    assert.equal((await http.ask('/api/v1/namespaces')).status, 200, host);
+    for (const token of [undefined, '', 'x', `${http.token ?? ''}x`]) {
+      using stranger = Http.of(await server.ready, { token });
+      const { status, text } = await stranger.ask('/api/v1/namespaces');
+      assert.equal(status, 401);
+      const { kind, reason } = JSON.parse(text) as { kind: string; reason: string };
+      assert.deepEqual([kind, reason], ['Status', 'Unauthorized']);
+      assert.equal((await stranger.ask('/apis')).status, 401);
+      assert.equal((await stranger.ask('/openapi/v2')).status, 401);
+      assert.equal((await stranger.ask('/readyz')).status, 200);
     }
-  });
+    // Without TLS the token would be told to whoever listens.
+    const plain = await fetch(`http://${http.server.host}/api`, {
+      headers: { authorization: `Bearer ${http.token ?? ''}` },
+    }).then(
+      ({ status }) => status,
+      () => 'closed',
+    );
+    assert.ok(plain === 'closed' || plain === 400, String(plain));
+  };
 
-  test('--socket: for whoever may open it, that is its owner; it is gone at the end', async () => {
+  test('all interfaces serve TLS and ask for the token', () => servesTls('0.0.0.0'));
+
+  for (const host of ['127.0.0.2', '[::1]'])
+    deepTest(`${host} serves TLS and asks for the token`, () => servesTls(host));
+
+  test('--socket: for its owner alone; one that a killed server left is taken over, another file is not; it is gone at the end', async () => {
     using directory = new TemporaryDirectory();
     const socket = directory.at('api.sock');
     await using server = await RampartProcess.apiServer('--data', directory.at('data'), '--socket', socket);
@@ -329,41 +318,23 @@ describe('rampart apiserver', () => {
       (await http.json<Listed>(configMaps)).items.map(({ metadata }) => metadata.name),
       ['a'],
     );
-    const second = await runRampart('apiserver', '--memory', '--socket', socket);
+    const second = await refused('--memory', '--socket', socket);
     assert.equal(second.code, 1);
     assert.match(second.stderr, /^rampart: [^\n]*in use[^\n]*\n$/i);
     assert.equal((await http.ask('/api')).status, 200);
-    assert.equal((await server.stop()).code, 0);
-    assert.ok(!existsSync(socket));
-  });
 
-  test('--socket: one that a killed server left is taken over; another file is not', async () => {
-    using directory = new TemporaryDirectory();
-    const socket = directory.at('api.sock');
-    await using killed = await RampartProcess.apiServer('--memory', '--socket', socket);
-    await killed.kill();
+    // One that a killed server left is taken over; another file is not.
+    await server.kill();
     assert.ok(existsSync(socket));
     await using next = await RampartProcess.apiServer('--memory', '--socket', socket);
-    using http = Http.onSocket(socket);
-    assert.equal((await http.ask('/api')).status, 200);
-    await next.stop();
-
+    using again = Http.onSocket(socket);
+    assert.equal((await again.ask('/api')).status, 200);
+    assert.equal((await next.stop()).code, 0);
+    assert.ok(!existsSync(socket));
     writeFileSync(socket, 'mine');
-    const { code, stderr } = await runRampart('apiserver', '--memory', '--socket', socket);
+    const { code, stderr } = await refused('--memory', '--socket', socket);
     assert.ok(code === 1 || code === 2);
     assert.match(stderr, /^rampart: [^\n]+\n$/);
     assert.equal(readFileSync(socket, 'utf8'), 'mine');
-  });
-
-  test('--metrics: what the server did', async () => {
-    await using server = await RampartProcess.apiServer('--memory', ...anyPort, '--metrics', '127.0.0.1:0');
-    using http = Http.of(await server.ready);
-    await http.json(configMaps, { method: 'POST', body: configMap('a') });
-    const url = /metrics on (\S+)/.exec(server.stderr)?.[1];
-    assert.ok(url !== undefined, server.stderr);
-    const text = await (await fetch(url)).text();
-    assert.match(text, /^# TYPE rampart_apiserver_\w+ /m);
-    assert.match(text, /^rampart_apiserver_requests_total\{[^}]*\} [1-9]/m);
-    assert.equal((await server.stop()).code, 0);
   });
 });
