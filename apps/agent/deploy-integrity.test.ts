@@ -32,8 +32,8 @@ const roleBindings: ResourceType<
 suite('deploy/ for file integrity', () => {
   test('allows what is asked for and no more', async () => {
     await using cluster = await Cluster.start();
-    await cluster.apply();
-    await cluster.apply(join(deploy, 'policy-reports'));
+    await cluster.install();
+    await cluster.install(join(deploy, 'policy-reports'));
     const client = cluster.client();
     const host = join(cluster.directory, 'host');
     mkdirSync(join(host, 'etc'), { recursive: true });

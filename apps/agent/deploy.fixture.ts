@@ -16,6 +16,7 @@ import { KubeClient } from '../../lib/kube/client/client.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
+import { applyManifest } from './apply.fixture.ts';
 import { kustomize, kustomizedText } from './kustomize.fixture.ts';
 
 export const deploy: string = join(import.meta.dirname, '../../deploy');
@@ -128,6 +129,13 @@ export class Cluster implements AsyncDisposable {
     const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
     assert.equal(stderr, '');
     return stdout.trim().split('\n');
+  }
+
+  /** The same for a test that is not about kubectl. */
+  async install(directory = this.deployed): Promise<void> {
+    const access = clusterAccess(this.server.kubeconfig);
+    using client = new KubeClient(access, { userAgent: 'test', perSecond: 1000, burst: 1000 });
+    await applyManifest(client, kustomizedText(directory));
   }
 
   client(userAgent = 'test'): KubeClient {
