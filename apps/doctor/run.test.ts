@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
@@ -16,10 +16,20 @@ const program = `
 `;
 const node = [process.execPath, '--input-type=module', '-e', program, '--', commandModule];
 
-/** `rampart doctor ARGS`, started through the commands in `under`. */
-function doctor(args: readonly string[], under: readonly string[] = [], environment: NodeJS.ProcessEnv = {}) {
+/** Nothing here changes what is found: each command line is run once. */
+const runs = new Map<string, SpawnSyncReturns<string>>();
+
+/** `rampart doctor ARGS` with its output in a pipe, started through the commands in `under`. */
+function doctor(args: readonly string[], under: readonly string[] = []): SpawnSyncReturns<string> {
+  const key = JSON.stringify([args, under]);
+  const run = runs.get(key) ?? doctorProcess(args, under);
+  runs.set(key, run);
+  return run;
+}
+
+function doctorProcess(args: readonly string[], under: readonly string[]): SpawnSyncReturns<string> {
   const [command = '', ...rest] = [...under, ...(under.length > 0 ? node.map(publicPath) : node), ...args];
-  const env = { ...process.env, NO_COLOR: undefined, ...environment };
+  const env = { ...process.env, NO_COLOR: undefined, FORCE_COLOR: '1' };
   return spawnSync(command, rest, { encoding: 'utf8', env });
 }
 
@@ -47,7 +57,7 @@ test(
   'in a pipe the tables have no colour, and every mode that is not used has its reason',
   { skip: notRoot },
   () => {
-    const run = doctor([], [], { FORCE_COLOR: '1' });
+    const run = doctor([]);
     assert.ok(!run.stdout.includes('\u001b'));
     assert.match(run.stdout, /^Kernel +\S+ \(\w+\)$/m);
     const features = probeFeatures();

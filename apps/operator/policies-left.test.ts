@@ -1,6 +1,6 @@
 /** What Kubewarden's controller leaves behind, once the operator has taken over (docs/moving.md). */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
 import type { KubeObject } from '../../lib/kube/object/object.ts';
@@ -11,86 +11,92 @@ import { validatingType } from '../../guards/policy-audit/cluster/webhooks.ts';
 import { clusterPolicy, ScanCluster } from '../../guards/policy-audit/scanner/scan.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 
-test('policies that Kubewarden gave finalizers can be deleted; finalizers of others stay', async () => {
-  await using cluster = await ScanCluster.start();
-  await cluster.createNamespace('kivebpf-system');
-  const others = 'example.com/keeps';
-  for (const [name, ...finalizers] of [
-    ['old', 'kubewarden'],
-    ['recent', 'kubewarden.io/finalizer'],
-    ['kept', 'kubewarden.io/finalizer', others],
-    ['stays', 'kubewarden.io/finalizer'],
-  ]) {
-    const policy = clusterPolicy(name ?? '', {});
-    await cluster.client.create(clusterAdmissionPolicyType, {
-      ...policy,
-      metadata: { ...policy.metadata, finalizers },
-    });
-  }
-  // Before the operator, and while it runs.
-  await cluster.deletePolicy('old');
-  await using _operator = new RampartProcess([
-    ...['operator', '--guards', 'policy-audit', '--kubeconfig', cluster.kubeconfig],
-  ]);
-  const finalizersOf = async (name: string): Promise<readonly string[]> =>
-    (await cluster.client.get(clusterAdmissionPolicyType, { name })).metadata.finalizers ?? [];
-  const isGone = async (name: string): Promise<boolean> =>
-    await finalizersOf(name).then(
-      () => false,
-      (error: unknown) => isNotFound(error),
-    );
-  await until('old is gone', () => isGone('old'));
-  for (const name of ['recent', 'kept']) await cluster.deletePolicy(name);
-  await until('recent is gone', () => isGone('recent'));
-  await until('that of others stays', async () => (await finalizersOf('kept')).join() === others);
-  assert.deepEqual(await finalizersOf('stays'), ['kubewarden.io/finalizer']);
-});
+const others = 'example.com/keeps';
 
-test('a webhook of Kubewarden is kept until the policy server has the policy, and then asks that', async () => {
-  await using cluster = await ScanCluster.start();
-  const { client } = cluster;
-  await cluster.createNamespace('kivebpf-system');
-  const id = 'clusterwide-carts';
-  const service = { name: 'policy-server-default', namespace: 'kubewarden', path: `/validate/${id}` };
-  const webhook: Webhooks = {
-    metadata: { name: id, labels: { kubewarden: 'true', 'app.kubernetes.io/part-of': 'kubewarden' } },
-    webhooks: [
-      {
-        name: `${id}.kubewarden.admission`,
-        admissionReviewVersions: ['v1'],
-        sideEffects: 'None',
-        clientConfig: { caBundle: 'Zm9v', service: { ...service, port: 443 } },
-      },
-    ],
-  };
-  await client.create(validatingType, webhook);
-  const server = {
-    metadata: { name: 'default' },
-    spec: { image: 'example.com/policy-server:v1', replicas: 1 },
-  };
-  await client.create(policyServerType, server);
-  await cluster.setPolicy('carts', {});
-  await using _operator = new RampartProcess([
-    ...['operator', '--guards', 'policy-audit', '--kubeconfig', cluster.kubeconfig],
-    ...['--policy-server-image', 'rampart:test'],
-  ]);
-  const target = { namespace: 'kivebpf-system', name: 'policy-server-default' };
-  await until('its Deployment', () => client.get(deploymentType, target));
-  const asked = async (): Promise<string[]> => {
-    const { webhooks = [] } = (await client.get(validatingType, { name: id })) as Webhooks;
-    return webhooks.map(({ clientConfig }) => clientConfig.service.namespace);
-  };
-  assert.deepEqual(await asked(), ['kubewarden']);
-  const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
-  await until('its own server is asked', async () => {
-    // As a cluster does, of the Deployment as it is now.
-    const { generation } = (await client.get(deploymentType, target)).metadata;
-    await client.patch(
-      deploymentType,
-      { ...target, subresource: 'status' },
-      { type: 'merge', body: { status: { observedGeneration: generation, ...counts } } },
+suite('what Kubewarden leaves behind', () => {
+  let cluster: ScanCluster;
+  const stack = new AsyncDisposableStack();
+  before(async () => {
+    cluster = stack.use(await ScanCluster.start());
+    await cluster.createNamespace('kivebpf-system');
+    for (const [name, ...finalizers] of [
+      ['old', 'kubewarden'],
+      ['recent', 'kubewarden.io/finalizer'],
+      ['kept', 'kubewarden.io/finalizer', others],
+      ['stays', 'kubewarden.io/finalizer'],
+    ]) {
+      const policy = clusterPolicy(name ?? '', {});
+      await cluster.client.create(clusterAdmissionPolicyType, {
+        ...policy,
+        metadata: { ...policy.metadata, finalizers },
+      });
+    }
+    // Before the operator, and while it runs.
+    await cluster.deletePolicy('old');
+    stack.use(
+      new RampartProcess([
+        ...['operator', '--guards', 'policy-audit', '--kubeconfig', cluster.kubeconfig],
+        ...['--policy-server-image', 'rampart:test'],
+      ]),
     );
-    return (await asked()).join() === 'kivebpf-system';
+  });
+  after(() => stack.disposeAsync());
+
+  test('policies that Kubewarden gave finalizers can be deleted; finalizers of others stay', async () => {
+    const finalizersOf = async (name: string): Promise<readonly string[]> =>
+      (await cluster.client.get(clusterAdmissionPolicyType, { name })).metadata.finalizers ?? [];
+    const isGone = async (name: string): Promise<boolean> =>
+      await finalizersOf(name).then(
+        () => false,
+        (error: unknown) => isNotFound(error),
+      );
+    await until('old is gone', () => isGone('old'));
+    for (const name of ['recent', 'kept']) await cluster.deletePolicy(name);
+    await until('recent is gone', () => isGone('recent'));
+    await until('that of others stays', async () => (await finalizersOf('kept')).join() === others);
+    assert.deepEqual(await finalizersOf('stays'), ['kubewarden.io/finalizer']);
+  });
+
+  test('a webhook of Kubewarden is kept until the policy server has the policy, and then asks that', async () => {
+    const { client } = cluster;
+    const id = 'clusterwide-carts';
+    const service = { name: 'policy-server-default', namespace: 'kubewarden', path: `/validate/${id}` };
+    const webhook: Webhooks = {
+      metadata: { name: id, labels: { kubewarden: 'true', 'app.kubernetes.io/part-of': 'kubewarden' } },
+      webhooks: [
+        {
+          name: `${id}.kubewarden.admission`,
+          admissionReviewVersions: ['v1'],
+          sideEffects: 'None',
+          clientConfig: { caBundle: 'Zm9v', service: { ...service, port: 443 } },
+        },
+      ],
+    };
+    await client.create(validatingType, webhook);
+    const server = {
+      metadata: { name: 'default' },
+      spec: { image: 'example.com/policy-server:v1', replicas: 1 },
+    };
+    await client.create(policyServerType, server);
+    await cluster.setPolicy('carts', {});
+    const target = { namespace: 'kivebpf-system', name: 'policy-server-default' };
+    await until('its Deployment', () => client.get(deploymentType, target));
+    const asked = async (): Promise<string[]> => {
+      const { webhooks = [] } = (await client.get(validatingType, { name: id })) as Webhooks;
+      return webhooks.map(({ clientConfig }) => clientConfig.service.namespace);
+    };
+    assert.deepEqual(await asked(), ['kubewarden']);
+    const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
+    await until('its own server is asked', async () => {
+      // As a cluster does, of the Deployment as it is now.
+      const { generation } = (await client.get(deploymentType, target)).metadata;
+      await client.patch(
+        deploymentType,
+        { ...target, subresource: 'status' },
+        { type: 'merge', body: { status: { observedGeneration: generation, ...counts } } },
+      );
+      return (await asked()).join() === 'kivebpf-system';
+    });
   });
 });
 
