@@ -72,25 +72,22 @@ export const policyGroup = 'policies.kubewarden.io';
 
 const status = { statusSubresource: true, columns: policyColumns } as const;
 
+function bothVersions<Fields>(description: string, fields: Fields) {
+  return {
+    v1: { description: `${description}.`, storage: true, fields, ...status },
+    v1alpha2: { description: `${description}; the same as v1.`, storage: false, fields, ...status },
+  } as const;
+}
+
 export const clusterAdmissionPolicies = defineResource({
   group: policyGroup,
   kind: 'ClusterAdmissionPolicy',
   plural: 'clusteradmissionpolicies',
   scope: 'Cluster',
-  versions: {
-    v1: {
-      description: 'A policy for objects of the whole cluster.',
-      storage: true,
-      fields: { spec: clusterPolicySpec, status: optional(policyStatus) },
-      ...status,
-    },
-    v1alpha2: {
-      description: 'A policy for objects of the whole cluster; the same as v1.',
-      storage: false,
-      fields: { spec: clusterPolicySpec, status: optional(policyStatus) },
-      ...status,
-    },
-  },
+  versions: bothVersions('A policy for objects of the whole cluster', {
+    spec: clusterPolicySpec,
+    status: optional(policyStatus),
+  }),
 });
 
 export const admissionPolicies = defineResource({
@@ -98,20 +95,10 @@ export const admissionPolicies = defineResource({
   kind: 'AdmissionPolicy',
   plural: 'admissionpolicies',
   scope: 'Namespaced',
-  versions: {
-    v1: {
-      description: 'A policy for objects of its namespace.',
-      storage: true,
-      fields: { spec: policySpec, status: optional(policyStatus) },
-      ...status,
-    },
-    v1alpha2: {
-      description: 'A policy for objects of its namespace; the same as v1.',
-      storage: false,
-      fields: { spec: policySpec, status: optional(policyStatus) },
-      ...status,
-    },
-  },
+  versions: bothVersions('A policy for objects of its namespace', {
+    spec: policySpec,
+    status: optional(policyStatus),
+  }),
 });
 
 export const clusterAdmissionPolicyGroups = defineResource({

@@ -4,10 +4,9 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import { leases } from '../../../lib/kube/object/object.ts';
+import { leases, nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from '../api.ts';
-import { nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { kiveDataNamespace, kiveDataOf, nameFor } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import { TestCluster } from '../node/node.fixture.ts';

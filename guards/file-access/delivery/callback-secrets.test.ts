@@ -6,11 +6,10 @@ import { inspect } from 'node:util';
 import { issueAuthority } from '../../../lib/x509/certificate.ts';
 import { KubeError, unreachable } from '../../../lib/kube/client/client-errors.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
-import type { KubeObject } from '../../../lib/kube/object/object.ts';
+import type { KubeObject, Secret } from '../../../lib/kube/object/object.ts';
 import { CallbackSecrets } from './callback-secrets.ts';
 import type { CallbackDefault } from './callback-defaults.ts';
 import type { Credentials } from './options.ts';
-import type { Secret } from '../../../lib/kube/object/object.ts';
 
 const { signal } = new AbortController();
 const ca = issueAuthority('receivers', { now: new Date(), days: 2 }).cert;

@@ -24,8 +24,7 @@ import { callbackSecretOf } from '../kive-data.ts';
 import { clusterStatus } from '../cluster/policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secrets as secretType } from '../../../lib/kube/object/object.ts';
-import { statusOf } from '../policy-status-schema.ts';
-import type { CallbackProblem } from '../policy-status-schema.ts';
+import { type CallbackProblem, statusOf } from '../policy-status-schema.ts';
 
 const namespace = 'kivebpf-system';
 

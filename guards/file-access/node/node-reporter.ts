@@ -9,8 +9,7 @@ import { type KivePolicy, kivePolicyType } from '../api.ts';
 import { callbackProblems, type StateOf } from '../delivery/callback-problems.ts';
 import type { MatchedTrap } from './looked.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { statusOf } from '../policy-status-schema.ts';
-import type { CallbackProblem } from '../policy-status-schema.ts';
+import { type CallbackProblem, statusOf } from '../policy-status-schema.ts';
 import { nodeStatus } from './node-status.ts';
 
 export interface NodeReporterOptions {

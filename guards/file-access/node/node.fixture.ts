@@ -17,8 +17,7 @@ import {
 import { type Node, nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import type { KubeEvent } from '../../../lib/kube/events/event-object.ts';
-import { events } from '../../../lib/kube/events/event-object.ts';
+import { events, type KubeEvent } from '../../../lib/kube/events/event-object.ts';
 import type { KiveAlert } from '../alert/alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from '../api.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from '../cluster/run.ts';

@@ -5,11 +5,10 @@ import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import { lastAlertTimeOf } from '../cluster/policy-status.ts';
-import type { PolicyNodeStatus } from '../policy-status-schema.ts';
+import { type PolicyNodeStatus, statusOf } from '../policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
-import { statusOf } from '../policy-status-schema.ts';
 
 export interface Examined extends FileAccessFields {
   /** Nodes that it knows of. */

@@ -4,13 +4,12 @@ import { test } from 'node:test';
 
 import { KubeClient } from '../../../lib/kube/client/client.ts';
 import { findClusterAccess } from '../../../lib/kube/access/cluster-access.ts';
-import { configMaps, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { configMaps, type ResourceType, roleBindings, secrets } from '../../../lib/kube/object/object.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { sampled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { names, released } from '../api.ts';
 import { requestAnnotation, requestsOf } from '../results/node-requests.ts';
 import { nodeStatusName } from '../results/object-names.ts';
-import { roleBindings, secrets } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { failed, gone, TestCluster, testNamespace } from './cluster.fixture.ts';
 import { agentRole, baselineKeySecret } from './caches.ts';

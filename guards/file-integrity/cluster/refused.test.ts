@@ -5,9 +5,8 @@ import { suite, test } from 'node:test';
 import { KubeClient } from '../../../lib/kube/client/client.ts';
 import { KubeError } from '../../../lib/kube/client/client-errors.ts';
 import { findClusterAccess } from '../../../lib/kube/access/cluster-access.ts';
-import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { type KubeObject, nodes, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { nodes } from '../../../lib/kube/object/object.ts';
 import { failed, succeeded, TestCluster } from './cluster.fixture.ts';
 
 const quota = 'exceeded quota: small, requested: count/configmaps=1, used: 10, limited: 10';

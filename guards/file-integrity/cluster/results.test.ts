@@ -4,12 +4,11 @@ import { suite, test } from 'node:test';
 
 import { customResourceDefinitions, established } from '../../../lib/kube/crd/established.ts';
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
-import { configMaps, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { configMaps, nodes, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { policyReports, policyReportType } from '../../../guard/reports/policy-reports.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { shareMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { names } from '../api.ts';
-import { nodes } from '../../../lib/kube/object/object.ts';
 import { labelValue, temporaryName } from '../results/object-names.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { resultAnnotation } from '../results/result-config-map.ts';

@@ -1,8 +1,7 @@
 /** Random entries; apart from the other fixtures because fast-check takes its time to load. */
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { attributes } from '../model/attributes.ts';
-import { fileTypes } from '../model/entry.ts';
-import type { Entry } from '../model/entry.ts';
+import { type Entry, fileTypes } from '../model/entry.ts';
 
 const byteString = (maxLength: number): fc.Arbitrary<string> =>
   fc

@@ -11,6 +11,8 @@ import { MalformedBytes } from './bytes.ts';
 import { EntryBlock, lastNotAfter } from './entry-block.ts';
 import { decodeEntries, firstPathOf } from './entry-codec.ts';
 import {
+  type BaselineCounts,
+  type BaselineHeader,
   digestOf,
   formatVersion,
   frameHeadBytes,
@@ -20,7 +22,6 @@ import {
   preamble,
   preambleBytes,
 } from './format.ts';
-import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { openBaselineFile, readAt, takeFrame, Window } from './frame-reader.ts';
 import { keyId, verifyDigest, type VerifyingKey } from './signature.ts';
 

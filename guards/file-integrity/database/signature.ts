@@ -2,8 +2,7 @@
  * Signatures of baselines. The one who reads says which scheme and which key he expects; what the file says of itself only
  * makes the error clearer. So no edit of a file can choose a weaker scheme or make a public key a secret one.
  */
-import { createHash, createHmac, sign, timingSafeEqual, verify } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
+import { createHash, createHmac, type KeyObject, sign, timingSafeEqual, verify } from 'node:crypto';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 export type SignatureScheme = 'hmac-sha256' | 'ed25519';

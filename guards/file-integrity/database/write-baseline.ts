@@ -6,8 +6,14 @@ import type { Batches } from '../model/batches.ts';
 import type { Entry } from '../model/entry.ts';
 import { EntryBlock } from './entry-block.ts';
 import { type BlockFacts, EntryEncoder } from './entry-codec.ts';
-import { frameKinds, FrameWriter, longestPayloadBytes, preamble } from './format.ts';
-import type { BaselineCounts, BaselineHeader } from './format.ts';
+import {
+  type BaselineCounts,
+  type BaselineHeader,
+  frameKinds,
+  FrameWriter,
+  longestPayloadBytes,
+  preamble,
+} from './format.ts';
 import { replaceFile } from './replace-file.ts';
 import { keyId, signDigest, type SigningKey } from './signature.ts';
 

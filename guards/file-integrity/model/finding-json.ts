@@ -2,8 +2,7 @@
  * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
  */
 import type { RampartError } from '../../../lib/errors/errors.ts';
-import type { ChangeAuthor, Finding } from './finding.ts';
-import type { FindingChange } from './finding.ts';
+import type { ChangeAuthor, Finding, FindingChange } from './finding.ts';
 
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
 

@@ -13,8 +13,11 @@ import { join } from 'node:path';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import { type Baseline, openBaseline } from '../database/read-baseline.ts';
-import { writeBaseline } from '../database/write-baseline.ts';
-import type { WriteBaselineOptions, WrittenBaseline } from '../database/write-baseline.ts';
+import {
+  writeBaseline,
+  type WriteBaselineOptions,
+  type WrittenBaseline,
+} from '../database/write-baseline.ts';
 import type { IntegrityJob } from '../provider/provider.ts';
 import {
   checkLast,

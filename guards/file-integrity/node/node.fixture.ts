@@ -8,7 +8,7 @@ import { type GivenNode, runGivenNode } from '../../../guard/part.fixture.ts';
 import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../../lib/cri/container-source.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import { configMaps, type KubeObject, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { configMaps, type KubeObject, nodes, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   type FileIntegrity,
@@ -18,7 +18,6 @@ import {
   released,
   type WrittenFileIntegrity,
 } from '../api.ts';
-import { nodes } from '../../../lib/kube/object/object.ts';
 import { fileIntegrity } from '../guard.ts';
 import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from './run.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';

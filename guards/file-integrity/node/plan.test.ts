@@ -2,8 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import type { NodeRequest } from '../results/node-result.ts';
-import { checkedTogether, firstOf, stepOf, togetherShare, wakeAtMs } from './plan.ts';
-import type { JobView, Step } from './plan.ts';
+import {
+  checkedTogether,
+  firstOf,
+  type JobView,
+  type Step,
+  stepOf,
+  togetherShare,
+  wakeAtMs,
+} from './plan.ts';
 
 const now = 1_000_000;
 const reinit: NodeRequest = { kind: 're-init', id: 'a1', by: 'annotation' };

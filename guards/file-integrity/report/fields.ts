@@ -2,8 +2,13 @@
  * The attributes of an entry as reports tell them: in the order of AIDE's reports, with its names, letters and values
  * (aide.conf(5), report_summarize_changes; AIDE, src/report.c).
  */
-import { attributeNamed, attributes, setOf } from '../model/attributes.ts';
-import type { AttributeName, AttributeSet } from '../model/attributes.ts';
+import {
+  type AttributeName,
+  attributeNamed,
+  attributes,
+  type AttributeSet,
+  setOf,
+} from '../model/attributes.ts';
 import type { ByteString, Entry, FileType } from '../model/entry.ts';
 import { describeE2fs } from '../model/e2fs-attributes.ts';
 import { bytesOf } from '../model/bytes.ts';

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
-import type { ChangeAuthor } from '../model/finding.ts';
+import type { ChangeAuthor, FindingChange } from '../model/finding.ts';
 import { CurrentFindings, hostPath } from './findings.ts';
 import type { Report, ReportedChange } from '../model/report.ts';
-import type { FindingChange } from '../model/finding.ts';
 
 const author: ChangeAuthor = {
   ...{ binary: '/usr/bin/sed', arguments: '-i x', cwd: '/', uid: 0, gid: 0, pid: 7, ppid: 1 },

@@ -6,11 +6,10 @@
  * nothing to say.
  */
 import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
-import type { ChangeAuthor, Finding, Unread } from '../model/finding.ts';
+import type { ChangeAuthor, Finding, FindingChange, Unread } from '../model/finding.ts';
 import { printable } from '../report/printable.ts';
 import { compareInTree } from '../report/report.ts';
 import type { Report, ReportCounts, ReportedChange } from '../model/report.ts';
-import type { FindingChange } from '../model/finding.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
 const maxHeldFindings = 10_000;

@@ -10,8 +10,7 @@ import { type ByteString, isAtOrBelow } from '../model/entry.ts';
 import type { OpenDirectory } from './file-look.ts';
 import { FileStat, typeOfBits } from './file-stat.ts';
 import { openName } from './open-name.ts';
-import { typeCode } from './tasks.ts';
-import type { DirectoryIdentity } from './tasks.ts';
+import { type DirectoryIdentity, typeCode } from './tasks.ts';
 
 const { ENOTDIR } = constants.errno;
 const listBytes = 64 * 1024;

@@ -2,8 +2,7 @@
 import type { ByteString } from '../model/entry.ts';
 import { depthOf, type Directory } from './directories.ts';
 import type { FilesAsked } from './selected.ts';
-import type { Names, Task } from './tasks.ts';
-import type { DirectoryIdentity } from './tasks.ts';
+import type { DirectoryIdentity, Names, Task } from './tasks.ts';
 
 /** Names that go back to the queue together: what a thread does at once. */
 const pieceWeight = 512;

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { AideConf } from '../aide-conf/conf.ts';
-import { noEnvironment } from '../aide-conf/conf.ts';
+import { type AideConf, noEnvironment } from '../aide-conf/conf.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import type { Batches } from '../model/batches.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';

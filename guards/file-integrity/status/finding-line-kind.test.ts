@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { clockTime } from '../../../lib/output/printable.ts';
-import type { ChangeAuthor, Finding } from '../model/finding.ts';
+import type { ChangeAuthor, Finding, FindingChange } from '../model/finding.ts';
 import { findingLines } from './finding-line-kind.ts';
 import { findingLine } from '../model/finding-json.ts';
-import type { FindingChange } from '../model/finding.ts';
 
 const seenMs = Date.UTC(2026, 10, 21, 10, 0, 0, 123);
 const author: ChangeAuthor = {

@@ -1,7 +1,12 @@
 /** A parsed policy: with defaults filled in, and what cannot be expressed removed and reported. */
 import { labelSelectorOf, type LabelSelector } from '../../../lib/kube/selectors/selectors.ts';
-import type { EgressRuleObject, IngressRuleObject, PolicyObject, PolicySpec } from './objects.ts';
-import { objectKey } from './objects.ts';
+import {
+  type EgressRuleObject,
+  type IngressRuleObject,
+  objectKey,
+  type PolicyObject,
+  type PolicySpec,
+} from './objects.ts';
 import { isNobody, parsePeers, type Peers } from './parsed-peers.ts';
 import { parsePorts, type Ports } from './parsed-ports.ts';
 import { parseSelector, type Refuse } from './parsed-selector.ts';

@@ -1,8 +1,7 @@
 /** Whether one end may connect to another, and what decides it: pure, from the objects of the cluster. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
-import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
-import { objectKey } from '../engine/objects.ts';
+import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
 import { parsePolicy } from '../engine/parsed-policy.ts';
 import type { Address, Direction, Family, PodKey, PolicyKey, PolicyProblem } from '../engine/rules.ts';
 import { type Decision, judge } from '../judge/judge.ts';

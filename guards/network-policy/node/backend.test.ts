@@ -7,8 +7,7 @@ import { type Host, Network } from '../../../test/network-policy/network.fixture
 import { reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { type BackendChoice, openBackend, type OpenedBackend } from './backend.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
-import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
-import { variants } from './iptables/obstacle.fixture.ts';
+import { iptablesObstacle, variants } from './iptables/obstacle.fixture.ts';
 import { tableName } from './nftables/names.ts';
 import { addressesOf, nodeRules } from './rules.fixture.ts';
 

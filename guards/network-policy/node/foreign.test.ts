@@ -8,8 +8,7 @@ import { NetworkNamespace, namespaceObstacle } from '../../../test/network-polic
 import { podAddresses, podNames } from '../../../test/network-policy/network.fixture.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
 import { isOurChain, isOurSet } from './iptables/names.ts';
-import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
-import { variants } from './iptables/obstacle.fixture.ts';
+import { iptablesObstacle, variants } from './iptables/obstacle.fixture.ts';
 import { openNftablesDataplane } from './nftables/dataplane.ts';
 import { tableName } from './nftables/names.ts';
 import { blocks, changeBetween, everyone, type GivenPolicy, nodeRules } from './rules.fixture.ts';

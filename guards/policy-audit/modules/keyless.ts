@@ -8,8 +8,7 @@ import { bundleFromJSON } from '@sigstore/bundle';
 import { TrustedRoot } from '@sigstore/protobuf-specs';
 import { toSignedEntity, toTrustMaterial, VerificationError, Verifier } from '@sigstore/verify';
 
-import type { TrustRoot } from './trust-root.ts';
-import { unusableTrustRoot } from './trust-root.ts';
+import { type TrustRoot, unusableTrustRoot } from './trust-root.ts';
 import type { KeylessRequirement } from './verification.ts';
 
 const CODE_SIGNING = '1.3.6.1.5.5.7.3.3';

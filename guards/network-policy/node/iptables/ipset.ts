@@ -1,8 +1,7 @@
 /** Sets of ipset: as `ipset save` lists them, and the edits that turn the existing ones into the desired ones. */
 import { parseAddress } from '../../engine/addresses.ts';
 import type { Family } from '../../engine/rules.ts';
-import { idOf, isOurSet, setName } from './names.ts';
-import { splitWords } from './names.ts';
+import { idOf, isOurSet, setName, splitWords } from './names.ts';
 
 export interface IpSet {
   readonly name: string;
