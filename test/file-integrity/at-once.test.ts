@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, realpathSync, renameSync, rmSync } from 'node:fs';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import type { ReportedFinding } from '../../guards/file-integrity/api.ts';
-import { startLab } from '../lab/lab.ts';
+import { type Lab, type LabPod, startLab } from '../lab/lab.ts';
 import { labObstacle } from '../lab/obstacle.ts';
 import {
   fileIntegrity,
@@ -19,6 +20,7 @@ import {
 } from './integrity-cluster.fixture.ts';
 
 const fi = 'live';
+const config = { name: 'conf', namespace };
 const uid = 12_345;
 /** After that no result waits for its turn. */
 const quietMs = 1200;
@@ -63,22 +65,32 @@ function prepare(node: IntegrityNode): void {
 }
 
 suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
-  test('each kind of change, by processes of the node and of a pod', async () => {
-    await using lab = await startLab();
-    await using cluster = await IntegrityCluster.start();
-    const node = await cluster.addNode('n1', { criSocket: lab.socketPath });
+  const used = new AsyncDisposableStack();
+  let lab: Lab;
+  let cluster: IntegrityCluster;
+  let node: IntegrityNode;
+  let pod: LabPod;
+
+  before(async () => {
+    lab = used.use(await startLab());
+    cluster = used.use(await IntegrityCluster.start());
+    node = await cluster.addNode('n1', { criSocket: lab.socketPath });
     prepare(node);
     chmodSync(cluster.directory.path, 0o755);
-    const pod = await lab.runPod({
+    pod = await lab.runPod({
       name: 'intruder',
       namespace: 'shop',
       containers: [{ name: 'web', mounts: [{ containerPath: '/host-etc', hostPath: node.at('/etc') }] }],
     });
+  });
+  after(() => used.disposeAsync());
+
+  test('each kind of change, by processes of the node and of a pod', async () => {
     node.agent.start();
     const conf = 'All = p+u+g+s+sha256\n/etc All\n';
     const metadata = { name: 'conf', namespace };
     await cluster.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'aide.conf': conf } });
-    await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace } }));
+    await cluster.apply(fileIntegrity(fi, { config }));
     await cluster.condition(
       fi,
       'n1',
@@ -165,13 +177,17 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     chmodSync(node.at('/etc/c'), 0o644);
     await cluster.condition(fi, 'n1', 'Succeeded');
     await cluster.phase(fi, 'Active');
+    process.stdout.write(
+      `# change to status: ${took.map(({ what, ms }) => `${what} ${ms} ms`).join(', ')}\n`,
+    );
+  });
 
-    // Also after a restart: what was told before, and a change that nobody saw.
+  deepTest('after a restart: what was told before, and a change that nobody saw', async () => {
     await delay(quietMs);
     await runScript('echo before >>"$1"', node.at('/etc/c'));
-    const before = await finding(cluster, 'a write before a restart', '/etc/c', 'changed');
+    const earlier = await finding(cluster, 'a write before a restart', '/etc/c', 'changed');
     const { run } = node.agent;
-    await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 10 } }));
+    await cluster.apply(fileIntegrity(fi, { config: { ...config, gracePeriod: 10 } }));
     await node.agent.kill();
     node.write('/etc/d', 'while no agent ran\n');
     mkdirSync(node.at('/etc/empty'));
@@ -180,21 +196,18 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     const fresh = findings.filter(({ path }) => path !== '/etc/c');
     assert.deepEqual(new Set(fresh.map(({ path }) => path)), new Set(['/etc/d', '/etc/empty']));
     assert.ok(fresh.every(({ author: by }) => by === undefined));
-    assert.equal(before.author?.uid, uid);
+    assert.equal(earlier.author?.uid, uid);
     assert.deepEqual(
       findings.find(({ path }) => path === '/etc/c'),
-      before,
+      earlier,
     );
     const toldSince = node.agent.told.filter((one) => one.run > run).map((told) => told.line);
     assert.ok(
       toldSince.every((text) => !text.includes('/etc/c"')),
       toldSince.join('\n'),
     );
-    await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 900 } }));
+    await cluster.apply(fileIntegrity(fi, { config: { ...config, gracePeriod: 900 } }));
     await runScript('echo changed again >>"$1"', node.at('/etc/a'));
     assert.equal((await finding(cluster, 'a write after a restart', '/etc/a', 'changed')).author?.uid, uid);
-    process.stdout.write(
-      `# change to status: ${took.map(({ what, ms }) => `${what} ${ms} ms`).join(', ')}\n`,
-    );
   });
 });

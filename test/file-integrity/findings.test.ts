@@ -1,4 +1,4 @@
-// From a manifest to findings and back: both providers, both API groups, with the commands that users start.
+// From a manifest to findings and back: both providers, both API groups, two nodes, with the commands that users start.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
@@ -16,23 +16,32 @@ import {
 
 let cluster: IntegrityCluster;
 let node: IntegrityNode;
+/** Its name begins with that of the other. */
+let second: IntegrityNode;
 
 before(async () => {
   cluster = await IntegrityCluster.start({ isAlone: false });
-  node = await cluster.addNode('n1', { labels: { 'kubernetes.io/hostname': 'n1' } });
+  node = await cluster.addNode('n1', { labels: onFirst });
   for (const [path, content] of Object.entries(host)) node.write(path, content);
-  node.agent.start();
+  second = await cluster.addNode('n10', { args: ['--guards', 'file-integrity'] });
+  for (const one of [node, second]) {
+    one.write('/srv/name', one.name);
+    one.agent.start();
+  }
 });
 after(async () => {
   await cluster[Symbol.asyncDispose]();
 });
 
+const onFirst = { 'kubernetes.io/hostname': 'n1' };
 const host: Readonly<Record<string, string>> = {
   '/etc/passwd': 'root:x:0:0::/root:/bin/sh\n',
   '/etc/hosts': '127.0.0.1 localhost\n',
   '/etc/mtab': 'left out\n',
   '/usr/bin/ls': 'a program\n',
   '/var/log/messages': 'not selected\n',
+  '/srv/meant/a': 'a\n',
+  '/srv/meant/b': 'b\n',
 };
 
 /** As in the README of the File Integrity Operator. */
@@ -64,6 +73,8 @@ metadata:
   namespace: openshift-file-integrity
 spec:
   provider: aide
+  nodeSelector:
+    kubernetes.io/hostname: "n1"
   config:
     gracePeriod: 10
 `;
@@ -134,6 +145,15 @@ async function seeFailed({ fi, types }: Case): Promise<void> {
   });
 }
 
+/** Of the first node alone, where nothing else is said. */
+async function create(name: string, rules: string, nodeSelector: object = onFirst): Promise<void> {
+  const metadata = { name: `${name}-conf`, namespace };
+  const data = { 'aide.conf': `All = p+u+g+s+sha256\n${rules}` };
+  await cluster.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data });
+  const config = { name: metadata.name, namespace, gracePeriod: 10 };
+  await cluster.apply(fileIntegrity(name, { nodeSelector, config }));
+}
+
 suite('file integrity from end to end', { concurrency: true }, () => {
   test('installed, changed, made anew; provider native and aide, both API groups', async () => {
     await cluster.apply(`${releasedManifest}---${designManifest}`);
@@ -170,7 +190,76 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     }
     const metrics = await cluster.operatorMetrics();
     assert.match(metrics, /^file_integrity_operator_reinit_total\{by="demand",node=""\} 2$/m);
-    assert.deepEqual(await cluster.temporary(), []);
+    for (const { fi } of cases) assert.deepEqual(await cluster.temporary(fi), []);
+  });
+
+  test('each node is compared with its own baseline', async () => {
+    await create('named', '/srv/name All\n', {});
+    const both = [node, second];
+    for (const { name } of both) await cluster.condition('named', name, 'Succeeded');
+    const { status } = await cluster.phase('named', 'Active');
+    assert.deepEqual(
+      status?.nodeStatus?.map(({ nodeName }) => nodeName),
+      ['n1', 'n10'],
+    );
+    for (const one of both) one.write('/srv/name', 'changed');
+    for (const { name } of both) await cluster.failed('named', name, [0, 1, 0]);
+  });
+
+  test('accepted findings are in the baseline; rampart status tells each step', async () => {
+    await create('meant', '/srv/meant All\n');
+    await cluster.condition('meant', 'n1', 'Succeeded');
+    const statusOf = async (): Promise<string> =>
+      (await cluster.rampart('status', '--namespace', namespace)).stdout;
+    assert.match(await statusOf(), /openshift-file-integrity\/meant +(Active|Initializing) +n1 +Succeeded/);
+    node.write('/srv/meant/a', 'updated\n');
+    node.write('/srv/meant/new', 'added\n');
+    await cluster.failed('meant', 'n1', [1, 1, 0]);
+    const failed = await statusOf();
+    assert.match(failed, /openshift-file-integrity\/meant +\w+ +n1 +Failed .* 1 added, 1 changed/);
+    assert.match(failed, /\/srv\/meant\/a changed \(.*sha256.*\)/);
+
+    const some = ['integrity', 'accept', 'meant', '--path', '/srv/meant/a', '--reason', 'the update'];
+    const accepted = await cluster.rampart(...some);
+    assert.equal(accepted.code, 0, accepted.stdout + accepted.stderr);
+    assert.match(accepted.stdout, /^n1: accepted \(1\); 1 finding is left$/m);
+    await cluster.failed('meant', 'n1', [1, 0, 0]);
+    await until('the event', async () =>
+      (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),
+    );
+    const rest = await cluster.rampart(
+      'integrity',
+      'accept',
+      'meant',
+      '--node',
+      'n1',
+      '--reason',
+      'all of it',
+    );
+    assert.equal(rest.code, 0, rest.stdout + rest.stderr);
+    const { metadata } = await cluster.condition('meant', 'n1', 'Succeeded');
+    assert.deepEqual(
+      Object.keys(metadata.annotations ?? {}).filter((name) => name.includes('request')),
+      [],
+    );
+    const states = node
+      .findings()
+      .filter(({ path }) => path.startsWith('/srv/meant'))
+      .map(({ path, state }) => `${path} ${state}`);
+    // What is written while it is looked at is told more than once.
+    assert.deepEqual([...new Set(states)].toSorted(), [
+      '/srv/meant/a accepted',
+      '/srv/meant/a found',
+      '/srv/meant/new accepted',
+      '/srv/meant/new found',
+    ]);
+    // What was accepted is what is compared with.
+    node.write('/srv/meant/a', 'a\n');
+    const { findings = [] } = await cluster.failed('meant', 'n1', [0, 1, 0]);
+    assert.deepEqual(
+      findings.map(({ path, change }) => [path, change]),
+      [['/srv/meant/a', 'changed']],
+    );
   });
 
   deepTest('10,000 new files with long names: the log is compressed, and whole', async () => {
@@ -182,7 +271,7 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     const metadata = { name: 'srv', namespace };
     await cluster.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: conf });
     for (const [name, provider] of Object.entries(integrities)) {
-      const spec = { provider, config: { name: 'srv', namespace, gracePeriod: 10 } };
+      const spec = { provider, nodeSelector: onFirst, config: { name: 'srv', namespace, gracePeriod: 10 } };
       await cluster.apply(fileIntegrity(name, spec));
     }
     for (const fi of Object.keys(integrities)) await cluster.condition(fi, 'n1', 'Succeeded');

@@ -9,7 +9,8 @@ import { dirname, join } from 'node:path';
 
 import { applyManifest } from '../../apps/agent/apply.fixture.ts';
 import { kustomizedText } from '../../apps/agent/kustomize.fixture.ts';
-import { rampart, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Commands } from '../../apps/commands.fixture.ts';
+import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -98,6 +99,7 @@ export class IntegrityNode {
 export class IntegrityCluster implements AsyncDisposable {
   readonly directory = new TemporaryDirectory();
   readonly #stack = new AsyncDisposableStack();
+  readonly #commands = this.#stack.use(new Commands());
   #kubeconfig = '';
   #client: KubeClient | undefined;
   #operator: RampartProcess | undefined;
@@ -192,7 +194,20 @@ export class IntegrityCluster implements AsyncDisposable {
 
   /** Runs kubectl, whatever it answers. */
   async tryKubectl(args: readonly string[], input = ''): Promise<Ran> {
-    return await this.#run('kubectl', ['--kubeconfig', this.kubeconfig, ...args], input);
+    const child = spawn('kubectl', ['--kubeconfig', this.kubeconfig, ...args], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      timeout: KUBECTL_MS,
+      // Its cache of the discovery would outlive the server.
+      env: { PATH: process.env['PATH'], HOME: this.directory.path },
+    });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    // It may end before it has read everything.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(input);
+    const [code] = (await once(child, 'close')) as [number | null];
+    return { code, stdout, stderr };
   }
 
   /** Runs kubectl, which has to succeed. Returns what it wrote to stdout. */
@@ -207,8 +222,8 @@ export class IntegrityCluster implements AsyncDisposable {
   }
 
   /** Runs a command of ours against this cluster. */
-  async rampart(...args: readonly string[]): Promise<Ran> {
-    return await this.#run(rampart, [...args, '--kubeconfig', this.kubeconfig]);
+  rampart(...args: readonly string[]): Promise<Ran> {
+    return this.#commands.run([...args, '--kubeconfig', this.kubeconfig]);
   }
 
   /** @param annotation - `name=value`, or `name-` */
@@ -294,23 +309,6 @@ export class IntegrityCluster implements AsyncDisposable {
   async notes(reason: string): Promise<string[]> {
     const { items } = await this.client.list(events);
     return items.filter((event) => event.reason === reason).map(({ note = '' }) => note);
-  }
-
-  async #run(command: string, args: readonly string[], input = ''): Promise<Ran> {
-    const child = spawn(command, args, {
-      stdio: ['pipe', 'pipe', 'pipe'],
-      timeout: KUBECTL_MS,
-      // kubectl's cache of the discovery would outlive the server.
-      env: { PATH: process.env['PATH'], HOME: this.directory.path },
-    });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    // It may end before it has read everything.
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(input);
-    const [code] = (await once(child, 'close')) as [number | null];
-    return { code, stdout, stderr };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 
 import type { KubeObject } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
-import { type FileIntegrity, names } from '../../guards/file-integrity/api.ts';
+import { type FileIntegrity, names, released } from '../../guards/file-integrity/api.ts';
 import { fileIntegrity, IntegrityCluster, namespace } from './integrity-cluster.fixture.ts';
 import {
   configMap,
@@ -58,10 +58,6 @@ suite('a cluster with the File Integrity Operator', () => {
     let users: object | undefined;
     const install = async (old: IntegrityCluster): Promise<void> => {
       await old.apply(items(releasedDefinitions));
-      await until('its definitions are served', async () => {
-        const { code } = await old.tryKubectl(['get', 'fileintegrities,fileintegritynodestatuses', '-A']);
-        return code === 0;
-      });
       await old.apply({ apiVersion: 'v1', kind: 'Node', metadata: { name: node, labels: worker } });
       const config = { name: 'mine', namespace, key: 'mine.conf', gracePeriod: 10, maxBackups: 3 };
       await old.apply(
@@ -76,9 +72,11 @@ suite('a cluster with the File Integrity Operator', () => {
       for (const name of all) {
         const made = await old.integrity(name);
         await old.apply(items(releasedParts(made, prepared)));
-        const phase = JSON.stringify({ status: { phase: 'Active' } });
-        const patch = ['--subresource=status', '--type=merge', '-p', phase];
-        await old.kubectl(['patch', 'fileintegrity', name, '-n', namespace, ...patch]);
+        const target = { namespace, name, subresource: 'status' };
+        await old.client.patch(released.integrities, target, {
+          type: 'merge',
+          body: { status: { phase: 'Active' } },
+        });
       }
       await old.apply(items(releasedResults(await old.integrity('workers'), node, probed)));
       await old.annotate('asked', `${names.reinit}=${node}`);

@@ -1,12 +1,17 @@
 // `rampart standalone` looks after the files of its machine: a directory of the test stands for them.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { runRampart } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
+import { type ScanResult, released } from '../../guards/file-integrity/api.ts';
+import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import type { FindingLine } from './integrity-cluster.fixture.ts';
 
 const manifest = `
@@ -21,50 +26,88 @@ spec:
   config: { gracePeriod: 10 }
 `;
 
-suite('rampart standalone', { skip: sensorSkip }, () => {
-  test('guards the files of its machine, also after a kill', async () => {
-    await using standalone = new Standalone();
-    const root = standalone.at('host');
-    mkdirSync(join(root, 'etc'), { recursive: true });
-    mkdirSync(join(root, 'usr/bin'), { recursive: true });
-    const passwd = join(root, 'etc/passwd');
-    writeFileSync(passwd, 'root\n');
-    writeFileSync(join(root, 'etc/hosts'), 'localhost\n');
-    standalone.write('integrity.yaml', manifest);
-    const args = [
-      ...['--host-root', root, '-f', standalone.at('integrity.yaml'), '--node-name', 'n1'],
-      ...['--cri-socket', standalone.at('none.sock'), '--guards', 'file-integrity'],
-    ];
-    await standalone.start(...args);
-    const condition = ['get', 'fileintegritynodestatuses', '-n', 'integrity'];
-    const untilIs = async (wanted: string): Promise<void> => {
-      const output = ['-o', 'jsonpath={.items[*].lastResult.condition}'];
-      await standalone.kubectlUntil([...condition, ...output], ({ stdout }) => stdout === wanted);
-    };
-    await untilIs('Succeeded');
+/** The directory that stands for a machine, and what guards it. */
+class Machine implements AsyncDisposable {
+  readonly standalone = new Standalone();
+  readonly data: readonly string[] = ['--data', this.standalone.at('data')];
 
-    writeFileSync(passwd, 'root\neve\n');
-    await untilIs('Failed');
-    const lines = (): readonly FindingLine[] => standalone.alerts() as unknown as FindingLine[];
-    await standalone.until(() => lines().length > 0);
+  static async start(): Promise<Machine> {
+    const machine = new Machine();
+    machine.write('usr/bin/ls', 'a program\n');
+    machine.write('etc/passwd', 'root\n');
+    machine.write('etc/hosts', 'localhost\n');
+    machine.standalone.write('integrity.yaml', manifest);
+    await machine.startAgain();
+    return machine;
+  }
+
+  async startAgain(): Promise<void> {
+    await this.standalone.start(
+      ...['--host-root', this.at(''), '-f', this.standalone.at('integrity.yaml'), '--node-name', 'n1'],
+      ...['--cri-socket', this.standalone.at('none.sock'), '--guards', 'file-integrity'],
+    );
+  }
+
+  at(path: string): string {
+    return join(this.standalone.at('host'), path);
+  }
+
+  write(path: string, content: string): void {
+    mkdirSync(dirname(this.at(path)), { recursive: true });
+    writeFileSync(this.at(path), content);
+  }
+
+  /** Waits until the latest result is so. */
+  async untilLast(fits: (result: ScanResult) => boolean): Promise<void> {
+    using client = new KubeClient(findClusterAccess({ path: this.standalone.at('data/kubeconfig') }));
+    await until(`a result: ${fits.toString()}`, async () => {
+      const { items } = await client.list(released.nodeStatuses, { namespace: 'integrity' });
+      return items.some(({ lastResult }) => lastResult !== undefined && fits(lastResult));
+    });
+  }
+
+  /** All that was found. */
+  async accept(): Promise<void> {
+    const accepted = await runRampart('integrity', 'accept', 'machine', ...this.data, '--reason', 'meant');
+    assert.equal(accepted.code, 0, accepted.stdout + accepted.stderr);
+    await this.untilLast(({ condition }) => condition === 'Succeeded');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.standalone[Symbol.asyncDispose]();
+  }
+}
+
+suite('rampart standalone', { skip: sensorSkip }, () => {
+  test('guards the files of its machine', async () => {
+    await using machine = await Machine.start();
+    await machine.untilLast(({ condition }) => condition === 'Succeeded');
+    machine.write('etc/passwd', 'root\neve\n');
+    await machine.untilLast(({ condition }) => condition === 'Failed');
+    const lines = (): readonly FindingLine[] => machine.standalone.alerts() as unknown as FindingLine[];
+    await machine.standalone.until(() => lines().length > 0);
     for (const { kind, fileIntegrity, node, state, path } of lines()) {
       assert.deepEqual(
         [kind, fileIntegrity, node, state, path],
         ['IntegrityFinding', 'integrity/machine', 'n1', 'found', '/etc/passwd'],
       );
     }
-    const data = ['--data', standalone.at('data')];
-    const status = await runRampart('status', ...data);
+    const status = await runRampart('status', ...machine.data);
     assert.match(status.stdout, /integrity\/machine +Active +n1 +Failed .*1 changed/);
+    await machine.accept();
+    assert.equal(await machine.standalone.stop(), 0);
+  });
 
-    await standalone.stop('SIGKILL');
-    rmSync(join(root, 'etc/hosts'));
-    await standalone.start(...args);
-    const removed = ['-o', 'jsonpath={.items[*].lastResult.filesRemoved}'];
-    await standalone.kubectlUntil([...condition, ...removed], ({ stdout }) => stdout === '1');
-    const accepted = await runRampart('integrity', 'accept', 'machine', ...data, '--reason', 'meant');
-    assert.equal(accepted.code, 0, accepted.stdout + accepted.stderr);
-    await untilIs('Succeeded');
-    assert.equal(await standalone.stop(), 0);
+  deepTest('also after a kill', async () => {
+    await using machine = await Machine.start();
+    await machine.untilLast(({ condition }) => condition === 'Succeeded');
+    machine.write('etc/passwd', 'root\neve\n');
+    await machine.untilLast(({ condition }) => condition === 'Failed');
+    await machine.standalone.stop('SIGKILL');
+    rmSync(machine.at('etc/hosts'));
+    await machine.startAgain();
+    await machine.untilLast(({ filesRemoved }) => filesRemoved === 1);
+    await machine.accept();
+    assert.equal(await machine.standalone.stop(), 0);
   });
 });
