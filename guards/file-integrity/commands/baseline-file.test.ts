@@ -3,11 +3,14 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 
+import { Fd, inotifyAddWatch, inotifyInit, openFlags, readAvailable } from '../../../lib/ebpf/libc.ts';
 import { asNobody, NOBODY, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
-import { type Ended, rampart, Scene, start } from './integrity.fixture.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { rampart, Scene, start } from './integrity.fixture.ts';
 
+const IN_CLOSE_NOWRITE = 0x10;
+const IN_OPEN = 0x20;
 const mustBeRoot = process.getuid?.() === 0 ? false : 'needs root';
 const protection = '/proc/sys/fs/protected_hardlinks';
 const cannotRefuseLinks =
@@ -16,6 +19,30 @@ const cannotRefuseLinks =
 function small(scene: Scene): void {
   scene.write('aide.conf', `${scene.tree} p+sha256\n`);
   scene.write('tree/a', 'a\n');
+}
+
+/** How often a file was opened, by inotify(7). */
+class Opens implements Disposable {
+  readonly #inotify = inotifyInit();
+  readonly #events = Buffer.alloc(4096);
+  #count = 0;
+
+  constructor(path: string) {
+    using file = new Fd(fs.openSync(path, openFlags.PATH));
+    // With what is between two opens: the kernel makes one event of two that are alike.
+    inotifyAddWatch(this.#inotify, file, IN_OPEN | IN_CLOSE_NOWRITE, path);
+  }
+
+  count(): number {
+    const length = readAvailable(this.#inotify, this.#events);
+    for (let at = 0; at < length; at += 16 + this.#events.readUInt32LE(at + 12))
+      if ((this.#events.readUInt32LE(at + 4) & IN_OPEN) !== 0) this.#count++;
+    return this.#count;
+  }
+
+  [Symbol.dispose](): void {
+    this.#inotify[Symbol.dispose]();
+  }
 }
 
 test('no baseline takes the place of a device, a FIFO or a directory', { skip: mustBeRoot }, async () => {
@@ -91,21 +118,18 @@ test(
   async () => {
     using scene = new Scene();
     small(scene);
-    // link(2) refuses what another user owns (proc_sys_fs(5), protected_hardlinks), with the error of FAT.
-    fs.chownSync(scene.path, NOBODY, NOBODY);
-    const check = (...args: string[]): Promise<Ended> => {
-      const files = ['-c', scene.at('aide.conf'), '--db', scene.at('db')];
-      return start('env', [...asNobody, publicPath(rampart), 'integrity', 'check', ...files, ...args]).ended;
-    };
-    assert.equal((await check('--init')).code, 0);
+    assert.equal((await scene.check('--init')).code, 0);
     const before = fs.readFileSync(scene.at('db'));
-    fs.chownSync(scene.at('db'), 0, 0);
+    // link(2) refuses what another user owns (proc_sys_fs(5), protected_hardlinks), with the error of FAT.
+    for (const path of [scene.path, scene.at('db.key')]) fs.chownSync(path, NOBODY, NOBODY);
     fs.chmodSync(scene.at('db'), 0o644);
     scene.write('tree/a', 'other\n');
-    const { code, stderr } = await check('--update');
+    const files = ['-c', scene.at('aide.conf'), '--db', scene.at('db')];
+    const update = [...asNobody, publicPath(rampart), 'integrity', 'check', ...files, '--update'];
+    const { code, stderr } = await start('env', update).ended;
     assert.equal(code, 4, stderr);
     assert.deepEqual(fs.readFileSync(scene.at('db.old')), before);
-    assert.equal((await check()).code, 0);
+    assert.equal((await scene.check()).code, 0);
     assert.deepEqual(fs.readdirSync(scene.path).toSorted(), ['aide.conf', 'db', 'db.key', 'db.old', 'tree']);
   },
 );
@@ -119,9 +143,9 @@ test('an update that is stopped while it still compares takes nothing', async ()
   const before = fs.readFileSync(scene.at('db'));
   fs.renameSync(scene.at('tree/log'), scene.at('tree/log.1'));
   fs.appendFileSync(scene.at('tree/log.1'), 'x');
-  // Two seconds for each of both.
-  const { child, ended } = scene.start('--update', '--read-rate', '512k');
-  await delay(3000);
+  using opens = new Opens(scene.at('tree/log.1'));
+  const { child, ended } = scene.start('--update', '--read-rate', '256k');
+  await until('it is read once more', () => opens.count() === 2);
   child.kill('SIGINT');
   assert.match((await ended).stderr, /the baseline is unchanged/);
   assert.deepEqual(fs.readFileSync(scene.at('db')), before);

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { publicPath, withPublicCheckout } from '../../../lib/testing/public-checkout.fixture.ts';
-import { sampled, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { isDeep, sampled, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { withoutAide } from '../aide.fixture.ts';
 import { type Ended, onTerminal, rampart, Scene, start } from './integrity.fixture.ts';
 
@@ -73,7 +73,7 @@ test('logs that have grown are no change, however many have to be read again', a
 test('an update tells what differs and takes it; the one before stays beside it', async () => {
   using scene = new Scene();
   small(scene);
-  const first = await scene.start('--init').ended;
+  const first = await scene.check('--init');
   assert.equal(first.code, 0);
   assert.match(first.stdout, /AIDE successfully initialized database/);
   assert.match(first.stderr, /created the key .*db\.key\. .*Root on this machine can read it/);
@@ -260,16 +260,20 @@ test(
       fs.chmodSync(scene.at(path), 0o755)
     );
     shut('tree/sub');
-    const check = await restricted();
-    assert.equal(check.code, 18);
-    assert.match(check.stdout, /Entries that could not be read:\t1/);
-    assert.match(check.stdout, /\/sub: .*\(EACCES\)/);
-    assert.doesNotMatch(check.stdout, /Removed/);
-    assert.match(check.stderr, /1 paths could not be read/);
+    if (isDeep) {
+      const check = await restricted();
+      assert.equal(check.code, 18);
+      assert.match(check.stderr, /1 paths could not be read/);
+    }
     scene.write('tree/a', 'other\n');
-    assert.equal((await restricted('--update')).code, 4);
+    const update = await restricted('--update');
+    assert.equal(update.code, 4, update.stderr);
+    assert.match(update.stdout, /Entries that could not be read:\t1/);
+    assert.match(update.stdout, /\/sub: .*\(EACCES\)/);
+    assert.doesNotMatch(update.stdout, /Removed entries:(?!\t\t0\n)/);
     opened('tree/sub');
     assert.equal((await scene.check()).code, 0);
+    if (!isDeep) return;
     // The baseline itself.
     shut('db');
     const unreadable = await restricted();
@@ -285,7 +289,7 @@ test('Ctrl-C ends it as it ends others, and leaves the baseline as it was', asyn
   await scene.check('--init');
   const before = fs.readFileSync(scene.at('db'));
   scene.write('tree/big', Buffer.alloc(4 << 20, 'x'));
-  for (const mode of ['--init', '--update']) {
+  for (const mode of sampled(['--init', '--update'], 1)) {
     const { child, ended } = scene.start(mode, '--read-rate', '100k');
     // Until it writes: then it scans.
     while (!fs.readdirSync(scene.path).some((name) => name.startsWith('.db.new.'))) await delay(10);

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { providerSuite } from '../provider/provider.suite.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
 
-providerSuite(() => new NativeProvider({ version: '0.0.0' }), {
+// A second thread takes longer to start than to read so few files.
+providerSuite(() => new NativeProvider({ version: '0.0.0', workers: 1 }), {
   baseline: ({ directory }) => join(directory, 'baseline'),
   backups: ({ directory }) =>
     readdirSync(directory)

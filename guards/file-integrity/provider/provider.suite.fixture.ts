@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { RampartError } from '../../../lib/errors/errors.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { CheckResult, IntegrityJob, IntegrityProvider } from './provider.ts';
 import { plainReport } from '../report/plain.ts';
@@ -150,9 +151,9 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
         if (existsSync(baselineOf(bench))) old.push(readFileSync(baselineOf(bench), 'latin1'));
         bench.write('passwd', `round ${round}`);
         await provider.init(bench.job, quiet);
-        assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
         assert.equal(options.backups(bench.job).length, Math.min(round - 1, 2));
       }
+      assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
       const kept = options.backups(bench.job).map((path) => readFileSync(path, 'latin1'));
       assert.ok(
         kept.every((content, at) => content === old[at + 1]),
@@ -260,15 +261,29 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
         ['damaged', 'wrong signature', 'truncated'],
       ],
     ];
-    for (const [how, damage, faults] of damages) {
-      test(`a baseline that is ${how} is an error to state, check and accept; init mends it`, async () => {
+    test('a baseline that is damaged is an error to state, check and accept; init mends it', async (t) => {
+      using bench = new JobBench();
+      await provider.init(bench.job, quiet);
+      const whole = readFileSync(baselineOf(bench));
+      for (const [how, damage, faults] of damages) {
+        await t.test(how, async () => {
+          writeFileSync(baselineOf(bench), whole, { mode: 0o600 });
+          damage(baselineOf(bench));
+          await rejectsWith(provider.check(bench.job, quiet), ...faults);
+          await rejectsWith(provider.state(bench.job), ...faults);
+          const about = { author: '', reason: '' };
+          await rejectsWith(provider.accept(bench.job, ['/hostroot/etc/hosts'], about, quiet), ...faults);
+        });
+      }
+      await provider.init(bench.job, quiet);
+      assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
+    });
+
+    for (const [how, damage] of damages) {
+      deepTest(`init mends a baseline that is ${how}`, async () => {
         using bench = new JobBench();
         await provider.init(bench.job, quiet);
         damage(baselineOf(bench));
-        await rejectsWith(provider.check(bench.job, quiet), ...faults);
-        await rejectsWith(provider.state(bench.job), ...faults);
-        const about = { author: '', reason: '' };
-        await rejectsWith(provider.accept(bench.job, ['/hostroot/etc/hosts'], about, quiet), ...faults);
         await provider.init(bench.job, quiet);
         assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
       });
