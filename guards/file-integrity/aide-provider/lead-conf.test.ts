@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { sampled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { convertAideConf } from '../aide-conf/convert.ts';
 import { withoutAide } from '../aide.fixture.ts';
 import { patience, TestHost } from './job.fixture.ts';
@@ -129,56 +130,66 @@ async function selected(
   return report.changes.map(({ path }) => path.slice(root.prefix.length));
 }
 
-test('the same files are selected wherever they are', { skip: withoutAide }, async () => {
-  using host = new TestHost();
-  for (const file of [
-    'etc/passwd',
-    'etc/x.conf',
-    'etc/sub/y',
-    'usr/bin/tool',
-    'opt/a/b/c',
-    'etc/aide.d/more',
-  ])
-    host.write(file, file === 'etc/aide.d/more' ? '/opt/a/b p\n' : 'x');
-  for (const path of fs.readdirSync(host.root, { recursive: true, encoding: 'utf8' }).concat(''))
-    fs.chmodSync(host.at(path), 0o755);
-  for (const conf of [
-    '/ p',
-    '/$ d p\n/etc p',
-    '/etc d p\n/usr/(bin|lib)/ p',
-    '!/etc/sub\n/etc p\n=/usr/ p',
-    '!/.*\\\\.conf$\n/.* p',
-    '=/etc p\n/opt/a$ p',
-    '@@if exists /etc/passwd\n/usr p\n@@else\n/opt p\n@@endif',
-    '@@include /etc/aide.d/more\n/usr/bin p',
-  ]) {
-    const converted = convertAideConf('aide.conf', conf).text;
-    const here = await selected(host, converted, { directory: host.root, prefix: '/hostroot' });
-    const bare = conf.includes('include')
-      ? here
-      : await selected(host, `${conf}\n`, { directory: host.root, prefix: '' });
-    // Only the root itself is no file below a mount.
-    assert.deepEqual(
-      here.filter((path) => path !== ''),
-      bare.filter((path) => path !== '/'),
-      conf,
-    );
-    assert.ok(here.length > 0, conf);
-    // As in the pod: they are where the configuration says.
-    const mounted = convertAideConf('aide.conf', conf, { hostRoot: host.root }).text;
-    assert.deepEqual(await selected(host, mounted, { directory: host.root, prefix: host.root }), here, conf);
-    if (process.getuid?.() !== 0) continue;
-    // As in standalone mode: the machine itself, called /hostroot.
-    const inRoot = await selected(
-      host,
-      convertAideConf('aide.conf', conf.replaceAll(/(^|[!=]|exists |include )\//gm, `$1${host.root}/`)).text,
-      { directory: '/', prefix: '/hostroot' },
-    );
-    if (!/^[!=]?\/(\$|\.| )|include/m.test(conf))
+test(
+  `the same files are selected wherever they are (RAMPART_TEST_SEED=${seed})`,
+  { skip: withoutAide },
+  async () => {
+    using host = new TestHost();
+    for (const file of [
+      'etc/passwd',
+      'etc/x.conf',
+      'etc/sub/y',
+      'usr/bin/tool',
+      'opt/a/b/c',
+      'etc/aide.d/more',
+    ])
+      host.write(file, file === 'etc/aide.d/more' ? '/opt/a/b p\n' : 'x');
+    for (const path of fs.readdirSync(host.root, { recursive: true, encoding: 'utf8' }).concat(''))
+      fs.chmodSync(host.at(path), 0o755);
+    const confs = [
+      '/ p',
+      '/$ d p\n/etc p',
+      '/etc d p\n/usr/(bin|lib)/ p',
+      '!/etc/sub\n/etc p\n=/usr/ p',
+      '!/.*\\\\.conf$\n/.* p',
+      '=/etc p\n/opt/a$ p',
+      '@@if exists /etc/passwd\n/usr p\n@@else\n/opt p\n@@endif',
+      '@@include /etc/aide.d/more\n/usr/bin p',
+    ];
+    for (const conf of sampled(confs, 3)) {
+      const converted = convertAideConf('aide.conf', conf).text;
+      const here = await selected(host, converted, { directory: host.root, prefix: '/hostroot' });
+      const bare = conf.includes('include')
+        ? here
+        : await selected(host, `${conf}\n`, { directory: host.root, prefix: '' });
+      // Only the root itself is no file below a mount.
       assert.deepEqual(
-        inRoot.map((path) => path.slice(host.root.length)),
+        here.filter((path) => path !== ''),
+        bare.filter((path) => path !== '/'),
+        conf,
+      );
+      assert.ok(here.length > 0, conf);
+      // As in the pod: they are where the configuration says.
+      const mounted = convertAideConf('aide.conf', conf, { hostRoot: host.root }).text;
+      assert.deepEqual(
+        await selected(host, mounted, { directory: host.root, prefix: host.root }),
         here,
         conf,
       );
-  }
-});
+      if (process.getuid?.() !== 0) continue;
+      // As in standalone mode: the machine itself, called /hostroot.
+      const inRoot = await selected(
+        host,
+        convertAideConf('aide.conf', conf.replaceAll(/(^|[!=]|exists |include )\//gm, `$1${host.root}/`))
+          .text,
+        { directory: '/', prefix: '/hostroot' },
+      );
+      if (!/^[!=]?\/(\$|\.| )|include/m.test(conf))
+        assert.deepEqual(
+          inRoot.map((path) => path.slice(host.root.length)),
+          here,
+          conf,
+        );
+    }
+  },
+);

@@ -6,6 +6,7 @@ import { customResourceDefinitions, established } from '../../../lib/kube/crd/es
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { configMaps, nodes, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { policyReports, policyReportType } from '../../../guard/reports/policy-reports.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { shareMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { names } from '../api.ts';
@@ -143,7 +144,7 @@ suite('results', () => {
     });
   });
 
-  test('an event for each of many nodes', async () => {
+  deepTest('an event for each of many nodes', async () => {
     const nodeNames = Array.from({ length: 40 }, (_, at) => `n${at}`);
     await using cluster = await start(...nodeNames);
     for (const name of nodeNames) await cluster.write(cluster.result('example', name, failed(1, 0, 0)));

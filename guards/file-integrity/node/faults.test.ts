@@ -52,7 +52,7 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
     },
   );
 
-  test(
+  deepTest(
     'a scan does not need the disk: what has changed is told when it is full',
     { skip: smallDiskSkip() },
     async () => {
@@ -109,7 +109,7 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
   test('a provider that checks one after the other: the files of each are counted', async () => {
     await using cluster = await TestCluster.start();
     const metrics = await createMetrics();
-    const native = new NativeProvider({ version: '0' });
+    const native = new NativeProvider({ version: '0', workers: 1 });
     const alone: IntegrityProvider = {
       name: 'native',
       state: (job) => native.state(job),

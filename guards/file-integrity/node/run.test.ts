@@ -155,7 +155,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.match(accepted, /all of it/);
   });
 
-  test('holdoff: no scan; when it goes, a scan follows at once', async () => {
+  deepTest('holdoff: no scan; when it goes, a scan follows at once', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent();
     await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
@@ -254,35 +254,22 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isSuccess, first.sequence);
   });
 
-  test('another configuration: a new baseline, the one before is a backup', async () => {
-    await using cluster = await TestCluster.start();
-    await cluster.startAgent();
-    await cluster.createIntegrity('fi');
-    const first = await cluster.resultWhen('fi', isSuccess);
-    await cluster.setConf('fi', '/hostroot/etc/passwd p\n');
-    await cluster.resultWhen('fi', isSuccess, first.sequence);
-    assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
-  });
-
-  test('a configuration that cannot be used is told, and mended by the next one', async () => {
-    await using cluster = await TestCluster.start();
+  test('without the key it waits; a configuration that cannot be used is told; another one, a new baseline', async () => {
+    await using cluster = await TestCluster.start({ key: false });
     await cluster.startAgent();
     await cluster.createIntegrity('fi', { conf: '/hostroot/etc p+nonsense\n' });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.equal(await cluster.result('fi'), undefined);
+    await cluster.createKey();
     const { outcome, sequence } = await cluster.resultWhen('fi', kindIs('errored'));
     assert.ok(outcome.kind === 'errored');
     assert.match(outcome.message, /nonsense/);
     await cluster.setConf('fi', '/hostroot/etc p\n');
-    await cluster.resultWhen('fi', isSuccess, sequence);
-  });
-
-  test('without the key it waits; with it, it begins', async () => {
-    await using cluster = await TestCluster.start({ key: false });
-    await cluster.startAgent();
-    await cluster.createIntegrity('fi');
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    assert.equal(await cluster.result('fi'), undefined);
-    await cluster.createKey();
-    await cluster.resultWhen('fi', isSuccess);
+    const first = await cluster.resultWhen('fi', isSuccess, sequence);
+    await cluster.setConf('fi', '/hostroot/etc/passwd p\n');
+    await cluster.resultWhen('fi', isSuccess, first.sequence);
+    // The one before.
+    assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
   });
 
   test('a baseline that is damaged is an error until somebody asks for another', async () => {

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 
 import { Fd, inotifyAddWatch, inotifyInit, readAvailable } from '../../../lib/ebpf/libc.ts';
 import { asNobody, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
-import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, isDeep, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { describeAttributes } from '../model/attributes.ts';
 import type { Entry, ScanProblem } from '../model/entry.ts';
 import { all, confOf, isEntry, isProblem, pathsOf, Scene } from './scan.fixture.ts';
@@ -264,7 +264,7 @@ test('the files of /proc and /sys are seen, and never read', async () => {
   const { signal } = new AbortController();
   for (const [directory, text] of [
     ['/proc', '/kmsg$ p+sha256\n/kcore$ p+sha256\n/sys/kernel p+sha256\n/1/ p+l+sha256\n/self$ l'],
-    ['/sys', '/kernel p+sha256+acl+xattrs+e2fsattrs\n/power p+sha256'],
+    ['/sys', `${isDeep ? '/kernel' : '/kernel/mm'} p+sha256+acl+xattrs+e2fsattrs\n/power p+sha256`],
   ] as const) {
     await using scanner = new Scanner({ root: { directory, prefix: '' } });
     const [stream = []] = scanner.scan([confOf(text)], { signal });
