@@ -66,8 +66,7 @@ export class Scope {
   constructor(variables: Readonly<Record<string, Variable>>, library = allFunctions()) {
     this.library = library;
     for (const [name, { type, optional }] of Object.entries(variables)) {
-      // Variables are never null: nothing runs on null.
-      const own = staticType(type, false);
+      const own = staticType(type);
       this.declare(name, optional === true ? optionalOf(own) : own);
     }
   }

@@ -8,9 +8,8 @@ import { compile } from './program.ts';
 import type { CelType } from './types.ts';
 import { toCel } from './values.ts';
 
-const object = (fields: Readonly<Record<string, CelType>>, nullable = false): CelType => ({
+const object = (fields: Readonly<Record<string, CelType>>): CelType => ({
   kind: 'object',
-  nullable,
   fields: new Map(Object.entries(fields).map(([name, type]) => [name, { name, type }])),
 });
 const int: CelType = { kind: 'int' };
@@ -18,7 +17,7 @@ const self = object({
   n: int,
   s: { kind: 'string' },
   inner: object({ x: int }),
-  maybe: object({ y: int }, true),
+  maybe: object({ y: int }),
   list: { kind: 'list', element: int },
   map: { kind: 'map', element: { kind: 'string' } },
   when: { kind: 'timestamp' },

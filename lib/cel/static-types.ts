@@ -21,9 +21,9 @@ export const listOf = (element: Type): Type => ({ kind: 'list', element });
 export const mapOf = (key: Type, element: Type): Type => ({ kind: 'map', key, element });
 export const optionalOf = (element: Type): Type => ({ kind: 'optional', element });
 
-/** The type of a variable or field. A nullable value has no single type; its uses are checked when the expression runs. */
-export function staticType(type: CelType | undefined, nullable = type?.nullable): Type {
-  if (type === undefined || nullable === true) return dyn;
+/** The type of a variable or field. */
+export function staticType(type: CelType | undefined): Type {
+  if (type === undefined) return dyn;
   if (type.kind === 'list') return listOf(staticType(type.element));
   if (type.kind === 'map') return mapOf(string, staticType(type.element));
   return type.kind === 'object' ? { kind: 'object', schema: type } : { kind: type.kind };

@@ -15,8 +15,6 @@ export type CelKind =
 
 export interface CelType {
   readonly kind: CelKind;
-  /** Its values may be null; its type is then determined when the expression runs. */
-  readonly nullable?: boolean;
   /** Items of a list, values of a map. */
   readonly element?: CelType;
   /** Fields of an object by their name in CEL. */

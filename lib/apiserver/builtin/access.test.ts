@@ -141,6 +141,11 @@ suite('Admission', () => {
     const [one] = object['webhooks'] as readonly JsonObject[];
     assert.equal(one?.['timeoutSeconds'], 10);
     assert.deepEqual(one?.['clientConfig'], { service: { name: 's', namespace: 'n', port: 443 } });
+    const conditions = Array.from({ length: 65 }, (_, index) => `{ name: c${index}, expression: "true" }`);
+    assert.deepEqual(
+      created(webhook(`clientConfig: { url: "https://x" }, matchConditions: [${conditions.join()}]`)).causes,
+      ['webhooks[0].matchConditions: Too many: 65: must have at most 64 items'],
+    );
     assert.deepEqual(created(webhook('timeoutSeconds: 31, clientConfig: { url: "http://x" }')).causes, [
       'webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds',
       'webhooks[0].clientConfig.url: Invalid value: "http://x": \'https\' is the only allowed URL scheme; desired format: https://host[/path]',

@@ -215,11 +215,9 @@ function ruleText(rule: ValidationRule, schema: JsonSchema, path: string, causes
   const [text, message] = [rule.rule.trim(), rule.message?.trim() ?? ''];
   if (text === '') causes.push(fieldError.required(`${path}.rule`, 'rule is not specified'));
   else if (rule.message && message === '') {
-    causes.push(
-      fieldError.invalid(`${path}.message`, rule.message, 'message must be non-empty if specified'),
-    );
+    causes.push(fieldError.invalid(`${path}.message`, rule.message, 'must be non-empty if specified'));
   } else if (hasNewline(message)) {
-    causes.push(fieldError.invalid(`${path}.message`, rule.message, 'message must not contain line breaks'));
+    causes.push(fieldError.invalid(`${path}.message`, rule.message, 'must not contain line breaks'));
   } else if (hasNewline(text) && message === '') {
     const words = 'message must be specified if rule contains line breaks';
     causes.push(fieldError.required(`${path}.message`, words));
@@ -234,12 +232,12 @@ function ruleText(rule: ValidationRule, schema: JsonSchema, path: string, causes
   if (!rule.fieldPath) return;
   const field = `${path}.fieldPath`;
   if (rule.fieldPath.trim() === '') {
-    causes.push(fieldError.invalid(field, rule.fieldPath, 'fieldPath must be non-empty if specified'));
+    causes.push(fieldError.invalid(field, rule.fieldPath, 'must be non-empty if specified'));
   }
   if (hasNewline(rule.fieldPath)) {
-    causes.push(fieldError.invalid(field, rule.fieldPath, 'fieldPath must not contain line breaks'));
+    causes.push(fieldError.invalid(field, rule.fieldPath, 'must not contain line breaks'));
   }
   if (checkFieldPath(rule.fieldPath, schema) === undefined) {
-    causes.push(fieldError.invalid(field, rule.fieldPath, 'fieldPath must be a valid path'));
+    causes.push(fieldError.invalid(field, rule.fieldPath, 'must be a valid path'));
   }
 }

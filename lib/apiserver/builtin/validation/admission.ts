@@ -46,9 +46,13 @@ const listNames = {
   resources: 'resources',
 } as const;
 
+const maxMatchConditions = 64;
+
 function checkMatchConditions(parent: JsonObject, path: string, causes: Cause[]): void {
   const conditions = objectsAt(parent, 'matchConditions');
   const names = conditions.map((condition) => textAt(condition, 'name'));
+  if (conditions.length > maxMatchConditions)
+    causes.push(fieldError.tooMany(`${path}.matchConditions`, conditions.length, maxMatchConditions));
   for (const [index, condition] of conditions.entries()) {
     const at = `${path}.matchConditions[${index}]`;
     if (valueAt(condition, 'expression') !== undefined) {

@@ -94,7 +94,8 @@ function compileAt(
 ): CompiledRule[] {
   const field = `${place.path}.x-kubernetes-validations`;
   if (type === undefined) {
-    const words = `rule declared on schema that does not support validation rules type: '${node.schema.type ?? ''}' x-kubernetes-preserve-unknown-fields: '${node.preserveUnknown}'`;
+    const words =
+      'internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations';
     causes.push(fieldError.internal(field, words));
     return [];
   }

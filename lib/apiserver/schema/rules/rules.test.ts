@@ -20,6 +20,7 @@ suite('what a rule sees', () => {
     labels: { type: 'object', additionalProperties: text, maxProperties: 5 },
     list: { type: 'array', items: text, maxItems: 5 },
     nullable: { ...text, nullable: true },
+    nulls: { type: 'array', items: { ...text, nullable: true }, maxItems: 5 },
     namespace: text,
     'a-b.c/d__e': integer,
     when: { type: 'string', format: 'date-time' },
@@ -51,7 +52,8 @@ suite('what a rule sees', () => {
     ["'constructor' in self.labels", { labels: {} }, false],
     ["self.list.exists(x, x == 'a')", { list: ['b'] }, false],
     ["'a' in self.list", { list: ['a'] }, true],
-    ['self.nullable == null', { nullable: null }, true],
+    ['!has(self.nullable)', { nullable: null }, true],
+    ['type(self.nulls[0]) == null_type', { nulls: [null] }, true],
     ["self.nullable == 'x'", { nullable: 'x' }, true],
     ["self.__namespace__ == 'x'", { namespace: 'x' }, true],
     ['self.a__dash__b__dot__c__slash__d__underscores__e == 3', { 'a-b.c/d__e': 3 }, true],
@@ -134,6 +136,10 @@ suite('rules that do not compile', () => {
       'self.name.startsWith(1)',
       "ERROR: <input>:1:21: found no matching overload for 'startsWith' applied to 'string.(int)'\n",
     ],
+    [
+      'self.nullable != null',
+      "ERROR: <input>:1:15: found no matching overload for '_!=_' applied to '(string, null)'\n",
+    ],
     ['!self.name', "ERROR: <input>:1:1: found no matching overload for '!_' applied to '(string)'\n"],
     ['self.name ==', 'ERROR: <input>:1:13: Syntax error:'],
     [
@@ -148,7 +154,9 @@ suite('rules that do not compile', () => {
   ];
   for (const [source, words] of cases) {
     test(source, () => {
-      const schema = resource(object({ name: text, namespace: text }, rule(source)));
+      const schema = resource(
+        object({ name: text, namespace: text, nullable: { ...text, nullable: true } }, rule(source)),
+      );
       const [problem = '', ...others] = refusals(schema);
       assert.deepEqual(others, []);
       assert.ok(problem.startsWith(at), problem);
@@ -173,10 +181,10 @@ suite('rules that do not compile', () => {
   test('their text', () => {
     assert.deepEqual(refused(rule(' ')), [`${place}.rule: Required value: rule is not specified`]);
     assert.deepEqual(refused(rule('true', { message: ' ' })), [
-      `${place}.message: Invalid value: " ": message must be non-empty if specified`,
+      `${place}.message: Invalid value: " ": must be non-empty if specified`,
     ]);
     assert.deepEqual(refused(rule('true', { message: 'a\nb' })), [
-      `${place}.message: Invalid value: "a\\nb": message must not contain line breaks`,
+      `${place}.message: Invalid value: "a\\nb": must not contain line breaks`,
     ]);
     assert.deepEqual(refused(rule('true\n|| false')), [
       `${place}.message: Required value: message must be specified if rule contains line breaks`,
@@ -189,7 +197,7 @@ suite('rules that do not compile', () => {
     ]);
     for (const fieldPath of ['.nosuch', 'name', '.name.x', "['name", '.n[0]']) {
       assert.deepEqual(refused(rule('true', { fieldPath })), [
-        `${place}.fieldPath: Invalid value: ${JSON.stringify(fieldPath)}: fieldPath must be a valid path`,
+        `${place}.fieldPath: Invalid value: ${JSON.stringify(fieldPath)}: must be a valid path`,
       ]);
     }
   });
@@ -204,10 +212,13 @@ suite('rules that do not compile', () => {
       `${place}.optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule`,
     ]);
   });
+  test('on an object whose fields may be anything', () => {
+    assert.deepEqual(refusals(resource({ type: 'object', additionalProperties: true, ...rule('true') })), []);
+  });
   test('on a schema that rules cannot see', () => {
     assert.match(
       refusals(resource({ 'x-kubernetes-preserve-unknown-fields': true, ...rule('true') }))[0] ?? '',
-      /Internal error: rule declared on schema that does not support validation rules type: '' x-kubernetes-preserve-unknown-fields: 'true'$/,
+      /Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations$/,
     );
   });
 });

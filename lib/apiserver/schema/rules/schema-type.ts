@@ -13,23 +13,21 @@ import type { SchemaNode } from '../node.ts';
  *   `metadata.generateName` are there then, whatever the schema says.
  */
 export function celTypeOf(node: SchemaNode, resource = false): CelType | undefined {
-  const { schema, nullable } = node;
-  if (node.intOrString) return { kind: 'dyn', nullable };
+  const { schema } = node;
+  if (node.intOrString) return { kind: 'dyn' };
   switch (schema.type ?? '') {
     case 'array':
-      return holderType('list', node.items, nullable);
+      return holderType('list', node.items);
     case 'object':
-      return node.additionalAllowed === undefined || resource
-        ? objectType(node, resource)
-        : holderType('map', node.additional, nullable);
+      return node.additional === undefined ? objectType(node, resource) : holderType('map', node.additional);
     case 'string':
-      return { kind: stringKinds.get(schema.format ?? '') ?? 'string', nullable };
+      return { kind: stringKinds.get(schema.format ?? '') ?? 'string' };
     case 'boolean':
-      return { kind: 'bool', nullable };
+      return { kind: 'bool' };
     case 'number':
-      return { kind: 'double', nullable };
+      return { kind: 'double' };
     case 'integer':
-      return { kind: 'int', nullable };
+      return { kind: 'int' };
     default:
       return undefined;
   }
@@ -43,13 +41,9 @@ const stringKinds: ReadonlyMap<string, CelType['kind']> = new Map([
   ['date-time', 'timestamp'],
 ] as const);
 
-function holderType(
-  kind: 'list' | 'map',
-  part: SchemaNode | undefined,
-  nullable: boolean,
-): CelType | undefined {
+function holderType(kind: 'list' | 'map', part: SchemaNode | undefined): CelType | undefined {
   const element = part && celTypeOf(part, part.embedded);
-  return element && { kind, nullable, element };
+  return element && { kind, element };
 }
 
 const text: CelType = { kind: 'string' };
@@ -73,5 +67,5 @@ function objectType(node: SchemaNode, resource: boolean): CelType {
     for (const name of ['apiVersion', 'kind']) fields.set(name, { name, type: text });
     fields.set('metadata', { name: 'metadata', type: resourceMetadata });
   }
-  return { kind: 'object', nullable: node.nullable, fields };
+  return { kind: 'object', fields };
 }

@@ -56,7 +56,7 @@ export function shortestValue(node: SchemaNode, resource: boolean): number {
   if (node.intOrString) return 1;
   const type = node.schema.type ?? '';
   if (type === 'string') return formats.get(node.schema.format ?? '')?.[0] ?? 2;
-  if (type !== 'object' || (node.additional !== undefined && !resource)) return scalars.get(type) ?? 2;
+  if (type !== 'object' || node.additional !== undefined) return scalars.get(type) ?? 2;
   let size = 2;
   for (const name of new Set(node.required)) {
     const property = node.properties.get(name);
@@ -89,7 +89,7 @@ export function boundAt(node: SchemaNode, resource: boolean, path: readonly stri
   const [name, ...rest] = path;
   if (name === undefined) return largest(node);
   if (name === '@items' || name === '@values') {
-    const part = node.schema.type === 'array' ? node.items : resource ? undefined : node.additional;
+    const part = node.schema.type === 'array' ? node.items : node.additional;
     return part && boundAt(part, part.embedded, rest);
   }
   // The keys of maps have no size in Kubernetes, so that going through them costs nothing.
