@@ -43,7 +43,8 @@ async function ask(running: { readonly stderr: string }, path: string): Promise<
   for (;;) {
     const url = /metrics on (\S+)\/metrics/.exec(running.stderr)?.[1];
     if (url !== undefined) {
-      const answer = await fetch(`${url}${path}`);
+      // A connection that waited for longer than the server keeps it is reset under the next request.
+      const answer = await fetch(`${url}${path}`, { headers: { connection: 'close' } });
       return { status: answer.status, lines: (await answer.text()).trimEnd().split('\n') };
     }
     assert.ok(!patience.aborted, running.stderr);
