@@ -148,7 +148,52 @@ suite('Admission', () => {
     );
     assert.deepEqual(created(webhook('timeoutSeconds: 31, clientConfig: { url: "http://x" }')).causes, [
       'webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds',
-      'webhooks[0].clientConfig.url: Invalid value: "http://x": \'https\' is the only allowed URL scheme; desired format: https://host[/path]',
+      'webhooks[0].clientConfig.url: Invalid value: "http": \'https\' is the only allowed URL scheme; desired format: https://host[/path]',
+    ]);
+  });
+
+  test('where a webhook is, and what it is asked about', () => {
+    const causes = (more: string): readonly string[] =>
+      created(
+        admission(
+          'ValidatingWebhookConfiguration',
+          `webhooks: [{ name: a.b.c, sideEffects: None, ${more} }]`,
+        ),
+      ).causes.map((line) => line.replace('webhooks[0].', ''));
+    const v1 = 'admissionReviewVersions: [v1]';
+    const url = (text: string): string => `clientConfig: { url: "${text}" }`;
+    assert.deepEqual(causes(`${v1}, ${url('https://u:p@x/y?a=b#c')}`), [
+      'clientConfig.url: Invalid value: "u:p": user information is not permitted in the URL',
+      'clientConfig.url: Invalid value: "c": fragments are not permitted in the URL',
+      'clientConfig.url: Invalid value: "a=b": query parameters are not permitted in the URL',
+    ]);
+    assert.deepEqual(causes(`${v1}, ${url('https:///x')}`), [
+      'clientConfig.url: Invalid value: "": host must be specified; desired format: https://host[/path]',
+    ]);
+    const service = '{ name: "", namespace: n, path: "/a//b", port: 70000 }';
+    assert.deepEqual(causes(`${v1}, clientConfig: { service: ${service} }`), [
+      'clientConfig.service.name: Required value',
+      'clientConfig.service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive',
+      'clientConfig.service.path: Invalid value: "/a//b": segment[1] may not be empty',
+    ]);
+    assert.match(
+      causes(`admissionReviewVersions: [v1, v1, 1x], ${url('https://x')}`).join('\n'),
+      /^admissionReviewVersions\[1\]: Invalid value: "v1": duplicate version\nadmissionReviewVersions\[2\]: Invalid value: "1x": a DNS-1035 label/,
+    );
+    const rule = (resources: string): readonly string[] =>
+      causes(
+        `${v1}, ${url('https://x')}, rules: [{ operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [${resources}] }]`,
+      ).map((line) => line.replace(/^rules\[0\]\./, '').replace(/ Invalid value: .*?: if/, ' if'));
+    assert.deepEqual(rule('pods, "pods/*", "*/scale"'), []);
+    assert.deepEqual(rule('"*", pods'), [
+      "resources: if '*' is present, must not specify other resources without subresources",
+    ]);
+    assert.deepEqual(rule('"pods/*", pods/status, "*/scale", a/scale'), [
+      "resources[1]: if 'pods/*' is present, must not specify pods/status",
+      "resources[3]: if '*/scale' is present, must not specify a/scale",
+    ]);
+    assert.deepEqual(rule('"*/*", pods'), [
+      "resources: if '*/*' is present, must not specify other resources",
     ]);
   });
 });

@@ -8,7 +8,8 @@ import { parse } from '../../../cel/parser.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
-import { addProblems, checkBase64Text, checkName, checkSelector, checkUnique } from './checks.ts';
+import { addProblems, checkName, checkSelector, checkUnique } from './checks.ts';
+import { checkClient, checkReviewVersions } from './webhook-client.ts';
 
 function checkExpression(expression: string, path: string, causes: Cause[]): void {
   if (expression.trim() === '') {
@@ -27,7 +28,8 @@ function checkRule(rule: JsonObject, path: string, causes: Cause[]): void {
   for (const field of ['operations', 'apiVersions', 'apiGroups', 'resources'] as const) {
     const values = textsAt(rule, field);
     if (values.length === 0) causes.push(fieldError.required(`${path}.${field}`));
-    if (values.length > 1 && values.includes('*')) {
+    if (field === 'resources') checkResources(values, `${path}.${field}`, causes);
+    else if (values.length > 1 && values.includes('*')) {
       const words = "if '*' is present, must not specify other " + listNames[field];
       causes.push(fieldError.invalid(`${path}.${field}`, values, words));
     }
@@ -43,8 +45,31 @@ const listNames = {
   operations: 'operations',
   apiVersions: 'API versions',
   apiGroups: 'API groups',
-  resources: 'resources',
 } as const;
+
+/** A wildcard must not include another entry. */
+function checkResources(resources: readonly string[], path: string, causes: Cause[]): void {
+  resources.forEach((resource, index) => {
+    const slash = resource.indexOf('/');
+    if (slash < 0) return;
+    const before = resources.slice(0, index);
+    for (const wildcard of [`${resource.slice(0, slash)}/*`, `*${resource.slice(slash)}`]) {
+      if (!before.includes(wildcard)) continue;
+      const words = `if '${wildcard}' is present, must not specify ${resource}`;
+      causes.push(fieldError.invalid(`${path}[${index}]`, resource, words));
+    }
+  });
+  if (resources.length > 1 && resources.includes('*/*')) {
+    const words = "if '*/*' is present, must not specify other resources";
+    causes.push(fieldError.invalid(path, resources, words));
+  }
+  // Only the last of them counts, as in Kubernetes.
+  const last = resources.findLast((resource) => resource !== '' && !resource.includes('/'));
+  if (resources.includes('*') && last !== undefined && last !== '*') {
+    const words = "if '*' is present, must not specify other resources without subresources";
+    causes.push(fieldError.invalid(path, resources, words));
+  }
+}
 
 const maxMatchConditions = 64;
 
@@ -95,32 +120,6 @@ function checkTimeout(seconds: number | undefined, path: string, causes: Cause[]
   if (seconds === undefined || (seconds >= 1 && seconds <= 30)) return;
   const words = 'the timeout value must be between 1 and 30 seconds';
   causes.push(fieldError.invalid(`${path}.timeoutSeconds`, seconds, words));
-}
-
-function checkReviewVersions(webhook: JsonObject, path: string, causes: Cause[]): void {
-  const versions = textsAt(webhook, 'admissionReviewVersions');
-  const at = `${path}.admissionReviewVersions`;
-  if (valueAt(webhook, 'admissionReviewVersions') === undefined) return;
-  if (versions.length === 0) {
-    causes.push(fieldError.required(at, 'must specify one of v1, v1beta1'));
-  } else if (!versions.includes('v1') && !versions.includes('v1beta1')) {
-    causes.push(fieldError.invalid(at, versions, 'must include at least one of v1, v1beta1'));
-  }
-}
-
-function checkClient(webhook: JsonObject, path: string, causes: Cause[]): void {
-  const client = valueAt(webhook, 'clientConfig');
-  if (client === undefined) return;
-  const at = `${path}.clientConfig`;
-  const [url, service] = [textAt(client, 'url'), valueAt(client, 'service')];
-  if ((url === '') === (service === undefined)) {
-    causes.push(fieldError.required(at, 'exactly one of url or service is required'));
-  }
-  if (url !== '' && !url.startsWith('https://')) {
-    const words = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-    causes.push(fieldError.invalid(`${at}.url`, url, words));
-  }
-  checkBase64Text(textAt(client, 'caBundle'), `${at}.caBundle`, causes);
 }
 
 export function admissionPolicyCauses(policy: JsonObject): Cause[] {
