@@ -133,6 +133,14 @@ export function policyEditCases(lab: () => GuardedLab): void {
       const { alerts, reads } = await whileRead(async () => {
         await edit('/root/g', 1);
         await tells('/root/g', 1);
+        // Between two reads of `g` is one of `f`.
+        const from = guarded.alerts().length;
+        const readsOfG = () =>
+          guarded
+            .alerts()
+            .slice(from)
+            .filter((one) => read(one).endsWith(' /root/g'));
+        await guarded.standalone.until(() => readsOfG().length >= 2);
         const mine = await guarded.alertsOf(() => readFileSync(guarded.pathIn(container, '/root/f')));
         assert.deepEqual(
           mine.filter(({ process: { tgid } }) => tgid === process.pid),
