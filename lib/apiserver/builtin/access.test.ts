@@ -192,6 +192,13 @@ suite('Admission', () => {
       "resources[1]: if 'pods/*' is present, must not specify pods/status",
       "resources[3]: if '*/scale' is present, must not specify a/scale",
     ]);
+    const condition = '{ name: "", expression: " " }, { expression: "true" }, { name: c }';
+    assert.deepEqual(causes(`${v1}, ${url('https://x')}, matchConditions: [${condition}]`), [
+      'matchConditions[1].name: Required value',
+      'matchConditions[2].expression: Required value',
+      'matchConditions[0].expression: Required value',
+      'matchConditions[0].name: Required value',
+    ]);
     assert.deepEqual(rule('"*/*", pods'), [
       "resources: if '*/*' is present, must not specify other resources",
     ]);

@@ -80,11 +80,15 @@ function checkMatchConditions(parent: JsonObject, path: string, causes: Cause[])
     causes.push(fieldError.tooMany(`${path}.matchConditions`, conditions.length, maxMatchConditions));
   for (const [index, condition] of conditions.entries()) {
     const at = `${path}.matchConditions[${index}]`;
+    // What is absent, the schema refuses.
     if (valueAt(condition, 'expression') !== undefined) {
-      checkExpression(textAt(condition, 'expression'), `${at}.expression`, causes);
+      const expression = textAt(condition, 'expression').trim();
+      if (expression === '') causes.push(fieldError.required(`${at}.expression`));
+      else checkExpression(expression, `${at}.expression`, causes);
     }
     const name = textAt(condition, 'name');
-    addProblems(labelKeyProblems(name), name, `${at}.name`, causes);
+    if (name !== '') addProblems(labelKeyProblems(name), name, `${at}.name`, causes);
+    else if (valueAt(condition, 'name') !== undefined) causes.push(fieldError.required(`${at}.name`));
   }
   checkUnique(names, (index) => `${path}.matchConditions[${index}].name`, causes);
 }
