@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -20,11 +20,15 @@ export const written = [
   '/tmp/rampart-guest-wrote',
 ];
 
-/** Both of the sensor's objects, opened. */
+/** A file of an overlay, which guest-suites.sh makes. */
+const overlayFile = '/tmp/over/merged/file';
+
+/** Both of the sensor's objects, opened, and what the first of them tells of a `cat`. */
 interface SensorSeen {
   /** What the programs know a file of an overlay by. */
   readonly identity: string;
   readonly modes: readonly string[];
+  readonly accesses: readonly { readonly executable: string; readonly arguments: string }[];
 }
 
 interface Seen {
@@ -46,10 +50,16 @@ function openSensor(path: string): SensorSeen {
       throw problem;
     },
   });
-  return { identity: [inode, device, generation].join(' '), modes: [sensor.sensor.mode, changes.mode] };
+  using _watched = sensor.watchFile(path);
+  spawnSync('cat', [path]);
+  return {
+    identity: [inode, device, generation].join(' '),
+    modes: [sensor.sensor.mode, changes.mode],
+    accesses: sensor.take().map((access) => ({ executable: access.executable, arguments: access.arguments })),
+  };
 }
 
-function look(overlayFile: string): Seen {
+function look(): Seen {
   const contentOf = (path: string): string => readFileSync(path, 'utf8').trim();
   for (const path of written) writeFileSync(path, 'guest');
   return {
@@ -95,7 +105,8 @@ export function guestSees(line: string, wantedRelease: RegExp): SensorSeen {
   ];
   for (const mount of [...wanted, '/tmp tmpfs', '/tmp/disk ext4', '/run tmpfs'])
     assert.ok(mounts.includes(mount), mount);
+  assert.deepEqual(sensor.accesses, [{ executable: realpathSync('/bin/cat'), arguments: overlayFile }]);
   return sensor;
 }
 
-if (import.meta.main) process.stdout.write(`${JSON.stringify(look(process.argv[2] ?? ''))}\n`);
+if (import.meta.main) process.stdout.write(`${JSON.stringify(look())}\n`);
