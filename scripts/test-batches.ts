@@ -17,7 +17,7 @@ export interface Batch {
 /** Long enough to spare most starts, short enough that the last one keeps no other core waiting. */
 const FILES_A_BATCH = 24;
 /** The same in seconds; no file that takes longer than half of it is put in. */
-const SECONDS_A_BATCH = 16;
+const SECONDS_A_BATCH = 24;
 /** Of a file that nobody recorded: it took less than is worth a line. */
 const UNRECORDED_S = 0.4;
 

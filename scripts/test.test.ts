@@ -121,7 +121,7 @@ suite('npm test', () => {
   test('ends a shared process before it takes long', () => {
     const names = ['a', 'b', 'c', 'd'].map((name) => `lib/${name}.test.ts`);
     using checkout = new Checkout(Object.fromEntries(names.map((name) => [name, passing])));
-    const recorded = Object.fromEntries(names.map((name) => [name, 7]));
+    const recorded = Object.fromEntries(names.map((name) => [name, 10]));
     assert.deepEqual(
       batchesOf(names.toReversed(), { top: checkout.path, recorded }).map((batch) => batch.files),
       [names.slice(0, 2), names.slice(2)],

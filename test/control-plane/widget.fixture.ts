@@ -40,7 +40,7 @@ export const widgetDefinition = {
                   { rule: 'self.replicas <= self.max', message: 'more than max' },
                   {
                     rule: '!has(self.parts) || self.parts.all(p, p.size > 0 || p.name.startsWith("z"))',
-                    messageExpression: '"sizes of " + string(self.parts.size()) + " parts"',
+                    messageExpression: 'self.parts.size() == 1 ? "the size of the part" : "sizes of parts"',
                   },
                   { rule: '!has(oldSelf.color) || (has(self.color) && self.color == oldSelf.color)' },
                 ],

@@ -49,8 +49,6 @@ async function otherProcess(): Promise<{ readonly child: ChildProcess; readonly 
 
 suite('the lab', { skip, timeout }, () => {
   test('pods in a network, mounts and directories of its own; nothing stays', async () => {
-    const interfaces = Object.keys(networkInterfaces());
-    const mounts = readFileSync('/proc/self/mountinfo', 'utf8');
     const host = mkdtempSync(join(tmpdir(), 'rampart-volume-'));
     let directory = '';
     try {
@@ -75,8 +73,9 @@ suite('the lab', { skip, timeout }, () => {
       const initContainers = [{ name: 'bad', command: ['sh', '-c', 'exit 5'] }];
       await assert.rejects(lab.runPod({ name: 'p', initContainers }), /init container bad has ended with 5/);
       assert.ok(remainsOf(directory).length > 3);
-      assert.deepEqual(Object.keys(networkInterfaces()), interfaces);
-      assert.equal(readFileSync('/proc/self/mountinfo', 'utf8'), mounts);
+      // Others on this machine have interfaces and mounts that come and go, too.
+      assert.ok(!Object.keys(networkInterfaces()).includes('lab0'));
+      assert.ok(!readFileSync('/proc/self/mountinfo', 'utf8').includes(directory));
     } finally {
       rmSync(host, { recursive: true });
     }
