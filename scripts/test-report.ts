@@ -1,5 +1,6 @@
 /** What a run of the tests has come to, for its last lines: what was skipped, what failed where, what took longest. */
-import { isAbsolute, relative } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, isAbsolute, join, relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 
 import { printable } from '../lib/output/printable.ts';
@@ -94,7 +95,7 @@ export class TestReport {
     const again = (paths: readonly string[]): string =>
       [settings, 'npm test', ...(paths.length > 0 ? ['--'] : []), ...paths.map(shellWord)].join(' ');
     if (!this.hasFailed) return [...lines, `again: ${again(named)}`];
-    const files = new Set(this.#failed.map(({ file }) => file));
+    const files = new Set(this.#failed.flatMap(({ file }) => this.#runnable(file)));
     return [
       ...lines,
       'failed, with details above:',
@@ -102,6 +103,15 @@ export class TestReport {
       'again:',
       ...[...files].map((file) => `  ${again([file])}`),
     ];
+  }
+
+  /** What is run again for a test of a fixture: the files that import it. */
+  #runnable(file: string): readonly string[] {
+    if (file.endsWith('.test.ts')) return [file];
+    const found = globSync('**/*.test.ts', { cwd: this.#top, exclude: ['**/node_modules'] }).filter((path) =>
+      readFileSync(join(this.#top, path), 'utf8').includes(`/${basename(file)}'`),
+    );
+    return found.length > 0 ? found : [file];
   }
 
   #relative(file: string): string {

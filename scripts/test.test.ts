@@ -72,6 +72,17 @@ suite('npm test', () => {
     assert.match(stdout, /^slowest:$/m);
   });
 
+  test('for a test of a fixture, names the fixture and the file that runs it', () => {
+    using checkout = new Checkout({
+      'lib/a.suite.fixture.ts': `${head}export const cases = () => test('no', () => {\n  throw new Error('no');\n});\n`,
+      'lib/a.test.ts': "import { cases } from './a.suite.fixture.ts';\ncases();\n",
+      'lib/b.test.ts': passing,
+    });
+    const { stdout } = checkout.run();
+    assert.match(stdout, /^ {2}lib\/a\.suite\.fixture\.ts:2 {2}no$/m);
+    assert.match(stdout, /npm test -- lib\/a\.test\.ts$/m);
+  });
+
   test('names the files of a process that ended before their tests had', () => {
     using checkout = new Checkout({
       'lib/a.test.ts': passing,

@@ -130,7 +130,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#entries.keys();
   }
 
-  /** All objects, in no order, each parsed at its turn: of many, let the loop go on in between. */
+  /** All objects, in no order, each parsed at its turn: let the loop go on in between; changes meanwhile may be missed. */
   *list(): Generator<T, void> {
     for (const [key, { handle }] of this.#entries) {
       // Whoever goes through all of them must not drive out what others read again and again.

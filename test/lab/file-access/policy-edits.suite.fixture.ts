@@ -93,6 +93,9 @@ export function policyEditCases(lab: () => GuardedLab): void {
           assert.deepEqual(mine.filter(({ process: { tgid } }) => tgid === process.pid).map(version), [
             number,
           ]);
+          await guarded.standalone.until(() =>
+            guarded.alerts().some((one) => version(one) === number && read(one).endsWith(' /root/f')),
+          );
         }
         // And as fast as the API takes them.
         for (let number = 11; number <= 40; number++) await edit('/root/f', number);
