@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import type { GuardCommand } from '../guard/guard.ts';
 import { addGuardOptions, parsedOptions } from '../guard/guard-options.ts';
 import { createMetrics } from '../lib/telemetry/metrics.ts';
+import { sparedGroups } from '../guards/policy-audit/policies/spared.ts';
 import { guards } from './guards.ts';
 
 suite('options of the guards', () => {
@@ -32,4 +33,12 @@ suite('metrics of the guards', () => {
       }
     });
   }
+});
+
+test('no wildcard of an admission policy matches objects of a guard', () => {
+  const groups = new Set(guards.flatMap(({ resources }) => resources.map(({ group }) => group)));
+  assert.deepEqual(
+    [...groups].filter((group) => !sparedGroups.has(group)),
+    [],
+  );
 });

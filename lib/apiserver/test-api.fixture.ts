@@ -16,6 +16,7 @@ import { namespaces } from '../kube/object/object.ts';
 import { createLogger, type Logger } from '../telemetry/log.ts';
 import { until } from '../testing/until.fixture.ts';
 import { type ApiServer, startApiServer } from './server.ts';
+import type { Admission } from './verbs/admission.ts';
 
 /** Longer than a resource takes to be served. */
 const PATIENCE_MS = 30_000;
@@ -25,6 +26,8 @@ interface TestApiOptions {
   readonly name: string;
   /** Objects in memory: quicker, but {@link TestApi.startApi} begins with nothing. Default: false. */
   readonly memory?: boolean;
+  /** Asked about writes, until the API is stopped. */
+  readonly admission?: readonly Admission[];
 }
 
 /** A server that runs, and what it was started with. */
@@ -35,9 +38,13 @@ export interface StartedApi {
 }
 
 /** A directory, and an API server that keeps its data in it. */
-export async function startTestApi({ name, memory = false }: TestApiOptions): Promise<StartedApi> {
+export async function startTestApi({
+  name,
+  memory = false,
+  admission = [],
+}: TestApiOptions): Promise<StartedApi> {
   const directory = mkdtempSync(join(tmpdir(), `rampart-${name}-`));
-  return { server: await startServer({ directory, memory }, 0), directory, memory };
+  return { server: await startServer({ directory, memory, admission }, 0), directory, memory };
 }
 
 /** Disposing it stops all that was started and removes all that was made. */
@@ -137,7 +144,15 @@ export class TestApi implements AsyncDisposable {
 }
 
 function startServer(
-  { directory, memory }: { readonly directory: string; readonly memory: boolean },
+  {
+    directory,
+    memory,
+    admission = [],
+  }: {
+    readonly directory: string;
+    readonly memory: boolean;
+    readonly admission?: readonly Admission[];
+  },
   port: number,
 ): Promise<ApiServer> {
   return startApiServer({
@@ -145,6 +160,7 @@ function startServer(
     memory,
     listen: { host: '127.0.0.1', port },
     version: '0.0.0',
+    admission,
     logger: createLogger({ level: 'silent' }),
   });
 }

@@ -9,6 +9,7 @@ import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts
 import { matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { Judgement, OpenPolicy } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
+import { isSpared } from '../policies/spared.ts';
 import { refuseFaultyPolicy } from './faulty-policy.ts';
 import {
   admissionPolicyRefusal,
@@ -78,6 +79,7 @@ export class PolicyAdmission implements Admission {
       // Deletions and refusals: a mutating policy can refuse, too.
       if (open.policy.isMutating !== isMutating) continue;
       target ??= this.#target(request, objects);
+      if (open.policy.source === 'kubewarden' && isSpared(open.policy, target)) continue;
       const shown = matchPolicy(open.policy, target);
       if (typeof shown !== 'string') found.push([open, shown]);
     }

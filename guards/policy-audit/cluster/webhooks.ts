@@ -3,7 +3,10 @@
  */
 import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
+import { mostMatchConditions } from '../engine/cel/match-conditions.ts';
+import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { Policy } from '../policies/policy.ts';
+import { namespaceNameLabel, sparingCondition } from '../policies/spared.ts';
 import { serverLabel, type Wanted } from './server-objects.ts';
 
 const group = 'admissionregistration.k8s.io';
@@ -22,8 +25,6 @@ export const mutatingType: ResourceType = {
   namespaced: false,
 };
 
-const namespaceName = 'kubernetes.io/metadata.name';
-
 export interface WebhookParts {
   readonly object: AnyKubewardenPolicy;
   readonly policy: Policy;
@@ -39,6 +40,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
   const type = policy.isMutating ? mutatingType : validatingType;
   const { spec } = object as { readonly spec: Record<string, unknown> };
   const { id, origin } = policy;
+  const matchConditions = matchConditionsOf(policy);
   const webhook = {
     name: `${id}.kubewarden.admission`,
     admissionReviewVersions: ['v1'],
@@ -57,7 +59,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
       systemNamespace,
     ),
     objectSelector: spec['objectSelector'] ?? {},
-    ...(policy.matchConditions.length > 0 && { matchConditions: policy.matchConditions }),
+    ...(matchConditions.length > 0 && { matchConditions }),
     // Called again for an object that another webhook has changed since.
     ...(policy.isMutating && { reinvocationPolicy: 'Never' }),
   };
@@ -82,6 +84,17 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
   return { type, object: configuration };
 }
 
+/** Those of the policy, and that wildcards do not match what the cluster needs. */
+function matchConditionsOf(policy: Policy): readonly NamedExpression[] {
+  const { matchConditions } = policy;
+  const sparing = sparingCondition(policy);
+  if (sparing === undefined) return matchConditions;
+  if (matchConditions.length < mostMatchConditions) return [...matchConditions, sparing];
+  return matchConditions.map(({ name, expression }, index) =>
+    index === 0 ? { name, expression: `(${sparing.expression}) && (${expression})` } : { name, expression },
+  );
+}
+
 interface Selector {
   readonly matchLabels?: Readonly<Record<string, string>>;
   readonly matchExpressions?: readonly object[];
@@ -92,12 +105,12 @@ function namespaceSelectorOf(
   own: Selector | undefined,
   systemNamespace: string,
 ): Selector {
-  if (origin.namespace !== undefined) return { matchLabels: { [namespaceName]: origin.namespace } };
+  if (origin.namespace !== undefined) return { matchLabels: { [namespaceNameLabel]: origin.namespace } };
   return {
     ...(own?.matchLabels && { matchLabels: own.matchLabels }),
     matchExpressions: [
       ...(own?.matchExpressions ?? []),
-      { key: namespaceName, operator: 'NotIn', values: [systemNamespace] },
+      { key: namespaceNameLabel, operator: 'NotIn', values: [systemNamespace] },
     ],
   };
 }

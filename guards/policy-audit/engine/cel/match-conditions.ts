@@ -9,7 +9,7 @@ import { policyScope } from './scope.ts';
 import { type Problem, Problems, readNamed } from './settings.ts';
 
 /** As many as Kubernetes accepts. */
-const mostMatchConditions = 64;
+export const mostMatchConditions = 64;
 
 /**
  * Compiles the `matchConditions` of a policy or webhook.

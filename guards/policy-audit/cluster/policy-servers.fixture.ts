@@ -1,0 +1,164 @@
+/** The operator's part for policy servers against the embedded API, with the controllers of Deployments played by the test. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { type StartedApi, startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
+import { runGivenCluster } from '../../../guard/part.fixture.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { type KubeObject, namespaces, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { until } from '../../../lib/testing/until.fixture.ts';
+import {
+  type AnyKubewardenPolicy,
+  type ClusterAdmissionPolicy,
+  clusterAdmissionPolicyType,
+  admissionPolicyType,
+  policyServerType,
+} from '../api.ts';
+import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import { policyAudit } from '../guard.ts';
+import { AskedCluster } from '../policies/asked-cluster.ts';
+import { PolicySet } from '../policies/policy-set.ts';
+import { runtimesOf } from '../policies/runtimes.ts';
+import { runPolicyServers } from './run-policy-servers.ts';
+import { deploymentType } from './server-objects.ts';
+import { UnansweredWebhooks } from './webhook-calls.fixture.ts';
+
+export const system = 'kivebpf-system';
+const fieldManager = 'test';
+const denied = readFileSync(join(import.meta.dirname, '../../../test/policies/denied.wapc.wasm'));
+
+export interface Webhook {
+  readonly name: string;
+  readonly clientConfig: {
+    readonly caBundle: string;
+    readonly service: { readonly path: string; readonly name: string; readonly port: number };
+  };
+  readonly [field: string]: unknown;
+}
+
+export class Cluster extends TestApi {
+  now = new Date();
+
+  /** Called while it has a client. */
+  readonly webhooks: UnansweredWebhooks;
+
+  private constructor(started: StartedApi, webhooks: UnansweredWebhooks) {
+    super(started);
+    this.webhooks = webhooks;
+  }
+
+  static async start(): Promise<Cluster> {
+    const webhooks = new UnansweredWebhooks();
+    const started = await startTestApi({ name: 'policy-servers', memory: true, admission: [webhooks] });
+    const cluster = new Cluster(started, webhooks);
+    await cluster.createDefinitions(policyAudit.resources);
+    for (const name of [system, 'shop'])
+      await cluster.client.apply(namespaces, { metadata: { name } }, { fieldManager });
+    return cluster;
+  }
+
+  startOperator(): () => Promise<void> {
+    return this.run((signal) =>
+      runGivenCluster(
+        policyAudit,
+        async (context) => {
+          const { client, logger } = context;
+          const modules = {
+            fetch: () => Promise.resolve({ bytes: denied, digest: 'sha256:denied' }),
+            registry: () => Promise.reject(new Error('there is none')),
+            trustRoot: () => Promise.resolve(undefined),
+          };
+          const asked = new AskedCluster(new KubeClusterReader(client));
+          const runtimes = runtimesOf({ modules: () => modules, client, logger, asked });
+          const trials = new PolicySet({ context, runtimes, writesStatus: false });
+          const servers = runPolicyServers(context, {
+            ...{ namespace: system, trials },
+            image: async () => 'registry.example/rampart:1',
+            now: () => this.now,
+          });
+          await Promise.all([trials.run(), servers]);
+        },
+        { client: this.newClient(), signal, logger: this.logger },
+      ),
+    );
+  }
+
+  async setServer(name: string, spec: object = {}): Promise<void> {
+    const object = {
+      apiVersion: 'policies.kubewarden.io/v1',
+      kind: 'PolicyServer',
+      metadata: { name },
+      spec: { image: 'ghcr.io/kubewarden/policy-server:v1.30.0', replicas: 1, ...spec },
+    } as KubeObject;
+    await this.client.apply(policyServerType, object, { fieldManager, force: true });
+  }
+
+  async setPolicy(name: string, more: object = {}, namespace?: string): Promise<void> {
+    const type = (
+      namespace === undefined ? clusterAdmissionPolicyType : admissionPolicyType
+    ) as ResourceType<AnyKubewardenPolicy>;
+    await this.client.apply(
+      type,
+      {
+        apiVersion: 'policies.kubewarden.io/v1',
+        kind: type.kind,
+        metadata: { name, ...(namespace !== undefined && { namespace }) },
+        spec: {
+          module: 'registry://registry.example/policies/cel-policy:v1',
+          mutating: false,
+          rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'] }],
+          settings: {
+            validations: [{ expression: 'object.metadata.name != "root"', message: 'root is denied' }],
+          },
+          ...more,
+        },
+      } as unknown as AnyKubewardenPolicy,
+      { fieldManager, force: true },
+    );
+  }
+
+  /** As the controllers of Kubernetes do it once the pods are ready. */
+  async rollOut(server = 'default'): Promise<void> {
+    const name = `policy-server-${server}`;
+    const { metadata } = await until(() => this.find(deploymentType, name));
+    const status = {
+      observedGeneration: metadata.generation,
+      replicas: 1,
+      updatedReplicas: 1,
+      readyReplicas: 1,
+      availableReplicas: 1,
+    };
+    await this.client.patch(
+      deploymentType,
+      { name, namespace: system, subresource: 'status' },
+      { type: 'merge', body: { status } },
+    );
+  }
+
+  /** Whatever generation it comes to: until there is what the operator makes then. */
+  async afterRollOut(type: ResourceType, id: string): Promise<Webhook> {
+    return until(async () => {
+      await this.rollOut();
+      return this.webhook(type, id);
+    });
+  }
+
+  async find(type: ResourceType, name: string): Promise<KubeObject | undefined> {
+    try {
+      return await this.client.get(type, { name, ...(type.namespaced && { namespace: system }) });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async webhook(type: ResourceType, id: string): Promise<Webhook | undefined> {
+    const found = (await this.find(type, id)) as
+      (KubeObject & { readonly webhooks: readonly Webhook[] }) | undefined;
+    return found?.webhooks[0];
+  }
+
+  async statusOf(name: string): Promise<NonNullable<ClusterAdmissionPolicy['status']> | undefined> {
+    return (await this.client.get(clusterAdmissionPolicyType, { name })).status;
+  }
+}
