@@ -112,8 +112,8 @@ export function defineGuard<Options>(guard: Guard<Options>): Guard {
   return guard as Guard;
 }
 
-/** Where Rampart is deployed: its leases, and what belongs to no namespace of a user. The name is Kive's, whose KiveData live there. */
-export const systemNamespace = 'kivebpf-system';
+/** Where Rampart is deployed: its leases, and what belongs to no namespace of a user. */
+export const systemNamespace = 'rampart-system';
 
 export type GuardCommand = 'agent' | 'operator' | 'standalone';
 

@@ -1,6 +1,6 @@
 /** What a guard does once per cluster: it works while this process holds the guard's lease. */
 import type { KubeClient } from '../lib/kube/client/client.ts';
-import { isAlreadyExists, isForbidden } from '../lib/kube/client/client-errors.ts';
+import { isAlreadyExists } from '../lib/kube/client/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
 import { runElection } from '../lib/kube/leader-election/leader-election.ts';
 import { leaseStore } from '../lib/kube/leader-election/lease-store.ts';
@@ -58,14 +58,13 @@ export async function ensureSystemNamespace({
   const name = systemNamespace;
   while (!signal.aborted) {
     try {
+      if (await isThere(client, name, signal)) return;
       await client.create(namespaces, { metadata: { name } }, { signal });
       logger.info({ namespace: name }, 'created the namespace');
       return;
     } catch (error) {
       if (isAlreadyExists(error)) return;
       if (signal.aborted) return;
-      // Who may create none is told so before whether it is there.
-      if (isForbidden(error) && (await isThere(client, name, signal))) return;
       logger.warn({ err: error }, `cannot create the namespace ${name}; retrying`);
     }
     await sleep(clock, NAMESPACE_RETRY_MS, signal).catch(() => undefined);

@@ -78,7 +78,7 @@ describe('what is generated is up to date (else run: node scripts/docs.ts)', () 
       '| `a` | gauge |  | A. | operator |',
     ]);
     assert.deepEqual(rows(rightsTable([guard])), [
-      '| doors | viewer | `doors` of d.dev named `d`, in `kivebpf-system` | get |',
+      '| doors | viewer | `doors` of d.dev named `d`, in `rampart-system` | get |',
     ]);
     assert.deepEqual(rows(podTable([guard])), [
       '| doors | capability `BPF` | Programs. |',

@@ -89,7 +89,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     await applyManifest(client, {
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name: 'receiver', namespace: 'kivebpf-system' },
+      metadata: { name: 'receiver', namespace: 'rampart-system' },
       stringData: { token: 'of-the-agent', 'ca.crt': authority.cert },
     });
     const lab = stack.use(await startLab());
@@ -121,7 +121,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       [
         ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
         ...['--mode', testMode(), '--metrics', '0', '--allow-callback', '127.0.0.1'],
-        ...['--callback-secret', `https://127.0.0.1:${port}=kivebpf-system/receiver`],
+        ...['--callback-secret', `https://127.0.0.1:${port}=rampart-system/receiver`],
         ...['--alerts-socket', directory.at('alerts.sock')],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, KUBECONFIG: kubeconfig } },

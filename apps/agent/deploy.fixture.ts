@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { apiErrors } from '../../lib/apiserver/resources/api-error.ts';
 import { type ApiServer, startApiServer } from '../../lib/apiserver/server.ts';
 import type { ResourceRequest } from '../../lib/apiserver/verbs/request.ts';
-import type { Guard } from '../../guard/guard.ts';
+import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
@@ -20,7 +20,6 @@ import { applyManifest } from './apply.fixture.ts';
 import { kustomize, kustomizedText } from './kustomize.fixture.ts';
 
 export const deploy: string = join(import.meta.dirname, '../../deploy');
-export const systemNamespace = 'kivebpf-system';
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -177,7 +176,7 @@ export function namedRights(guard: Guard, who: 'agent' | 'operator' | 'viewer'):
           verbs.flatMap((verb) =>
             resourceNames.map(
               (name) =>
-                `${verb} ${resource}.${group}${name && ` ${name}`}${inSystem ? ' in kivebpf-system' : ''}`,
+                `${verb} ${resource}.${group}${name && ` ${name}`}${inSystem ? ` in ${systemNamespace}` : ''}`,
             ),
           ),
         ),

@@ -18,7 +18,7 @@ suite('what Kubewarden leaves behind', () => {
   const stack = new AsyncDisposableStack();
   before(async () => {
     cluster = stack.use(await ScanCluster.start());
-    await cluster.createNamespace('kivebpf-system');
+    await cluster.createNamespace('rampart-system');
     for (const [name, ...finalizers] of [
       ['old', 'kubewarden'],
       ['recent', 'kubewarden.io/finalizer'],
@@ -79,7 +79,7 @@ suite('what Kubewarden leaves behind', () => {
     };
     await client.create(policyServerType, server);
     await cluster.setPolicy('carts', {});
-    const target = { namespace: 'kivebpf-system', name: 'policy-server-default' };
+    const target = { namespace: 'rampart-system', name: 'policy-server-default' };
     await until('its Deployment', () => client.get(deploymentType, target));
     const asked = async (): Promise<string[]> => {
       const { webhooks = [] } = (await client.get(validatingType, { name: id })) as Webhooks;
@@ -95,7 +95,7 @@ suite('what Kubewarden leaves behind', () => {
         { ...target, subresource: 'status' },
         { type: 'merge', body: { status: { observedGeneration: generation, ...counts } } },
       );
-      return (await asked()).join() === 'kivebpf-system';
+      return (await asked()).join() === 'rampart-system';
     });
   });
 });

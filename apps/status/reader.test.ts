@@ -70,10 +70,10 @@ test('policies are enough: what else may not be read is told, each once', async 
   assert.deepEqual(report.notRead.map(({ resource }) => resource).toSorted(), [
     'fileintegrities',
     'kivedata in kivebpf-system',
-    'leases in kivebpf-system',
+    'leases in rampart-system',
     'nodes',
     'pods',
-    'pods in kivebpf-system',
+    'pods in rampart-system',
   ]);
 });
 
@@ -94,7 +94,7 @@ test('only the objects of one namespace', async () => {
     '/apis/kivebpf.san7o.github.io/v1/namespaces/shop/kivepolicies',
     '/apis/fileintegrity.openshift.io/v1alpha1/namespaces/shop/fileintegrities',
     '/api/v1/nodes',
-    '/apis/coordination.k8s.io/v1/namespaces/kivebpf-system/leases',
+    '/apis/coordination.k8s.io/v1/namespaces/rampart-system/leases',
   ]) {
     assert.equal(asked.filter((one) => one === path).length, 1, path);
   }

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 
 import { parse } from 'yaml';
 
+import { systemNamespace } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { isAlreadyExists } from '../../lib/kube/client/client-errors.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
 import { type KubeObject, namespaces } from '../../lib/kube/object/object.ts';
-import { kivePolicyType, type KiveTrap } from '../../guards/file-access/api.ts';
+import { kiveDataNamespace, kivePolicyType, type KiveTrap } from '../../guards/file-access/api.ts';
 import { pods as podType } from '../../lib/kube/object/object.ts';
-import { kiveDataNamespace } from '../../guards/file-access/kive-data.ts';
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { ServerProcess } from '../apiserver/server-process.ts';
 
@@ -100,7 +100,7 @@ export class Scene implements AsyncDisposable {
 
 /** The resources and the namespace; the operator creates the namespace where there is one. */
 export async function prepareCluster(client: KubeClient, signal: AbortSignal): Promise<void> {
-  for (const name of ['default', kiveDataNamespace]) {
+  for (const name of ['default', systemNamespace, kiveDataNamespace]) {
     await client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {
       if (!isAlreadyExists(error)) throw error;
     });

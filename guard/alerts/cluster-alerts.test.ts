@@ -81,7 +81,7 @@ const pods = (...names: readonly string[]): object => ({
   apiVersion: 'v1',
   metadata: { resourceVersion: '1' },
   items: names.map((name) => ({
-    metadata: { name, namespace: 'kivebpf-system', uid: name, resourceVersion: '1' },
+    metadata: { name, namespace: 'rampart-system', uid: name, resourceVersion: '1' },
     spec: { nodeName: `on-${name}`, containers: [{ name: 'proxy' }, { name: 'agent' }] },
   })),
 });
@@ -96,7 +96,7 @@ suite('rampart alerts of a cluster', () => {
       [],
       (_request: IncomingMessage, _url: URL, response: ServerResponse) => json(response, 403, forbidden),
       1,
-      /cannot list pods in namespace kivebpf-system: not for you \(403 Forbidden\)/,
+      /cannot list pods in namespace rampart-system: not for you \(403 Forbidden\)/,
     ],
     [
       'no agents',
@@ -111,7 +111,7 @@ suite('rampart alerts of a cluster', () => {
       (_request: IncomingMessage, url: URL, response: ServerResponse) =>
         url.pathname.endsWith('/log') ? json(response, 403, forbidden) : json(response, 200, pods('a', 'b')),
       1,
-      /cannot read the log of pod kivebpf-system\/[ab]: not for you/,
+      /cannot read the log of pod rampart-system\/[ab]: not for you/,
     ],
   ] as const) {
     test(`says it: ${what}`, async () => {
@@ -181,14 +181,14 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     await one.start(...args);
     const logged = (name: string, wanted: string): Promise<true> =>
       until(`${wanted} in the log of ${name}`, async () => {
-        for await (const each of one.client.podLog({ namespace: 'kivebpf-system', name }))
+        for await (const each of one.client.podLog({ namespace: 'rampart-system', name }))
           if (each === wanted) return true;
         return false;
       });
     const agent = async (name: string) => {
       const pod = await lab.runPod({
         name,
-        namespace: 'kivebpf-system',
+        namespace: 'rampart-system',
         labels: { 'app.kubernetes.io/name': 'rampart-agent' },
         containers: [{ name: 'agent', command: writer }],
       });
@@ -214,7 +214,7 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     await using last = new Alerts(kubeconfig);
     assert.equal(await last.end(), 0, last.stderr);
     assert.deepEqual(last.lines, [line('a', 0), line('b', 1), line('a', 2), line('b', 3), line('a', 4)]);
-    assert.match(last.stderr, /^rampart: alerts of 2 agents in https:\S+, namespace kivebpf-system\n$/);
+    assert.match(last.stderr, /^rampart: alerts of 2 agents in https:\S+, namespace rampart-system\n$/);
 
     await using alerts = new Alerts(['-f', '--tail', '1', ...kubeconfig]);
     await alerts.until(() => alerts.lines.length === 1);

@@ -24,6 +24,9 @@ import { policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
 
+/** Where all KiveData are: Kive's own namespace, which its readers know. */
+export const kiveDataNamespace = 'kivebpf-system';
+
 /** In the syntax of RE2. What stands before an @ would be a name and a password, told in each alert. */
 const callbackPattern = '^$|^(?i:https?)://[^/?#@[:space:]]+([/?#][^[:space:]]*)?$';
 

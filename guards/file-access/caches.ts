@@ -3,8 +3,8 @@ import { isDeleting } from '../../lib/kube/controller/finalizers.ts';
 import { nodeFacts, podFacts } from '../../lib/kube/object/facts.ts';
 import { type Node, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';
 import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
-import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
-import { kiveDataNamespace, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
+import { nodeOf, ourAnnotations, podOf } from './kive-data.ts';
 import { compilePolicy } from './policy/matching.ts';
 import { annotationOf, kernelOf } from './policy/spellings.ts';
 

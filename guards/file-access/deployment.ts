@@ -3,9 +3,10 @@
  */
 import type { GuardRights, PodNeeds } from '../../guard/guard.ts';
 import { btfMount, runtimeMount } from '../../guard/mounts.ts';
-import { kivePolicies } from './api.ts';
+import { kiveDataNamespace, kivePolicies } from './api.ts';
 
 const group = [kivePolicies.group];
+const dataWhy = `They are in ${kiveDataNamespace}, which does not exist before the operator runs; a Role needs its namespace.`;
 
 export const rights: GuardRights = {
   agent: [
@@ -25,15 +26,8 @@ export const rights: GuardRights = {
     {
       apiGroups: group,
       resources: ['kivedata'],
-      inSystem: true,
       verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'],
-    },
-    {
-      apiGroups: ['coordination.k8s.io'],
-      resources: ['leases'],
-      inSystem: true,
-      verbs: ['get', 'create', 'update'],
-      why: 'One per kernel.',
+      why: dataWhy,
     },
     {
       apiGroups: [''],
@@ -55,9 +49,17 @@ export const rights: GuardRights = {
     {
       apiGroups: group,
       resources: ['kivedata'],
-      inSystem: true,
       verbs: ['get', 'list', 'watch', 'patch', 'delete'],
+      why: dataWhy,
     },
+    {
+      apiGroups: [''],
+      resources: ['namespaces'],
+      resourceNames: [kiveDataNamespace],
+      verbs: ['list', 'watch'],
+      why: 'It creates the namespace of KiveData, and again after it was deleted.',
+    },
+    { apiGroups: [''], resources: ['namespaces'], verbs: ['create'] },
   ],
   viewer: [
     { apiGroups: group, resources: ['kivepolicies'], verbs: ['get', 'list', 'watch'] },
@@ -67,7 +69,7 @@ export const rights: GuardRights = {
       verbs: ['list'],
       why: 'To find nodes with pods that a policy matches.',
     },
-    { apiGroups: group, resources: ['kivedata'], verbs: ['get', 'list', 'watch'], inSystem: true },
+    { apiGroups: group, resources: ['kivedata'], verbs: ['get', 'list', 'watch'] },
   ],
   roles: [
     {

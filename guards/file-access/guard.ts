@@ -26,6 +26,7 @@ const clusterHealth: readonly HealthPart[] = [
     name,
     what: `${what} are listed, on the leader`,
   })),
+  { on: 'cluster', name: 'namespace', what: 'the namespace of KiveData exists, on the leader' },
 ];
 
 export const fileAccess = defineGuard({

@@ -1,14 +1,12 @@
 /** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
 import { type FileIdentity, fileKey } from '../../lib/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
-import type { KiveData } from './api.ts';
+import { type KiveData, kiveDataNamespace } from './api.ts';
 import { alertVersion, type CompiledTrap, type PodView } from './policy/matching.ts';
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
 import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
 import { kiveDataName } from './policy/trap-id.ts';
 
-/** Where all KiveData are. */
-export const kiveDataNamespace = 'kivebpf-system';
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
 export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
 /** What is taken off when they are deleted: also what only old objects have. */

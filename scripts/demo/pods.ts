@@ -15,7 +15,8 @@ import { orAborted, type PodsOptions, setUp, type Stage, wanted } from './stage.
 
 /** What the policy names. */
 const [path, policyName] = ['/secret.txt', 'kive-sample-policy'];
-const inSystem = ['-n', 'kivebpf-system'] as const;
+const namespace = 'kivebpf-system';
+const inSystem = ['-n', namespace] as const;
 const policyFile = ['-f', 'policy.yaml'] as const;
 /** An alert takes milliseconds; this is for a machine that is busy. */
 const ALERT_MS = 20_000;
@@ -47,6 +48,10 @@ async function applyPolicy(stage: Stage): Promise<boolean> {
   );
   screen.command('cat policy.yaml');
   screen.answer(policy.trimEnd());
+  await stage.kubectl.until(
+    ['get', 'namespace', namespace, '--ignore-not-found', '-o', 'name'],
+    (answer) => answer !== '',
+  );
   await shownKubectl(stage, 'apply', ...policyFile);
   const timeout = stage.securityLevel === wanted.label ? '30s' : '3s';
   await shownKubectl(stage, 'wait', ...policyFile, '--for=condition=Ready', `--timeout=${timeout}`);

@@ -10,12 +10,12 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import {
   type KiveData,
+  kiveDataNamespace,
   kiveDataType,
   type KivePolicy,
   kivePolicyType,
   type KiveTrap,
 } from '../../guards/file-access/api.ts';
-import { kiveDataNamespace } from '../../guards/file-access/kive-data.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from './lab.ts';
 import type { PodSpec } from './pod-config.ts';
 

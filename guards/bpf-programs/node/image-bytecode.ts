@@ -73,7 +73,7 @@ async function credentialsFor(
     if (!isForbidden(error)) throw error;
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: `imagepullsecret: the agent may not read Secret ${namespace}/${name}`,
-      next: `Allow it: kubectl -n ${namespace} create rolebinding rampart-bpf-pull-secrets --clusterrole=rampart-bpf-pull-secrets --serviceaccount=kivebpf-system:rampart-agent`,
+      next: `Allow it: kubectl -n ${namespace} create rolebinding rampart-bpf-pull-secrets --clusterrole=rampart-bpf-pull-secrets --serviceaccount=rampart-system:rampart-agent`,
       cause: error,
     });
   }

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { systemNamespace } from '../../../guard/guard.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import { leases, nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
+import { leases, namespaces, nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { type KiveData, kiveDataType, kivePolicyType } from '../api.ts';
-import { kiveDataNamespace, kiveDataOf, nameFor } from '../kive-data.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType, kivePolicyType } from '../api.ts';
+import { kiveDataOf, nameFor } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import { TestCluster } from '../node/node.fixture.ts';
 
@@ -57,9 +58,7 @@ suite('the pod controller', () => {
     await using _ = cluster;
     for (const name of ['stays', 'gone', 'failed', 'completed', 'replaced']) await data(await pod(name));
     cluster.startOperator(quick);
-    await until('the lease', () =>
-      cluster.client.get(leases, { namespace: kiveDataNamespace, name: 'kive' }),
-    );
+    await until('the lease', () => cluster.client.get(leases, { namespace: systemNamespace, name: 'kive' }));
     await cluster.setPodStatus('failed', { phase: 'Failed' });
     await cluster.setPodStatus('completed', { phase: 'Succeeded' });
     const now = { gracePeriodSeconds: 0 };
@@ -194,10 +193,11 @@ suite('the status of a policy', () => {
   });
 });
 
-test('the operator creates the namespace', async () => {
+test('the operator creates the namespace of KiveData, and again when somebody has deleted it', async () => {
   await using cluster = await TestCluster.start({ namespace: false });
   cluster.startOperator();
-  await until('the lease in it', () =>
-    cluster.client.get(leases, { namespace: kiveDataNamespace, name: 'kive' }),
-  );
+  const get = () => cluster.client.get(namespaces, { name: kiveDataNamespace });
+  const { metadata } = await until('it', get);
+  await cluster.client.delete(namespaces, { name: kiveDataNamespace });
+  await until('another one', async () => (await get()).metadata.uid !== metadata.uid);
 });

@@ -3,6 +3,7 @@ import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import type { ClusterPart } from '../../../guard/guard.ts';
 import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { dataQuery, nodeQuery, podQuery, policyQuery } from '../caches.ts';
+import { keepDataNamespace } from './data-namespace.ts';
 import { runPodController } from './pod-controller.ts';
 import { runPolicyController } from './policy-controller.ts';
 
@@ -37,6 +38,7 @@ async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClu
   const nodes = context.cache(nodeQuery, 'nodes');
   const common = { client, data, nodes, policies, signal, logger, metrics: context.metrics?.controllers };
   await allOrNone(stop, [
+    keepDataNamespace({ ...context, signal }),
     runPodController({
       ...common,
       pods,

@@ -5,9 +5,9 @@ import { removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { type KiveData, kiveDataType } from '../api.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType } from '../api.ts';
 import type { DataChanges } from './desired.ts';
-import { dataHolds, type FoundOn, kiveDataNamespace } from '../kive-data.ts';
+import { dataHolds, type FoundOn } from '../kive-data.ts';
 import { kernelOf } from '../policy/spellings.ts';
 
 export type WrittenEvent = 'Watching' | 'FileReplaced';

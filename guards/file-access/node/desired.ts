@@ -1,10 +1,9 @@
 /** Which KiveData of this node there are to be, and what has to change for it. */
-import type { KiveData } from '../api.ts';
+import { type KiveData, kiveDataNamespace } from '../api.ts';
 import {
   type FoundFile,
   type FoundOn,
   kiveDataFinalizer,
-  kiveDataNamespace,
   kiveDataOf,
   nodeOf,
   ourAnnotations,

@@ -1,6 +1,7 @@
 /**
  * Tells the sensor which files to alert: all KiveData of this kernel, from whichever node of it. One per kernel.
  */
+import { systemNamespace } from '../../../guard/guard.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { done, type Result } from '../../../lib/kube/controller/controller.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
@@ -10,8 +11,8 @@ import { leaseStore } from '../../../lib/kube/leader-election/lease-store.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
-import { type KiveData, kiveDataType } from '../api.ts';
-import { dataHolds, type FoundOn, kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType } from '../api.ts';
+import { dataHolds, type FoundOn, nodeOf } from '../kive-data.ts';
 import { kernelOf } from '../policy/spellings.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import {
@@ -234,7 +235,7 @@ export async function runLoaderElection(options: LoaderElectionOptions): Promise
   try {
     await runElection({
       ...loaderLease,
-      lock: leaseStore(client, { namespace: kiveDataNamespace, name: kernelId }),
+      lock: leaseStore(client, { namespace: systemNamespace, name: kernelId }),
       identity,
       signal,
       logger,

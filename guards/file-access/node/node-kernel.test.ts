@@ -8,12 +8,13 @@ import { createInterface } from 'node:readline';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { systemNamespace } from '../../../guard/guard.ts';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { heldBy } from '../../../lib/ebpf/kernel-objects.fixture.ts';
 import { leases } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
-import { kiveDataNamespace } from '../kive-data.ts';
+import { kiveDataNamespace } from '../api.ts';
 import { loaderLease } from './loader.ts';
 import { alertOf, readByCat, TestCluster } from './node.fixture.ts';
 
@@ -43,7 +44,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     assert.equal(alert.pod.container.id, b.id);
     assert.deepEqual(second.lines, []);
     const { spec } = await cluster.client.get(leases, {
-      namespace: kiveDataNamespace,
+      namespace: systemNamespace,
       name: cluster.kernelId,
     });
     assert.match(spec?.holderIdentity ?? '', /^n1_/);
@@ -69,7 +70,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     await cluster.dataCount(1);
     const file = join(a.root, 'secret.txt');
     await alertOf(node, file, () => true);
-    const lease = { namespace: kiveDataNamespace, name: cluster.kernelId };
+    const lease = { namespace: systemNamespace, name: cluster.kernelId };
     const body = { spec: { holderIdentity: 'somebody', leaseDurationSeconds: 2 } };
     await cluster.client.patch(leases, lease, { type: 'merge', body });
     await until('its end', () => node.state()?.isLoader === false);

@@ -8,6 +8,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { systemNamespace } from '../../../guard/guard.ts';
 import {
   type GivenNode,
   type GivenProcess,
@@ -19,12 +20,18 @@ import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.t
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { events, type KubeEvent } from '../../../lib/kube/events/event-object.ts';
 import type { KiveAlert } from '../alert/alert.ts';
-import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from '../api.ts';
+import {
+  type KiveData,
+  kiveDataNamespace,
+  kiveDataType,
+  type KivePolicy,
+  kivePolicyType,
+  type KiveTrap,
+} from '../api.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from '../cluster/run.ts';
 import { fileAccess } from '../guard.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { kiveDataNamespace } from '../kive-data.ts';
 import {
   type FileAccessNodeOptions,
   type NodeState,
@@ -58,6 +65,7 @@ export class TestCluster extends TestApi {
   static async start({ namespace = true, memory = true } = {}): Promise<TestCluster> {
     const cluster = new TestCluster(await startTestApi({ name: 'file-access', memory }));
     await cluster.createNamespace('default');
+    await cluster.createNamespace(systemNamespace);
     if (namespace) await cluster.createNamespace(kiveDataNamespace);
     await cluster.createDefinitions(fileAccess.resources);
     return cluster;

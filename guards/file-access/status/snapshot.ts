@@ -2,9 +2,9 @@
 import type { LeaseView } from '../../../guard/lease-holder.ts';
 import type { NodeView, StatusContext } from '../../../guard/status-section.ts';
 import { type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
-import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
 import { containerIdOf, policyKeyOf } from '../caches.ts';
-import { kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { nodeOf } from '../kive-data.ts';
 import { kernelOf } from '../policy/spellings.ts';
 import type { PodView } from '../policy/matching.ts';
 

@@ -70,7 +70,7 @@ export class AdmittingApi implements AsyncDisposable {
       const name = `${resource.plural}.${resource.group}`;
       await established(client, name, { timeoutMs: PATIENCE_MS, signal });
     }
-    await client.create(namespaces, { metadata: { name: 'kivebpf-system' } });
+    await client.create(namespaces, { metadata: { name: 'rampart-system' } });
     const modules = stack.use(await openModules({ cacheDirectory: join(directory, 'modules'), logger }));
     const started = Promise.withResolvers<PolicySet>();
     const stop = new AbortController();

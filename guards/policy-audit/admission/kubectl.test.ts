@@ -163,7 +163,7 @@ ${more}`;
     await assert.rejects(create('a', strict), denied('selects'));
     await create('a', { labels: { strict: 'no' } });
     await create('mine', strict);
-    await create('own', { ...strict, namespace: 'kivebpf-system' });
+    await create('own', { ...strict, namespace: 'rampart-system' });
     await remove('selects');
   });
 

@@ -23,7 +23,7 @@ import { runPolicyServers } from './run-policy-servers.ts';
 import { deploymentType } from './server-objects.ts';
 import { UnansweredWebhooks } from './webhook-calls.fixture.ts';
 
-export const system = 'kivebpf-system';
+export const system = 'rampart-system';
 const fieldManager = 'test';
 const denied = readFileSync(join(import.meta.dirname, '../../../test/policies/denied.wapc.wasm'));
 

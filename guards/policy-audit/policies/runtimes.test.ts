@@ -24,7 +24,7 @@ import { OpenPolicy } from './open-policy.ts';
 import { readKubewardenPolicy } from './read-policy.ts';
 import { runtimesOf } from './runtimes.ts';
 
-const system = 'kivebpf-system';
+const system = 'rampart-system';
 const logger = createLogger({ level: 'silent' });
 const signal = AbortSignal.timeout(120_000);
 const lookup = readFileSync(join(import.meta.dirname, '../../../test/policies/lookup.wapc.wasm'));
@@ -74,7 +74,7 @@ suite('policies of a PolicyServer', () => {
     });
     await assert.rejects(
       answer('ClusterAdmissionPolicy', 'default'),
-      /PolicyServer default cannot be used: its imagePullSecret pull is not in the namespace kivebpf-system/,
+      /PolicyServer default cannot be used: its imagePullSecret pull is not in the namespace rampart-system/,
     );
     const auth = Buffer.from(`${registryUser.username}:${registryUser.password}`).toString('base64');
     const config = JSON.stringify({ auths: { [registry.host]: { auth } } });

@@ -18,7 +18,7 @@ import { reportTypes } from '../reports/report.ts';
 import { lineOf, ScanCluster } from './scan.fixture.ts';
 
 const rampart = join(import.meta.dirname, '../../../bin/rampart');
-const system = 'kivebpf-system';
+const system = 'rampart-system';
 const spaces = ['one', 'two', 'three'];
 const OBJECTS = 20;
 

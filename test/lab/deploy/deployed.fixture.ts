@@ -10,7 +10,8 @@ import { text } from 'node:stream/consumers';
 
 import type { V1PodSpec } from '@kubernetes/client-node';
 
-import { Cluster, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import { Cluster } from '../../../apps/agent/deploy.fixture.ts';
 import { kustomize, type Manifest } from '../../../apps/agent/kustomize.fixture.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';

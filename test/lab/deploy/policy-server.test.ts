@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';

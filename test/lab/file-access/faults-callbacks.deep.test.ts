@@ -109,7 +109,7 @@ suite('10: a receiver that', { skip: sensorSkip || labObstacle() }, () => {
     const lines = await linesOf(3);
     const holders = (): string =>
       guarded.standalone.kubectl(
-        ...['get', 'leases', '-n', 'kivebpf-system', '-o', 'jsonpath={.items[*].spec.holderIdentity}'],
+        ...['get', 'leases', '-n', 'rampart-system', '-o', 'jsonpath={.items[*].spec.holderIdentity}'],
       ).stdout;
     const known = holders();
     await guarded.standalone.stop('SIGKILL');

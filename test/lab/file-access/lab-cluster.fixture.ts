@@ -17,6 +17,7 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 import {
   type KiveData,
+  kiveDataNamespace,
   kiveDataType,
   type KivePolicy,
   kivePolicyType,
@@ -24,7 +25,6 @@ import {
 } from '../../../guards/file-access/api.ts';
 import { pods as podType } from '../../../lib/kube/object/object.ts';
 import { fileAccess } from '../../../guards/file-access/guard.ts';
-import { kiveDataNamespace } from '../../../guards/file-access/kive-data.ts';
 import { readKernelId } from '../../../guards/file-access/node/file-access-node.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
