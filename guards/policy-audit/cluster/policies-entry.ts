@@ -5,17 +5,26 @@ import type { ModuleProgram } from '../engine/program.ts';
 import type { Policy } from '../policies/policy.ts';
 
 /**
+ * @param kept - Entries from before, by ID, of policies that cannot run as they are now.
  * @param capabilities - The host capabilities of namespaced policies. Undefined: everything.
  * @returns JSON, which is YAML; sorted by ID, so that the same policies give the same text
  */
 export function policiesFileOf(
   policies: readonly Policy[],
+  kept: ReadonlyMap<string, unknown>,
   capabilities: readonly string[] | undefined,
 ): string {
-  const sorted = policies.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  return JSON.stringify(
-    Object.fromEntries(sorted.map((policy) => [policy.id, entryOf(policy, capabilities)])),
-  );
+  const entries = [...kept, ...policies.map((policy) => [policy.id, entryOf(policy, capabilities)] as const)];
+  return JSON.stringify(Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1))));
+}
+
+/** What {@link policiesFileOf} wrote, by ID; nothing of anything else. */
+export function entriesOf(policiesFile: string | undefined): ReadonlyMap<string, unknown> {
+  try {
+    return new Map(Object.entries(JSON.parse(policiesFile ?? '{}') as object));
+  } catch {
+    return new Map();
+  }
 }
 
 function entryOf(policy: Policy, capabilities: readonly string[] | undefined): object {

@@ -5,7 +5,14 @@ import { join } from 'node:path';
 import { type StartedApi, startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { runGivenCluster } from '../../../guard/part.fixture.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import { type KubeObject, namespaces, type ResourceType } from '../../../lib/kube/object/object.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  namespaces,
+  type ResourceType,
+} from '../../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   type AnyKubewardenPolicy,
@@ -38,6 +45,7 @@ export interface Webhook {
 
 export class Cluster extends TestApi {
   now = new Date();
+  isRegistryAway = false;
 
   /** Called while it has a client. */
   readonly webhooks: UnansweredWebhooks;
@@ -64,7 +72,10 @@ export class Cluster extends TestApi {
         async (context) => {
           const { client, logger } = context;
           const modules = {
-            fetch: () => Promise.resolve({ bytes: denied, digest: 'sha256:denied' }),
+            fetch: async () => {
+              if (!this.isRegistryAway) return { bytes: denied, digest: 'sha256:denied' };
+              throw new RampartError(errorCodes.API_UNREACHABLE, { what: 'the registry is away' });
+            },
             registry: () => Promise.reject(new Error('there is none')),
             trustRoot: () => Promise.resolve(undefined),
           };
@@ -158,7 +169,19 @@ export class Cluster extends TestApi {
     return found?.webhooks[0];
   }
 
-  async statusOf(name: string): Promise<NonNullable<ClusterAdmissionPolicy['status']> | undefined> {
-    return (await this.client.get(clusterAdmissionPolicyType, { name })).status;
+  /** What its server is given. */
+  async served(server = 'default'): Promise<Readonly<Record<string, unknown>>> {
+    const found: ConfigMap | undefined = await this.find(configMaps, `policy-server-${server}`);
+    return JSON.parse(found?.data?.['policies.yml'] ?? '{}') as Record<string, unknown>;
+  }
+
+  async statusOf(
+    name: string,
+    namespace?: string,
+  ): Promise<NonNullable<ClusterAdmissionPolicy['status']> | undefined> {
+    const { client } = this;
+    return namespace === undefined
+      ? (await client.get(clusterAdmissionPolicyType, { name })).status
+      : (await client.get(admissionPolicyType, { name, namespace })).status;
   }
 }

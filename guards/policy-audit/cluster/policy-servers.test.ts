@@ -19,6 +19,7 @@ import {
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { clusterAdmissionPolicyType, type PolicyServer, policyServerType } from '../api.ts';
+import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
 import { Cluster, system, type Webhook } from './policy-servers.fixture.ts';
@@ -28,6 +29,10 @@ import { mutatingType, validatingType } from './webhooks.ts';
 suite('policy servers in a cluster', () => {
   test('from a PolicyServer and a policy to a webhook that answers', async () => {
     await using cluster = await Cluster.start();
+    await cluster.client.create(configMaps, {
+      metadata: { name: 'trust', namespace: system },
+      data: { 'sigstore-trust-config': JSON.stringify(new SigstoreFixture().trustRoot) },
+    });
     await cluster.setServer('default', {
       env: [{ name: 'A', value: 'b' }],
       namespacedPoliciesCapabilities: ['net/*'],
@@ -39,13 +44,11 @@ suite('policy servers in a cluster', () => {
     });
     await cluster.setPolicy('own', { failurePolicy: 'Ignore', matchPolicy: 'Exact' }, 'shop');
     cluster.startOperator();
-    const configuration = (await until(async () =>
-      cluster.find(configMaps, 'policy-server-default'),
-    )) as ConfigMap;
-    const policies = JSON.parse(configuration.data?.['policies.yml'] ?? '') as Record<
-      string,
-      Record<string, unknown>
-    >;
+    const policies = (await until(async () => {
+      const served = await cluster.served();
+      return Object.keys(served).length === 2 && served;
+    })) as Record<string, Record<string, unknown>>;
+    const configuration = (await cluster.find(configMaps, 'policy-server-default')) as ConfigMap;
     assert.deepEqual(Object.keys(policies), ['clusterwide-root', 'namespaced-shop-own']);
     assert.deepEqual(policies['clusterwide-root']?.['hostCapabilities'], ['*']);
     assert.deepEqual(policies['namespaced-shop-own']?.['hostCapabilities'], ['net/*']);
@@ -160,27 +163,41 @@ suite('policy servers in a cluster', () => {
     assert.deepEqual(await cluster.webhook(validatingType, 'clusterwide-turns'), before);
   });
 
-  test('one whose module refuses its settings is not active, and why is what the module says', async () => {
+  test('one whose module cannot be opened is not active, and is asked as it was before', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
-    const settings = (names: readonly string[]): object => ({
-      module: 'registry://registry.example/policies/denied:v1',
+    const settings = (names: readonly string[], version = 'v1'): object => ({
+      module: `registry://registry.example/policies/denied:${version}`,
       settings: { denied: names },
     });
     await cluster.setPolicy('names', settings([]));
+    await cluster.setPolicy('key', { module: 'file:///pki/tls.key' }, 'shop');
     cluster.startOperator();
-    const reason = await until(async () => {
-      await cluster.rollOut();
-      const conditions = (await cluster.statusOf('names'))?.conditions;
-      return conditions?.find((one) => one.reason === 'PolicyCannotRun')?.message;
-    });
-    assert.match(reason, /denied/);
+    const refusal = async (name: string, reason: string, namespace?: string): Promise<string> =>
+      until(async () => {
+        await cluster.rollOut();
+        const conditions = (await cluster.statusOf(name, namespace))?.conditions;
+        return conditions?.find((one) => one.reason === reason)?.message;
+      });
+    assert.match(await refusal('names', 'PolicyCannotRun'), /denied/);
+    assert.match(await refusal('key', 'PolicyCannotRun', 'shop'), /namespaced policies may not read files/);
     assert.equal((await cluster.statusOf('names'))?.policyStatus, 'pending');
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-names'), undefined);
+    assert.deepEqual(await cluster.served(), {});
 
     await cluster.setPolicy('names', settings(['root']));
     await cluster.afterRollOut(validatingType, 'clusterwide-names');
     await until(async () => (await cluster.statusOf('names'))?.policyStatus === 'active');
+
+    cluster.isRegistryAway = true;
+    const before = await cluster.served();
+    await cluster.setPolicy('names', settings(['root'], 'v2'));
+    await cluster.setPolicy('new', settings(['root']));
+    assert.match(await refusal('names', 'FormerPolicyActive'), /the registry is away/);
+    assert.match(await refusal('new', 'PolicyCannotRun'), /the registry is away/);
+    assert.deepEqual(await cluster.served(), before);
+    assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-names'), undefined);
+    assert.equal(await cluster.webhook(validatingType, 'clusterwide-new'), undefined);
   });
 
   test('its status says of each part of a server whether it is there', async () => {

@@ -9,7 +9,13 @@ import { done, requeueAfter, type Result, runController } from '../../../lib/kub
 import { addFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import { type KubeObject, type ResourceType, type Secret, secrets } from '../../../lib/kube/object/object.ts';
+import {
+  configMaps,
+  type KubeObject,
+  type ResourceType,
+  type Secret,
+  secrets,
+} from '../../../lib/kube/object/object.ts';
 import type { KeyAndCertificate } from '../../../lib/x509/certificate.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
 import type { Policy } from '../policies/policy.ts';
@@ -19,7 +25,7 @@ import { policyFaults } from '../policies/faults.ts';
 import { activeStatus, policyActive, refusedStatus, type Status } from '../policies/policy-status.ts';
 import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
 import { aborted } from '../../../lib/time/abort.ts';
-import { policiesFileOf } from './policies-entry.ts';
+import { entriesOf, policiesFileOf } from './policies-entry.ts';
 import {
   type Authority,
   currentAuthority,
@@ -31,6 +37,7 @@ import {
   budgetType,
   deploymentType,
   isRolledOut,
+  policiesKey,
   serverHosts,
   serverLabel,
   serverName,
@@ -46,8 +53,8 @@ export interface PolicyServersOptions {
   readonly namespace: string;
   /** Of Rampart; called if there is a PolicyServer. */
   readonly image: (signal: AbortSignal) => Promise<string>;
-  /** The outcome of opening the policies in this process. Without it, what their modules say about settings is unknown. */
-  readonly trials?: Pick<PolicySet, 'onTried' | 'refusal'>;
+  /** The outcome of opening the policies in this process: only those that can run are served. */
+  readonly trials: Pick<PolicySet, 'onTried' | 'refusal'>;
   /** For tests. Default: the clock of the machine. */
   readonly now?: () => Date;
 }
@@ -119,8 +126,7 @@ class PolicyServers {
         if (name !== undefined) add(name);
       }),
     );
-    const tried = this.#options.trials?.onTried(({ spec }) => add(spec.policyServer));
-    if (tried !== undefined) stack.use(tried);
+    stack.use(this.#options.trials.onTried(({ spec }) => add(spec.policyServer)));
     for (const [, cache] of this.#policies) {
       stack.use(
         cache.subscribe(({ object, previous }) => {
@@ -166,8 +172,7 @@ class PolicyServers {
       hosts,
       now,
     });
-    const runnable = policies.flatMap(({ policy }) => policy ?? []);
-    const policiesFile = policiesFileOf(runnable, server.spec.namespacedPoliciesCapabilities);
+    const policiesFile = await this.#policiesFile(server, policies, signal);
     const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
     // The cache may be older than this.
     if (!isRolledOut(await this.#applyParts(server, parts, signal))) {
@@ -201,9 +206,7 @@ class PolicyServers {
       await this.#tell(type, object, activeStatus(object), signal);
     }
     // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
-    const kept = policies.map(({ id, policy, problem, isTried }) =>
-      policy === undefined || problem !== '' || !isTried ? id : `${id} ${policy.isMutating}`,
-    );
+    const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
     await this.#removeWebhooks(name, new Set(kept), signal);
     return requeueAfter(RESYNC_MS);
   }
@@ -249,6 +252,25 @@ class PolicyServers {
     return deployment;
   }
 
+  /** A policy that cannot run as it is now is served as it was before, if it was. */
+  async #policiesFile(
+    server: PolicyServer,
+    policies: readonly Scheduled[],
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { namespace } = this.#options;
+    const target = { name: serverName(server), namespace };
+    const before = await orUndefined(this.#context.client.get(configMaps, target, { signal }));
+    const entries = entriesOf(before?.data?.[policiesKey]);
+    const runnable = policies.filter(canRun);
+    const kept = policies.filter((one) => !canRun(one) && entries.has(one.id));
+    return policiesFileOf(
+      runnable.flatMap(({ policy }) => policy ?? []),
+      new Map(kept.map(({ id }) => [id, entries.get(id)])),
+      server.spec.namespacedPoliciesCapabilities,
+    );
+  }
+
   async #delete(
     type: ResourceType,
     target: { readonly name: string; readonly namespace?: string },
@@ -286,8 +308,7 @@ class PolicyServers {
         .map((object): Scheduled => {
           const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
           const id = policyId(typed);
-          const { trials } = this.#options;
-          const refusal = trials === undefined ? '' : trials.refusal(type, object);
+          const refusal = this.#options.trials.refusal(type, object);
           const faults = policyFaults(typed).map(problemText).join('; ');
           const problem = faults === '' ? (refusal ?? '') : faults;
           const more = { problem, isTried: problem !== '' || refusal !== undefined };
@@ -386,8 +407,12 @@ interface Scheduled {
   readonly policy: Policy | undefined;
   /** Why it cannot run as it is; '' if it can. */
   readonly problem: string;
-  /** Whether it is known what its module says about its settings. */
+  /** Whether it is known if it can run. */
   readonly isTried: boolean;
+}
+
+function canRun({ policy, problem, isTried }: Scheduled): boolean {
+  return policy !== undefined && problem === '' && isTried;
 }
 
 function withoutServer(object: AnyKubewardenPolicy, server: string): Status {

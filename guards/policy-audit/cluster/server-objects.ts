@@ -22,6 +22,8 @@ export interface Wanted {
 }
 
 export const serverLabel = 'kubewarden/policy-server';
+/** In its ConfigMap. */
+export const policiesKey = 'policies.yml';
 const servingPort = 8443;
 const servicePort = 443;
 const readinessPort = 8081;
@@ -79,7 +81,7 @@ export function serverObjects(parts: ServerParts): Wanted[] {
   const { server, certificate, policiesFile } = parts;
   const meta = metadataOf(parts);
   const configuration = {
-    'policies.yml': policiesFile,
+    [policiesKey]: policiesFile,
     'sources.yml': JSON.stringify(sourcesDocument(server.spec)),
   };
   // A change of policies creates new pods, which are ready once they have loaded them: only thus is it known when a policy is active.
@@ -279,7 +281,7 @@ function environmentOf({ spec }: PolicyServer): object[] {
     KUBEWARDEN_KEY_FILE: '/pki/tls.key',
     KUBEWARDEN_PORT: String(servingPort),
     KUBEWARDEN_READINESS_PROBE_PORT: String(readinessPort),
-    KUBEWARDEN_POLICIES: '/config/policies.yml',
+    KUBEWARDEN_POLICIES: `/config/${policiesKey}`,
     KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
     KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
     KUBEWARDEN_ENABLE_METRICS: 'true',

@@ -7,7 +7,7 @@ import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
-import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import {
   type AnyKubewardenPolicy,
@@ -41,14 +41,8 @@ export interface PolicySetOptions {
 /** The outcome of opening a policy, at a generation. */
 interface Trial {
   readonly generation: number | undefined;
+  /** '' if it can run. */
   readonly refusal: string;
-}
-
-/** Why a policy is not active as written. */
-interface Problem {
-  readonly why: string;
-  /** Whether the policy itself cannot work, wherever it runs. */
-  readonly isItsOwn: boolean;
 }
 
 /** A module that is unavailable now may be available later. */
@@ -122,8 +116,7 @@ export class PolicySet {
   }
 
   /**
-   * Why a policy cannot work as written, according to its module: '' if it can, or if this process cannot tell,
-   * because the module may be out of reach; undefined if it was not tried yet.
+   * Why a policy cannot run as written: '' if it can; undefined if it was not tried yet.
    */
   refusal(type: ResourceType, object: AnyKubewardenPolicy): string | undefined {
     const trial = this.#trials.get(sourceKey({ type, key: keyOf(object) }));
@@ -194,12 +187,12 @@ export class PolicySet {
   async #reconcile(key: string, signal: AbortSignal): Promise<Result> {
     const source = sourceOf(key);
     let wanted: readonly Policy[] = [];
-    let problem: Problem | undefined;
+    let problem: string | undefined;
     const object = this.#object(source);
     try {
       wanted = this.#read(source);
     } catch (error) {
-      problem = problemOf(error);
+      problem = messageOf(error);
     }
     const ids = new Set(wanted.map(({ id }) => id));
     // One that is malformed stays as it was.
@@ -209,12 +202,12 @@ export class PolicySet {
     }
     for (const policy of wanted) problem = (await this.#renew(policy, signal)) ?? problem;
     if (problem === undefined) this.#problems.delete(key);
-    else this.#problems.set(key, problem.why);
+    else this.#problems.set(key, problem);
     if (object !== undefined) {
       const { generation } = object.metadata;
-      this.#trials.set(key, { generation, refusal: problem?.isItsOwn === true ? problem.why : '' });
+      this.#trials.set(key, { generation, refusal: problem ?? '' });
       for (const listener of this.#triers) listener(object);
-      if (!isDeleting(object)) await this.#tell(source.type, object, problem?.why, signal);
+      if (!isDeleting(object)) await this.#tell(source.type, object, problem, signal);
       else if (this.#options.releases === true)
         await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, {
           signal,
@@ -244,7 +237,7 @@ export class PolicySet {
   }
 
   /** Why it cannot be evaluated as it is now. */
-  async #renew(policy: Policy, signal: AbortSignal): Promise<Problem | undefined> {
+  async #renew(policy: Policy, signal: AbortSignal): Promise<string | undefined> {
     const before = this.#open.get(policy.id);
     if (before?.policy.version === policy.version) return undefined;
     let opened: OpenPolicy;
@@ -252,7 +245,7 @@ export class PolicySet {
       opened = await OpenPolicy.open(policy, this.#options.runtimes, signal);
     } catch (error) {
       signal.throwIfAborted();
-      return problemOf(error);
+      return messageOf(error);
     }
     this.#open.set(policy.id, opened);
     this.#enforced = [...this.#open.values()].toSorted(byId);
@@ -361,11 +354,4 @@ function sourceOf(key: string): Source {
   const type = sourceTypes.get(key.slice(0, slash));
   if (type === undefined) throw new TypeError(`no source ${key}`);
   return { type, key: key.slice(slash + 1) };
-}
-
-function problemOf(error: unknown): Problem {
-  return {
-    why: messageOf(error),
-    isItsOwn: error instanceof RampartError && error.code === errorCodes.INPUT,
-  };
 }

@@ -1,14 +1,13 @@
 /** The runtimes of policies in this process. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Namespace, ResourceType } from '../../../lib/kube/object/object.ts';
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { accessOf, type ClusterReader } from '../engine/cel/cluster.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
 import { openEvaluator } from './open-evaluator.ts';
-import type { PolicyProgram } from '../engine/program.ts';
+import { refuseFiles } from './refuse-files.ts';
 import { verifierOf } from '../modules/image-signatures.ts';
 import type { Modules, ModuleTerms } from '../modules/modules.ts';
 import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
@@ -64,19 +63,6 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
       });
     },
   };
-}
-
-/** Authors of namespaced policies may not read the files of this process. */
-function refuseFiles(program: PolicyProgram): void {
-  const modules =
-    program.type === 'module' ? [program] : program.type === 'group' ? [...program.members.values()] : [];
-  const file = modules.find(({ module }) => /^file:/i.test(module.trim()));
-  if (file === undefined) return;
-  throw new RampartError(errorCodes.PRIVILEGE, {
-    what: `cannot use ${file.module}`,
-    why: 'namespaced policies may not read files of the process that runs them',
-    next: 'Use a module from a registry, or make it a ClusterAdmissionPolicy',
-  });
 }
 
 /** By `apiVersion kind`. */

@@ -341,6 +341,27 @@ suite('changes while a policy server runs', () => {
     assert.match(server.registry.metrics(), /policy_name="settings",initialization_error="true"\} 1/);
   });
 
+  test('one that cannot run is served as it was before, where that is gone on with', async () => {
+    await using server = await ServerFixture.start({ a: refusing('root') }, { continueOnErrors: true });
+    server.writePolicies({ a: { module: modulePath('none.wapc') }, b: refusing('x') });
+    await until(async () => (await server.post('/validate/b', review())).status === 200);
+    const { body } = await server.post('/validate/a', review({}, 'root'));
+    assert.equal(body.response?.status?.message, 'root is denied');
+  });
+
+  test('a namespaced policy may not use a file', async () => {
+    const module = modulePath('denied.wapc');
+    const served = {
+      'namespaced-shop-a': { module, settings: { denied: ['root'] } },
+      'namespaced-group-shop-b': { expression: 'a()', message: 'no', policies: { a: { module } } },
+    };
+    await using server = await ServerFixture.start(served, { continueOnErrors: true });
+    for (const id of Object.keys(served)) {
+      const { body } = await server.post(`/validate/${id}`, review());
+      assert.match(body.response?.status?.message ?? '', /namespaced policies may not read files/);
+    }
+  });
+
   test('a certificate that is replaced is the one of new connections; half of one is waited out', async () => {
     await using server = await ServerFixture.start({ a: refusing('root') });
     const old = await server.serial();

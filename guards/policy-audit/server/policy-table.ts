@@ -5,7 +5,7 @@
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { Evaluator } from '../engine/evaluator.ts';
 import type { ServedPolicy } from './served-policy.ts';
-import { messageOf } from '../../../lib/errors/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 
 /** Opens the runtime of a policy. @throws {Error} why it cannot. */
 export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<Evaluator>;
@@ -13,8 +13,8 @@ export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<
 export interface PolicyTableOptions {
   readonly open: OpenPolicy;
   /**
-   * Serve policies that cannot be opened or reject their settings: they reject every request with the reason. Otherwise,
-   * the entire change is discarded.
+   * Serve policies that cannot be opened or reject their settings: as they were before, or else they reject every request with
+   * the reason. Otherwise, the entire change is discarded.
    */
   readonly continueOnErrors: boolean;
   readonly logger: Logger;
@@ -34,6 +34,10 @@ interface Entry {
   readonly identity: string;
   readonly problem: string | undefined;
   readonly evaluator: SharedEvaluator | undefined;
+  /** Why it is served as it was before. */
+  readonly refused?: string;
+  /** Whether there may be no problem later, without a change. */
+  readonly isOutOfReach?: boolean;
 }
 
 /** Opened concurrently: enough to keep the network busy. */
@@ -51,13 +55,18 @@ export class PolicyTable implements AsyncDisposable {
     return [...this.#entries.keys()];
   }
 
-  /** Why policies cannot be evaluated, by their IDs. */
+  /** Why policies cannot be evaluated as written, by their IDs. */
   get problems(): ReadonlyMap<string, string> {
     return new Map(
-      [...this.#entries].flatMap(([id, { problem }]) =>
-        problem === undefined ? [] : [[id, problem] as const],
+      [...this.#entries].flatMap(([id, { problem, refused = problem }]) =>
+        refused === undefined ? [] : [[id, refused] as const],
       ),
     );
+  }
+
+  /** Policies that cannot be evaluated, because their modules are out of reach. */
+  get outOfReach(): readonly string[] {
+    return [...this.#entries].flatMap(([id, { isOutOfReach = false }]) => (isOutOfReach ? [id] : []));
   }
 
   /** Undefined if there is no such policy. Dispose it when the request is answered. */
@@ -116,7 +125,7 @@ export class PolicyTable implements AsyncDisposable {
     const known = this.#entries.get(policy.id);
     // Retries those that could not be opened: a registry may be back.
     if (known !== undefined && known.identity === identity && known.problem === undefined)
-      return { ...known, policy };
+      return { policy, identity, problem: undefined, evaluator: known.evaluator };
     let evaluator: SharedEvaluator | undefined;
     try {
       signal.throwIfAborted();
@@ -130,11 +139,18 @@ export class PolicyTable implements AsyncDisposable {
       const problem = messageOf(error);
       if (!this.#options.continueOnErrors)
         throw new Error(`policy ${policy.id}: ${problem}`, { cause: error });
-      this.#options.logger.error(
-        { policy: policy.id, problem },
-        'a policy cannot run: it rejects every request',
-      );
-      return { policy, identity, problem, evaluator };
+      const { logger } = this.#options;
+      if (known !== undefined && known.problem === undefined) {
+        logger.error(
+          { policy: policy.id, problem },
+          'a policy cannot run: its previous version stays in use',
+        );
+        await evaluator?.close();
+        return { ...known, refused: problem };
+      }
+      logger.error({ policy: policy.id, problem }, 'a policy cannot run: it rejects every request');
+      const isOutOfReach = error instanceof RampartError && error.code === errorCodes.API_UNREACHABLE;
+      return { policy, identity, problem, evaluator, isOutOfReach };
     }
   }
 }

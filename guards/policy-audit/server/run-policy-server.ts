@@ -12,6 +12,7 @@ import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { HostCalls } from '../engine/evaluator.ts';
 import { openEvaluator } from '../policies/open-evaluator.ts';
+import { refuseFiles } from '../policies/refuse-files.ts';
 import type { ModuleProgram } from '../engine/program.ts';
 import { PolicyPool } from '../engine/wasm/pool.ts';
 import type { Modules } from '../modules/modules.ts';
@@ -80,15 +81,18 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     new PolicyTable({
       continueOnErrors: options.continueOnErrors,
       logger,
-      open: (policy, opening) =>
-        openEvaluator(policy.program, {
+      open: async (policy, opening) => {
+        // As the operator names them in a cluster.
+        if (policy.id.startsWith('namespaced-')) refuseFiles(policy.program);
+        return openEvaluator(policy.program, {
           modules: options.modules,
           hostCalls: (_, program) =>
             program === undefined ? noHostCalls : options.hostCalls(policy.id, program),
           pullSecret: options.pullSecret,
           pool,
           signal: opening,
-        }),
+        });
+      },
     }),
   );
   const source = new PolicySource(options.policiesFile, table, logger);
