@@ -14,6 +14,7 @@ import type { ResourceRequest } from '../../lib/apiserver/verbs/request.ts';
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
+import { Kinds } from '../../lib/manifests/kinds.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
@@ -117,17 +118,32 @@ export class Cluster implements AsyncDisposable {
     return new Cluster(deployed, directory, server, stack);
   }
 
-  /** kubectl may take its time, and the server is in this process. */
-  async apply(directory = this.deployed): Promise<string[]> {
-    const args = ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', '-f', '-'];
+  /** kubectl may take its time, and the server is in this process. Warnings are left out. */
+  async apply(directory = this.deployed, ...options: readonly string[]): Promise<string[]> {
+    const args = ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', ...options, '-f', '-'];
     const kubectl = spawn('kubectl', args, {
       env: { PATH: process.env['PATH'], HOME: this.directory },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     kubectl.stdin.end(kustomizedText(directory));
     const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
-    assert.equal(stderr, '');
+    assert.equal(stderr.replace(/^Warning: .*\n/gm, ''), '');
     return stdout.trim().split('\n');
+  }
+
+  /** The versions of all that is deployed. */
+  async versions(): Promise<Map<string, string | undefined>> {
+    const client = this.client();
+    const kinds = new Kinds(client);
+    const signal = AbortSignal.timeout(60_000);
+    const versions = new Map<string, string | undefined>();
+    for (const { apiVersion, kind, metadata } of kustomize(this.deployed)) {
+      const type = await kinds.find(apiVersion, kind, signal);
+      assert.ok(type, kind);
+      const { resourceVersion } = (await client.get(type, metadata)).metadata;
+      versions.set(`${kind} ${metadata.name}`, resourceVersion);
+    }
+    return versions;
   }
 
   /** The same for a test that is not about kubectl. */

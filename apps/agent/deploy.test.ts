@@ -20,6 +20,7 @@ import {
   kivePolicyType,
 } from '../../guards/file-access/api.ts';
 import type { ContainerSource, SourceContainer } from '../../lib/cri/container-source.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { Receiver } from '../../guards/file-access/delivery/receiver.fixture.ts';
 import { secrets } from '../../lib/kube/object/object.ts';
@@ -36,7 +37,7 @@ import { kustomize } from './kustomize.fixture.ts';
 const namespace = systemNamespace;
 
 suite('deploy/', () => {
-  test('is applied as it is, and applied again changes nothing; a viewer has all of rampart status', async () => {
+  test('is applied as it is, and again, both ways, changes nothing; a viewer has all of rampart status', async () => {
     await using cluster = await Cluster.start();
     const objects = kustomize(deploy).length;
     const first = await cluster.apply();
@@ -52,6 +53,26 @@ suite('deploy/', () => {
     });
     assert.deepEqual(report.notRead, []);
     assert.deepEqual(cluster.refused, []);
+
+    await cluster.apply(deploy, '--server-side');
+    const versions = await cluster.versions();
+    await cluster.apply(deploy, '--server-side');
+    assert.deepEqual(await cluster.versions(), versions);
+  });
+
+  deepTest('applied by the server first, then by the client, then by the server again', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.apply(deploy, '--server-side');
+    const versions = await cluster.versions();
+    await cluster.apply(deploy, '--server-side');
+    assert.deepEqual(await cluster.versions(), versions);
+    await cluster.apply();
+    const again = await cluster.apply();
+    assert.deepEqual(
+      again.filter((line) => !line.endsWith(' unchanged')),
+      [],
+    );
+    await cluster.apply(deploy, '--server-side');
   });
 
   test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
