@@ -14,6 +14,7 @@ import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from 
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
+import { uninstallCommand } from './uninstall/command.ts';
 import { watchCommand } from './watch/command.ts';
 
 export function programOf(guards: readonly Guard[]): Command {
@@ -30,7 +31,11 @@ export function programOf(guards: readonly Guard[]): Command {
     .addCommand(alertsCommand(guards));
   for (const guard of guards)
     for (const { create } of guard.commands ?? []) program.addCommand(create(guard));
-  program.addCommand(agentCommand(guards)).addCommand(operatorCommand(guards)).addCommand(apiServerCommand());
+  program
+    .addCommand(agentCommand(guards))
+    .addCommand(operatorCommand(guards))
+    .addCommand(apiServerCommand())
+    .addCommand(uninstallCommand(guards));
   settle(program, program.name());
   return program;
 }

@@ -20,6 +20,7 @@ import type { Resource } from '../lib/kube/crd/resource.ts';
 import type { ResourceType } from '../lib/kube/object/object.ts';
 import type { Metrics } from '../lib/telemetry/metrics.ts';
 import type { ClusterContext, NodeContext } from './context.ts';
+import type { Leftovers } from './leftovers.ts';
 import type { LineKind } from './line-kind.ts';
 import type { StatusSection } from './status-section.ts';
 
@@ -97,6 +98,8 @@ export interface Guard<Options = unknown> {
   readonly status?: () => Promise<StatusSection>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;
+  /** What stays in a cluster and on nodes when its processes end. */
+  readonly leftovers?: () => Promise<Leftovers>;
 }
 
 export type NodePart<Options = unknown> = (context: NodeContext, options: Options) => Promise<void>;

@@ -40,6 +40,7 @@ export const bpfPrograms = defineGuard({
   node: async () => (await import('./node/run.ts')).bpfProgramsNode,
   cluster: async () => (await import('./cluster/run.ts')).bpfProgramsCluster,
   status: async () => (await import('./status/section.ts')).bpfProgramsStatus,
+  leftovers: async () => (await import('./leftovers.ts')).bpfProgramsLeftovers,
   rights,
   pod,
   metrics: async () => {

@@ -47,6 +47,7 @@ export const fileAccess = defineGuard({
   node: async () => (await import('./node/run.ts')).fileAccessNode,
   cluster: async () => (await import('./cluster/run.ts')).fileAccessCluster,
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
+  leftovers: async () => (await import('./leftovers.ts')).fileAccessLeftovers,
   lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],
   rights,
   pod,

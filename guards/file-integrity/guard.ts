@@ -57,6 +57,7 @@ export const fileIntegrity = defineGuard({
   node: async () => (await import('./node/run.ts')).fileIntegrityNode,
   cluster: async () => (await import('./cluster/run.ts')).fileIntegrityCluster,
   status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
+  leftovers: async () => (await import('./leftovers.ts')).fileIntegrityLeftovers,
   lines: async () => [(await import('./status/finding-line-kind.ts')).findingLines],
   rights,
   pod,

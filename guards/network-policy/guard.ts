@@ -33,4 +33,5 @@ export const networkPolicy = defineGuard({
   node: async () => (await import('./node/run.ts')).networkPolicyNode,
   lines: async () => [(await import('./refusal-line.ts')).refusalLines],
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
+  leftovers: async () => (await import('./leftovers.ts')).networkPolicyLeftovers,
 });

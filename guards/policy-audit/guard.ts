@@ -47,5 +47,6 @@ export const policyAudit = defineGuard({
     return { cluster: (metrics) => new PolicyMetrics().register(metrics) };
   },
   status: async () => (await import('./status/section.ts')).policyAuditStatus,
+  leftovers: async () => (await import('./leftovers.ts')).policyAuditLeftovers,
   cluster: async () => (await import('./cluster/run.ts')).policyAuditCluster,
 });

@@ -7,6 +7,9 @@ import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { namespaces } from '../../../lib/kube/object/object.ts';
 import { kiveDataNamespace as name } from '../api.ts';
 
+/** Tell one that was created here from Kive's own. */
+export const dataNamespaceLabels = { 'app.kubernetes.io/managed-by': 'rampart' } as const;
+
 /** Creates it where it is missing, until the signal aborts. */
 export async function keepDataNamespace(context: GuardContext): Promise<void> {
   const { client, signal, logger, metrics } = context;
@@ -26,7 +29,11 @@ export async function keepDataNamespace(context: GuardContext): Promise<void> {
       reconcile: async (_, of) => {
         if (cache.get(name) !== undefined) return done;
         try {
-          await client.create(namespaces, { metadata: { name } }, { signal: of });
+          await client.create(
+            namespaces,
+            { metadata: { name, labels: dataNamespaceLabels } },
+            { signal: of },
+          );
           logger.info({ namespace: name }, 'created the namespace');
         } catch (error) {
           if (!isAlreadyExists(error)) throw error;

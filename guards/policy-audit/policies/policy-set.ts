@@ -48,7 +48,7 @@ interface Trial {
 /** A module that is unavailable now may be available later. */
 const RETRY_MS = 30_000;
 /** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
-const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
+export const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
 /** Identifies a source of policies: the kind, and the key in its cache. */
 interface Source {

@@ -1,0 +1,150 @@
+/**
+ * Cleans every node: the DaemonSet of the agents gets pods that run `rampart uninstall node` in their place. Each of them has what its
+ * agent had (image, options, capabilities, mounts), and no agent can come back in between.
+ */
+import type { V1DaemonSet } from '@kubernetes/client-node';
+
+import { systemNamespace } from '../../guard/guard.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { orUndefined } from '../../lib/kube/client/client-errors.ts';
+import type { KubeClient } from '../../lib/kube/client/client.ts';
+import { type Condition, isConditionTrue } from '../../lib/kube/object/conditions.ts';
+import { type KubeKind, type Pod, pods, type ResourceType } from '../../lib/kube/object/object.ts';
+import { sleep, systemClock } from '../../lib/time/clock.ts';
+
+type DaemonSet = KubeKind<V1DaemonSet>;
+
+export const daemonSets: ResourceType<DaemonSet> = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'daemonsets',
+  kind: 'DaemonSet',
+  namespaced: true,
+};
+
+/** As deploy/base has it. */
+const agents = { namespace: systemNamespace, name: 'rampart-agent' };
+const agentCommand = 'agent';
+const cleaningAnnotation = 'rampart.dev/uninstall';
+const POLL_MS = 1000;
+/** Without another node that is clean: an image that cannot be pulled, a node that is off. */
+const STALLED_MS = 120_000;
+
+interface CleanOptions {
+  readonly client: KubeClient;
+  readonly signal: AbortSignal;
+  readonly say: (text: string) => void;
+  readonly stalledMs?: number;
+}
+
+/** @returns which nodes are not clean, and why; undefined where there is no such DaemonSet. */
+export async function cleanNodes(options: CleanOptions): Promise<readonly string[] | undefined> {
+  const { client, signal, say, stalledMs = STALLED_MS } = options;
+  const found = await orUndefined(client.get(daemonSets, agents, { signal }));
+  if (found === undefined) return undefined;
+  if (found.spec?.template.metadata?.annotations?.[cleaningAnnotation] === undefined)
+    await client.patch(daemonSets, agents, { type: 'merge', body: cleaningPatch(found) }, { signal });
+  let said = '';
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    const daemonSet = await orUndefined(client.get(daemonSets, agents, { signal }));
+    if (daemonSet === undefined) return undefined;
+    const { wanted, clean } = countsOf(daemonSet);
+    const text = `nodes cleaned: ${clean} of ${wanted ?? '?'}`;
+    if (text !== said) {
+      say(text);
+      [said, waitedMs] = [text, 0];
+    }
+    if (clean === wanted) return [];
+    if (waitedMs >= stalledMs) return await notClean(options, (wanted ?? 0) - clean);
+    await sleep(systemClock, POLL_MS, signal);
+  }
+}
+
+/** `wanted` is undefined until the controller has seen the change. */
+function countsOf({ metadata, status }: DaemonSet): { readonly wanted?: number; readonly clean: number } {
+  if (status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
+    return { clean: 0 };
+  const { desiredNumberScheduled: wanted, updatedNumberScheduled: updated = 0, numberReady: ready } = status;
+  // Ready ones may be agents that still run.
+  return { wanted, clean: Math.max(0, updated + ready - Math.max(wanted, updated)) };
+}
+
+/** A JSON merge patch: lists are replaced as a whole. */
+export function cleaningPatch({ spec }: DaemonSet): object {
+  const { containers = [], volumes = [] } = spec?.template.spec ?? {};
+  const agent = containers.find(({ args }) => args?.[0] === agentCommand);
+  if (agent === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot clean the nodes with DaemonSet ${agents.namespace}/${agents.name}`,
+      why: `it has no container with the argument ${agentCommand}`,
+      next: 'Run `rampart uninstall node` on each node, delete the DaemonSet, and try again',
+    });
+  }
+  const { name, image, imagePullPolicy, command, args = [], env, securityContext } = agent;
+  const mounts = agent.volumeMounts ?? [];
+  const parents = new Map(
+    volumes.flatMap(({ name: volume, hostPath }) => {
+      const [, parent] = /^(\/.+)\/rampart$/.exec(hostPath?.path ?? '') ?? [];
+      return parent === undefined ? [] : [[volume, parent] as const];
+    }),
+  );
+  const clean = {
+    ...{ name: 'clean', image, imagePullPolicy, command, env, securityContext },
+    args: ['uninstall', 'node', ...args.slice(1)],
+    // A directory that is mounted itself cannot be removed.
+    volumeMounts: mounts.map((mount) =>
+      parents.has(mount.name) ? { ...mount, mountPath: mount.mountPath.replace(/\/rampart$/, '') } : mount,
+    ),
+  };
+  const { runAsUser, runAsGroup, seccompProfile } = securityContext ?? {};
+  const rest = {
+    ...{ name, image, imagePullPolicy, command: ['sleep', 'infinity'] },
+    securityContext: {
+      ...{
+        runAsUser,
+        runAsGroup,
+        seccompProfile,
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+      },
+      capabilities: { drop: ['ALL'] },
+    },
+  };
+  return {
+    spec: {
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '100%', maxSurge: 0 } },
+      template: {
+        metadata: { annotations: { [cleaningAnnotation]: 'true' } },
+        spec: {
+          initContainers: [clean],
+          containers: [rest],
+          volumes: volumes.map((volume) => {
+            const parent = parents.get(volume.name);
+            return parent === undefined ? volume : { name: volume.name, hostPath: { path: parent } };
+          }),
+          // Its directory would appear in /run of the node.
+          automountServiceAccountToken: false,
+          terminationGracePeriodSeconds: 1,
+        },
+      },
+    },
+  };
+}
+
+async function notClean({ client, signal }: CleanOptions, count: number): Promise<string[]> {
+  const { namespace, name } = agents;
+  const labelSelector = `app.kubernetes.io/name=${name}`;
+  const { items } = await client.list(pods, { namespace }, { labelSelector, signal });
+  const left = items.filter((pod) => !isClean(pod));
+  if (left.length === 0) return [`${count} nodes are not cleaned: they have no pod of DaemonSet ${name}`];
+  return left.map(({ metadata, spec, status }) => {
+    const waiting = status?.initContainerStatuses?.[0]?.state?.waiting;
+    const reason = waiting?.message ?? waiting?.reason ?? status?.phase ?? 'unknown';
+    return `node ${spec?.nodeName ?? '?'} is not cleaned: pod ${metadata.name}: ${reason}`;
+  });
+}
+
+function isClean({ metadata, status }: Pod): boolean {
+  const conditions = (status?.conditions ?? []) as readonly Condition[];
+  return metadata.annotations?.[cleaningAnnotation] !== undefined && isConditionTrue(conditions, 'Ready');
+}

@@ -1,0 +1,62 @@
+/** `rampart uninstall`: options only; the implementation is loaded on demand. */
+import { Command } from 'commander';
+
+import type { Guard, OptionValues } from '../../guard/guard.ts';
+import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import { hostRootOption } from '../../lib/cli/options.ts';
+
+export interface UninstallOptions {
+  readonly kubeconfig?: string;
+  readonly yes?: boolean;
+  readonly keepObjects?: boolean;
+}
+
+export interface UninstallNodeOptions extends GuardChoice, OptionValues {
+  readonly hostRoot: string;
+}
+
+export function uninstallCommand(guards: readonly Guard[]): Command {
+  return new Command('uninstall')
+    .summary('remove Rampart from a cluster')
+    .description(
+      'Removes webhooks first, then the operator, what the agents left on each node, finalizers, definitions with all their ' +
+        'objects, roles and the namespace, and lists what it removed. It can be repeated if it was interrupted.\n' +
+        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
+    )
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('-y, --yes', "delete users' objects, such as policies, without asking")
+    .option('--keep-objects', "keep definitions and users' objects, without finalizers and webhooks")
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 nothing is left, 1 failed or something is left, 2 not started: bad input, or the answer was no.\n',
+    )
+    .addCommand(nodeCommand(guards))
+    .action(async (options: UninstallOptions) => {
+      const { runUninstall } = await import('./run.ts');
+      process.exitCode = await runUninstall(guards, options);
+    });
+}
+
+function nodeCommand(guards: readonly Guard[]): Command {
+  const command = new Command('node')
+    .summary('remove what the agent left on this node')
+    .description(
+      "Removes the guards' rules, sets, programs and pins from this machine's kernel, and their directories. `rampart uninstall` runs it " +
+        "on every node, in place of the agent and with its options. Stop the agent first; requires the agent's privileges.",
+    );
+  return (
+    addGuardOptions(command, 'agent', guards)
+      .addOption(hostRootOption())
+      // Those of the agent that leave nothing behind.
+      .allowUnknownOption()
+      .allowExcessArguments()
+      .addHelpText(
+        'after',
+        '\nExit codes: 0 nothing is left, 1 something could not be removed, 2 not started: bad input, missing privileges.\n',
+      )
+      .action(async (options: UninstallNodeOptions) => {
+        const { runUninstallNode } = await import('./node.ts');
+        process.exitCode = await runUninstallNode(guards, options);
+      })
+  );
+}

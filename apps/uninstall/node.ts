@@ -1,0 +1,56 @@
+/** `rampart uninstall node`: what is left of the agent on this node. */
+import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+import type { Guard } from '../../guard/guard.ts';
+import { directoryIn, parsedOptions } from '../../guard/guard-options.ts';
+import { chosenGuards } from '../../guard/guard-process.ts';
+import { describeFailure } from '../../lib/cli/failure.ts';
+import { requireRoot, stopSignal } from '../../lib/cli/process.ts';
+import type { UninstallNodeOptions } from './command.ts';
+
+/** @returns the exit code. @throws {RampartError} `PRIVILEGE` unless root. */
+export async function runUninstallNode(all: readonly Guard[], options: UninstallNodeOptions): Promise<0 | 1> {
+  requireRoot('cannot clean up this node', "only root may change the node's kernel");
+  const { signal } = stopSignal();
+  let failed = false;
+  for (const guard of chosenGuards(all, options)) {
+    try {
+      const removed = await cleanNode(guard, options, signal);
+      for (const line of removed) process.stdout.write(`${guard.name}: removed ${line}\n`);
+      if (removed.length === 0) process.stdout.write(`${guard.name}: nothing to remove\n`);
+    } catch (error) {
+      // The others are removed all the same.
+      failed = true;
+      process.stderr.write(describeFailure(error).text);
+    }
+  }
+  return failed ? 1 : 0;
+}
+
+/** @returns a line for each thing that was removed */
+async function cleanNode(
+  guard: Guard,
+  options: UninstallNodeOptions,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const values = parsedOptions(guard, options);
+  const { cleanNode: clean, directories } = (await guard.leftovers?.()) ?? {};
+  const removed = [...((await clean?.(values, { hostRoot: options.hostRoot, signal })) ?? [])];
+  const own = guard.directory === undefined ? [] : [directoryIn(options)(guard)];
+  for (const path of [...own, ...(directories?.(values) ?? [])]) {
+    if (existsSync(path)) {
+      rmSync(path, { recursive: true });
+      removed.push(path);
+    }
+    removed.push(...removeEmpty(dirname(path)));
+  }
+  return removed;
+}
+
+/** The directory that guards share goes with the last of theirs. */
+function removeEmpty(path: string): string[] {
+  if (!path.endsWith('/rampart') || !existsSync(path) || readdirSync(path).length > 0) return [];
+  rmdirSync(path);
+  return [path];
+}

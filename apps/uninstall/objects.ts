@@ -1,0 +1,89 @@
+/** Objects that are found, released and deleted, whatever their kind. */
+import type { ObjectSelection } from '../../guard/leftovers.ts';
+import { isConflict, isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
+import type { KubeClient } from '../../lib/kube/client/client.ts';
+import { hasFinalizer, removeFinalizer } from '../../lib/kube/controller/finalizers.ts';
+import { type KubeObject, objectKey, type ResourceType } from '../../lib/kube/object/object.ts';
+import { sleep, systemClock } from '../../lib/time/clock.ts';
+
+export interface Selected extends ObjectSelection {
+  readonly namespace?: string;
+}
+
+const PARALLEL = 16;
+const POLL_MS = 200;
+const GONE_MS = 90_000;
+
+interface RemoverOptions {
+  readonly client: KubeClient;
+  readonly signal: AbortSignal;
+  readonly goneMs?: number;
+}
+
+/** Removes objects and takes note of each. */
+export class Remover {
+  readonly removed: string[] = [];
+  readonly #client: KubeClient;
+  readonly #signal: AbortSignal;
+  readonly #goneMs: number;
+
+  constructor({ client, signal, goneMs = GONE_MS }: RemoverOptions) {
+    [this.#client, this.#signal, this.#goneMs] = [client, signal, goneMs];
+  }
+
+  /** Nothing where the kind is not served. */
+  async find({ type, namespace, ...selection }: Selected): Promise<readonly KubeObject[]> {
+    try {
+      const { items } = await this.#client.list(type, { namespace }, { ...selection, signal: this.#signal });
+      return items;
+    } catch (error) {
+      if (isNotFound(error)) return [];
+      throw error;
+    }
+  }
+
+  async delete(selected: Selected): Promise<void> {
+    await this.#each(await this.find(selected), async (object) => {
+      const { name = '', namespace, uid } = object.metadata;
+      const options = { signal: this.#signal, ...(uid !== undefined && { preconditions: { uid } }) };
+      try {
+        await orUndefined(this.#client.delete(selected.type, { name, namespace }, options));
+      } catch (error) {
+        // Another object of this name was created meanwhile; the last look finds it.
+        if (!isConflict(error)) throw error;
+        return;
+      }
+      this.removed.push(named(selected.type, object));
+    });
+  }
+
+  async release(type: ResourceType, finalizers: readonly string[]): Promise<void> {
+    const held = (await this.find({ type })).filter((object) => hasFinalizer(object, finalizers));
+    await this.#each(held, async (object) => {
+      await removeFinalizer(this.#client, type, object, finalizers, { signal: this.#signal });
+      this.removed.push(`finalizer of ${named(type, object)}`);
+    });
+  }
+
+  /** @returns what is still there after a while */
+  async gone(selected: Selected): Promise<readonly string[]> {
+    for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+      const left = await this.find(selected);
+      if (left.length === 0 || waitedMs >= this.#goneMs)
+        return left.map((object) => named(selected.type, object));
+      await sleep(systemClock, POLL_MS, this.#signal);
+    }
+  }
+
+  async #each(objects: readonly KubeObject[], work: (object: KubeObject) => Promise<void>): Promise<void> {
+    const next = objects[Symbol.iterator]();
+    const worker = async (): Promise<void> => {
+      for (const object of next) await work(object);
+    };
+    await Promise.all(Array.from({ length: PARALLEL }, worker));
+  }
+}
+
+export function named({ kind }: ResourceType, object: KubeObject): string {
+  return `${kind} ${objectKey(object)}`;
+}

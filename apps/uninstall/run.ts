@@ -1,0 +1,52 @@
+import { createInterface } from 'node:readline/promises';
+
+import type { Guard } from '../../guard/guard.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
+import { say, stopSignal } from '../../lib/cli/process.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import type { UninstallOptions } from './command.ts';
+import { uninstall } from './uninstall.ts';
+
+/** API servers say themselves when it is too much. */
+const rate = { perSecond: 200, burst: 400 } as const;
+
+/** @returns the exit code. @throws {RampartError} `INPUT` where users' objects may not be deleted. */
+export async function runUninstall(
+  guards: readonly Guard[],
+  { kubeconfig, yes = false, keepObjects = false }: UninstallOptions,
+): Promise<0 | 1> {
+  const access = clusterAccess(kubeconfig);
+  const { signal } = stopSignal();
+  using client = new KubeClient(access, rate);
+  const { removed, left } = await uninstall({
+    ...{ client, guards, keepObjects, say, signal },
+    confirm: async (counts) => {
+      if (!yes && counts.size > 0) await confirm(access.server.href, counts, signal);
+    },
+  });
+  process.stdout.write(removed.map((line) => `removed ${line}\n`).join(''));
+  process.stdout.write(left.map((line) => `left: ${line}\n`).join(''));
+  process.stdout.write(left.length === 0 ? 'nothing is left\n' : '');
+  return left.length === 0 ? 0 : 1;
+}
+
+async function confirm(
+  server: string,
+  counts: ReadonlyMap<string, number>,
+  signal: AbortSignal,
+): Promise<void> {
+  const list = [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ');
+  const { stdin: input, stderr: output } = process;
+  if (input.isTTY) {
+    using asking = new DisposableStack();
+    const lines = asking.adopt(createInterface({ input, output }), (one) => one.close());
+    const answer = await lines.question(`Delete these objects of ${server}: ${list}? [y/N] `, { signal });
+    if (/^y(?:es)?$/i.test(answer.trim())) return;
+  }
+  throw new RampartError(errorCodes.INPUT, {
+    what: `nothing was removed from ${server}`,
+    why: `this would delete ${list}`,
+    next: "Use --yes to delete them, or --keep-objects to keep definitions and users' objects",
+  });
+}

@@ -1,0 +1,43 @@
+/** What a guard leaves in a cluster and on its nodes, for `rampart uninstall`. */
+import type { ResourceType } from '../lib/kube/object/object.ts';
+
+export interface Leftovers<Options = unknown> {
+  /** The API server calls them for writes of others, so they go first. */
+  readonly webhooks?: readonly ObjectSelection[];
+  /** On objects of its kinds: without its processes, nobody would remove them. */
+  readonly finalizers?: readonly HeldKind[];
+  /** What its processes create outside of the namespace that Rampart is deployed in, or that users never write themselves. */
+  readonly objects?: readonly ObjectSelection[];
+  /** That it creates. Objects of users may be in them: they are kept together. */
+  readonly namespaces?: readonly ObjectSelection[];
+  /**
+   * Removes what it leaves in the kernel of this node. Its directory, and `directories`, are removed after it.
+   *
+   * @returns a line for each thing that was removed
+   */
+  readonly cleanNode?: (options: Options, node: NodePlace) => Promise<readonly string[]>;
+  /** Besides {@link Guard.directory}. */
+  readonly directories?: (options: Options) => readonly string[];
+}
+
+interface NodePlace {
+  readonly hostRoot: string;
+  readonly signal: AbortSignal;
+}
+
+/** Objects of a kind; all of them without a selector. */
+export interface ObjectSelection {
+  readonly type: ResourceType;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+interface HeldKind {
+  readonly type: ResourceType;
+  readonly finalizers: readonly string[];
+}
+
+/** Forgets the type of the options, as `defineGuard` does. */
+export function defineLeftovers<Options>(leftovers: Leftovers<Options>): Leftovers {
+  return leftovers as Leftovers;
+}

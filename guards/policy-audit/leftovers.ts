@@ -1,0 +1,20 @@
+/** What this guard leaves behind. Policy servers with all that they need are in the namespace of Rampart. */
+import { defineLeftovers } from '../../guard/leftovers.ts';
+import { clusterOpenReportType, openReportType } from '../../guard/reports/open-reports.ts';
+import { clusterPolicyReportType, policyReportType } from '../../guard/reports/policy-reports.ts';
+import { kubewardenTypes, policyServerType } from './api.ts';
+import { serverLabel } from './cluster/server-objects.ts';
+import { mutatingType, validatingType } from './cluster/webhooks.ts';
+import { formerFinalizers } from './policies/policy-set.ts';
+import { ourReports } from './reports/report.ts';
+
+const ourWebhooks = `${serverLabel},app.kubernetes.io/managed-by=rampart`;
+
+export const policyAuditLeftovers = defineLeftovers({
+  webhooks: [validatingType, mutatingType].map((type) => ({ type, labelSelector: ourWebhooks })),
+  finalizers: [...kubewardenTypes, policyServerType].map((type) => ({ type, finalizers: formerFinalizers })),
+  objects: [policyReportType, clusterPolicyReportType, openReportType, clusterOpenReportType].map((type) => ({
+    type,
+    labelSelector: ourReports,
+  })),
+});
