@@ -129,15 +129,15 @@ export class Cluster extends TestApi {
   }
 
   /** As the controllers of Kubernetes do it once the pods are ready. */
-  async rollOut(server = 'default'): Promise<void> {
+  async rollOut(server = 'default', ready = 1): Promise<void> {
     const name = `policy-server-${server}`;
     const { metadata } = await until(() => this.find(deploymentType, name));
     const status = {
       observedGeneration: metadata.generation,
       replicas: 1,
       updatedReplicas: 1,
-      readyReplicas: 1,
-      availableReplicas: 1,
+      readyReplicas: ready,
+      availableReplicas: ready,
     };
     await this.client.patch(
       deploymentType,

@@ -4,7 +4,9 @@
  */
 import type { GuardContext } from '../../../guard/context.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { setCondition } from '../../../lib/kube/object/conditions.ts';
+import { type Condition, findCondition } from '../../../lib/kube/object/conditions.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import { addFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -12,30 +14,23 @@ import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import {
   configMaps,
   type KubeObject,
+  type Namespace,
+  namespaces,
   type ResourceType,
-  type Secret,
-  secrets,
 } from '../../../lib/kube/object/object.ts';
-import type { KeyAndCertificate } from '../../../lib/x509/certificate.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
-import type { Policy } from '../policies/policy.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
-import { problemText } from '../engine/cel/settings.ts';
-import { policyFaults } from '../policies/faults.ts';
-import { activeStatus, policyActive, refusedStatus, type Status } from '../policies/policy-status.ts';
-import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
+import { activeStatus, refusedStatus, type Status, withAnswers } from '../policies/policy-status.ts';
+import { policyId } from '../policies/read-policy.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { entriesOf, policiesFileOf } from './policies-entry.ts';
-import {
-  type Authority,
-  currentAuthority,
-  currentCertificate,
-  type Kept,
-  trusted,
-} from './server-certificates.ts';
+import { canRun, pending, type Scheduled, scheduled, waiting } from './scheduled-policies.ts';
+import { currentCertificate, trusted } from './server-certificates.ts';
+import { fieldManager, StoredCertificates } from './stored-certificates.ts';
 import {
   budgetType,
   deploymentType,
+  hasReadyPod,
   isRolledOut,
   policiesKey,
   serverHosts,
@@ -45,7 +40,8 @@ import {
   serviceReference,
   type Wanted,
 } from './server-objects.ts';
-import { withPart } from './server-status.ts';
+import { operatorDeployment } from './operator-deployment.ts';
+import { serverReady, withPart, withReadiness } from './server-status.ts';
 import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 
 export interface PolicyServersOptions {
@@ -59,13 +55,16 @@ export interface PolicyServersOptions {
   readonly now?: () => Date;
 }
 
-const fieldManager = 'rampart-policy-servers';
 const finalizer = 'kubewarden.io/finalizer';
-const authorityName = 'policy-server-root-ca';
 /** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
+/** A pod that is told to stop has 30 s. */
+const WITHDRAW_MS = 15_000;
 
-/** Runs until the signal of the context aborts. What it creates stays: servers keep running without the operator. */
+/**
+ * Runs until the signal of the context aborts. What it creates stays: servers keep running without the operator. If Rampart itself is being
+ * removed, its webhooks go.
+ */
 export async function runPolicyServers(context: GuardContext, options: PolicyServersOptions): Promise<void> {
   const { signal, logger, metrics } = context;
   const servers = new PolicyServers(context, options);
@@ -76,6 +75,10 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
   for (const name of servers.names()) add(name);
   servers.subscribe(subscriptions, add);
   for (const name of await servers.leftBehind()) add(name);
+  // Without it, e.g. outside the cluster, only the namespace says that Rampart is being removed.
+  const installed = await operatorDeployment(context.client, options.namespace, signal).catch(
+    () => undefined,
+  );
   await runController({
     name: 'policy-servers',
     queue,
@@ -84,6 +87,11 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
     logger,
     metrics: metrics?.controllers,
   });
+  try {
+    await servers.withdrawIfRemoved(installed, AbortSignal.timeout(WITHDRAW_MS));
+  } catch (err) {
+    logger.error({ err }, 'cannot tell whether webhooks have to go with this operator');
+  }
 }
 
 class PolicyServers {
@@ -91,6 +99,9 @@ class PolicyServers {
   readonly #options: PolicyServersOptions;
   readonly #servers: IndexedCache<PolicyServer>;
   readonly #deployments: IndexedCache<KubeObject>;
+  readonly #namespaces: IndexedCache<Namespace>;
+  readonly #recorder: EventRecorder;
+  readonly #certificates: StoredCertificates;
   readonly #policies: readonly (readonly [ResourceType, IndexedCache<AnyKubewardenPolicy>])[];
 
   constructor(context: GuardContext, options: PolicyServersOptions) {
@@ -102,6 +113,9 @@ class PolicyServers {
       namespace: options.namespace,
       labelSelector: 'app.kubernetes.io/component=policy-server',
     });
+    this.#namespaces = context.cache<Namespace>({ type: namespaces });
+    this.#recorder = context.recorder();
+    this.#certificates = new StoredCertificates(context.client, options.namespace);
     this.#policies = kubewardenTypes.map(
       (type) => [type, context.cache<AnyKubewardenPolicy>({ type })] as const,
     );
@@ -109,7 +123,10 @@ class PolicyServers {
 
   /** @returns false if it must end first */
   async synced(signal: AbortSignal): Promise<boolean> {
-    const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
+    const caches = [
+      ...[this.#servers, this.#deployments, this.#namespaces],
+      ...this.#policies.map(([, cache]) => cache),
+    ];
     await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
     return !signal.aborted;
   }
@@ -120,6 +137,12 @@ class PolicyServers {
 
   subscribe(stack: DisposableStack, add: (name: string) => void): void {
     stack.use(this.#servers.subscribe(({ key }) => add(key)));
+    stack.use(
+      this.#namespaces.subscribe(({ key, object, previous }) => {
+        if (key !== this.#options.namespace || isGoing(object) === isGoing(previous)) return;
+        for (const name of this.names()) add(name);
+      }),
+    );
     stack.use(
       this.#deployments.subscribe(({ object, previous }) => {
         const name = (object ?? previous)?.metadata.labels?.[serverLabel];
@@ -137,22 +160,65 @@ class PolicyServers {
   }
 
   /** Servers whose webhooks exist: including those deleted while nobody was watching. */
-  async leftBehind(): Promise<Set<string>> {
+  async leftBehind(signal = this.#context.signal): Promise<Set<string>> {
     const names = new Set<string>();
     for (const type of [validatingType, mutatingType]) {
-      for (const { metadata } of await this.#webhooks(type)) names.add(metadata.labels?.[serverLabel] ?? '');
+      for (const { metadata } of await this.#webhooks(type, signal))
+        names.add(metadata.labels?.[serverLabel] ?? '');
     }
     return names;
+  }
+
+  /**
+   * After its end: removes all webhooks if Rampart itself is being removed, because their servers go, too.
+   *
+   * @param installed - The uid of the operator's Deployment; undefined if there was none.
+   */
+  async withdrawIfRemoved(installed: string | undefined, signal: AbortSignal): Promise<void> {
+    const { client } = this.#context;
+    const { namespace } = this.#options;
+    const space = await orUndefined(client.get(namespaces, { name: namespace }, { signal }));
+    const isNamespaceGoing = isGoing(space);
+    const isRemoved =
+      isNamespaceGoing ||
+      (installed !== undefined && (await operatorDeployment(client, namespace, signal)) !== installed);
+    if (!isRemoved) return;
+    const why = isNamespaceGoing ? this.#namespaceGone() : 'the operator is being deleted';
+    const names = await this.leftBehind(signal);
+    for (const name of names) await this.#withdraw(name, this.#policiesOf(name), why, signal);
+  }
+
+  /** First the webhooks: one whose server is gone would refuse everything that it is called for. */
+  async #withdraw(
+    name: string,
+    policies: readonly Scheduled[],
+    why: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#removeWebhooks(name, new Set(), signal);
+    for (const { object, type } of policies) {
+      await this.#tell(
+        type,
+        object,
+        waiting(object, 'scheduled', 'NotEnforced', `not enforced: ${why}`),
+        signal,
+      );
+    }
+  }
+
+  #namespaceGone(): string {
+    return `the namespace ${this.#options.namespace} is being deleted`;
   }
 
   async reconcile(name: string, signal: AbortSignal): Promise<Result> {
     const server = this.#servers.get(name);
     const policies = this.#policiesOf(name);
     if (server === undefined || isDeleting(server)) {
-      // First the webhooks: one whose server is gone would refuse everything that it is called for.
-      await this.#removeWebhooks(name, new Set(), signal);
-      for (const { object, type } of policies)
-        await this.#tell(type, object, withoutServer(object, name), signal);
+      const why =
+        server === undefined
+          ? `there is no PolicyServer ${name}`
+          : `the PolicyServer ${name} is being deleted`;
+      await this.#withdraw(name, policies, why, signal);
       if (server !== undefined) {
         await removeFinalizer(this.#context.client, policyServerType, server, finalizer, {
           signal,
@@ -161,13 +227,20 @@ class PolicyServers {
       }
       return done;
     }
+    if (isGoing(this.#namespaces.get(this.#options.namespace))) {
+      await this.#withdraw(name, policies, this.#namespaceGone(), signal);
+      return done;
+    }
+    const hasReplicas = server.spec.replicas > 0;
+    if (!hasReplicas)
+      await this.#withdraw(name, policies, `the PolicyServer ${name} has no replicas`, signal);
     await addFinalizer(this.#context.client, policyServerType, server, finalizer, { signal, fieldManager });
     const { namespace } = this.#options;
     const image = await this.#options.image(signal);
     const now = this.#options.now?.() ?? new Date();
-    const authority = await this.#authority(now, signal);
+    const authority = await this.#certificates.authority(now, signal);
     const hosts = serverHosts(server, namespace);
-    const certificate = currentCertificate(await this.#certificate(serverName(server), signal), {
+    const certificate = currentCertificate(await this.#certificates.certificate(serverName(server), signal), {
       authority,
       hosts,
       now,
@@ -175,8 +248,10 @@ class PolicyServers {
     const policiesFile = await this.#policiesFile(server, policies, signal);
     const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
     // The cache may be older than this.
-    if (!isRolledOut(await this.#applyParts(server, parts, signal))) {
-      await this.#whileRollingOut(policies, signal);
+    const deployment = await this.#applyParts(server, parts, signal);
+    if (!hasReplicas) return requeueAfter(RESYNC_MS);
+    if (!isRolledOut(deployment)) {
+      await this.#whileRollingOut(policies, hasReadyPod(deployment), signal);
       await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
       return requeueAfter(RESYNC_MS);
     }
@@ -241,15 +316,31 @@ class PolicyServers {
         );
         conditions = withPart(conditions, server, budgetType);
       }
+      if (deployment !== undefined) conditions = withReadiness(conditions, server, hasReadyPod(deployment));
     } finally {
       if (conditions !== server.status?.conditions && !signal.aborted) {
         const patch = { type: 'merge', body: { status: { conditions } } } as const;
         const target = { name, subresource: 'status' };
         await orUndefined(client.patch(policyServerType, target, patch, { fieldManager, signal }));
+        this.#announce(server, conditions);
       }
     }
     if (deployment === undefined) throw new TypeError('a policy server has a Deployment');
     return deployment;
+  }
+
+  /** That a server has lost its last ready pod, or has one again. */
+  #announce(server: PolicyServer, conditions: readonly Condition[] | undefined): void {
+    const before = findCondition(server.status?.conditions, serverReady);
+    const now = findCondition(conditions, serverReady);
+    if (before === undefined || now === undefined || before.status === now.status) return;
+    this.#recorder.record({
+      regarding: referenceTo(policyServerType, server),
+      type: now.status === 'True' ? 'Normal' : 'Warning',
+      reason: now.reason,
+      action: 'Serving',
+      note: now.message,
+    });
   }
 
   /** A policy that cannot run as it is now is served as it was before, if it was. */
@@ -281,7 +372,7 @@ class PolicyServers {
 
   async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
     const found = await Promise.all(
-      [validatingType, mutatingType].map((type) => this.#webhooks(type, object.spec.policyServer)),
+      [validatingType, mutatingType].map((type) => this.#webhooks(type, signal, object.spec.policyServer)),
     );
     signal.throwIfAborted();
     const id = policyId(object);
@@ -292,12 +383,26 @@ class PolicyServers {
     );
   }
 
-  /** Active policies stay active on the previous pods; the others wait. */
-  async #whileRollingOut(policies: readonly Scheduled[], signal: AbortSignal): Promise<void> {
+  /** Active policies stay active on the previous pods, if there are any; the others wait. */
+  async #whileRollingOut(
+    policies: readonly Scheduled[],
+    isAnswering: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
     for (const { object, type, problem } of policies) {
-      if (object.status?.policyStatus === 'active' && problem === '') continue;
-      const status = problem === '' ? pending(object) : await this.#refused(object, problem, signal);
-      await this.#tell(type, object, status, signal);
+      const { status } = object;
+      const isActive = status?.policyStatus === 'active' && problem === '';
+      const next = isActive
+        ? status
+        : problem === ''
+          ? pending(object)
+          : await this.#refused(object, problem, signal);
+      await this.#tell(
+        type,
+        object,
+        next.policyStatus === 'active' ? withAnswers(object, next, isAnswering) : next,
+        signal,
+      );
     }
   }
 
@@ -305,26 +410,14 @@ class PolicyServers {
     return this.#policies.flatMap(([type, cache]) =>
       [...cache.list()]
         .filter((object) => object.spec.policyServer === server && !isDeleting(object))
-        .map((object): Scheduled => {
-          const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
-          const id = policyId(typed);
-          const refusal = this.#options.trials.refusal(type, object);
-          const faults = policyFaults(typed).map(problemText).join('; ');
-          const problem = faults === '' ? (refusal ?? '') : faults;
-          const more = { problem, isTried: problem !== '' || refusal !== undefined };
-          try {
-            return { id, type, object: typed, policy: readKubewardenPolicy(typed), ...more };
-          } catch {
-            return { id, type, object: typed, policy: undefined, ...more };
-          }
-        }),
+        .map((object) => scheduled(type, object, this.#options.trials.refusal(type, object))),
     );
   }
 
   /** @param keep - IDs of those that stay, or IDs with whether they mutate. */
   async #removeWebhooks(server: string, keep: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     for (const type of [validatingType, mutatingType]) {
-      for (const { metadata } of await this.#webhooks(type, server)) {
+      for (const { metadata } of await this.#webhooks(type, signal, server)) {
         const { name = '' } = metadata;
         if (keep.has(name) || keep.has(`${name} ${type === mutatingType}`)) continue;
         await this.#delete(type, { name }, signal);
@@ -332,53 +425,14 @@ class PolicyServers {
     }
   }
 
-  async #webhooks(type: ResourceType, server?: string): Promise<readonly KubeObject[]> {
+  async #webhooks(type: ResourceType, signal: AbortSignal, server?: string): Promise<readonly KubeObject[]> {
     const selector = server === undefined ? serverLabel : `${serverLabel}=${server}`;
     const { items } = await this.#context.client.list(
       type,
       {},
-      { labelSelector: `${selector},app.kubernetes.io/managed-by=rampart`, signal: this.#context.signal },
+      { labelSelector: `${selector},app.kubernetes.io/managed-by=rampart`, signal },
     );
     return items;
-  }
-
-  async #authority(now: Date, signal: AbortSignal): Promise<Authority> {
-    const { namespace } = this.#options;
-    const secret = await this.#secret(authorityName, signal);
-    const text = (key: string): string | undefined => textOf(secret, key);
-    const kept = { key: text('ca.key'), cert: text('ca.crt'), before: text('before.crt') };
-    const authority = currentAuthority(kept, now);
-    if (authority.cert !== kept.cert || authority.before !== kept.before) {
-      const data = {
-        'ca.key': authority.key,
-        'ca.crt': authority.cert,
-        ...(authority.before && { 'before.crt': authority.before }),
-      };
-      const labels = { 'app.kubernetes.io/part-of': 'kubewarden', 'app.kubernetes.io/managed-by': 'rampart' };
-      const object: KubeObject = {
-        apiVersion: 'v1',
-        kind: 'Secret',
-        metadata: { name: authorityName, namespace, labels },
-        ...{
-          type: 'Opaque',
-          data: Object.fromEntries(
-            Object.entries(data).map(([key, pem]) => [key, Buffer.from(pem).toString('base64')]),
-          ),
-        },
-      };
-      await this.#apply(secrets, object, signal);
-    }
-    return authority;
-  }
-
-  async #certificate(name: string, signal: AbortSignal): Promise<Kept<KeyAndCertificate>> {
-    const secret = await this.#secret(name, signal);
-    return { key: textOf(secret, 'tls.key'), cert: textOf(secret, 'tls.crt') };
-  }
-
-  #secret(name: string, signal: AbortSignal): Promise<Secret | undefined> {
-    const { namespace } = this.#options;
-    return orUndefined(this.#context.client.get(secrets, { name, namespace }, { signal }));
   }
 
   #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
@@ -399,47 +453,6 @@ class PolicyServers {
   }
 }
 
-interface Scheduled {
-  readonly id: string;
-  readonly type: ResourceType;
-  readonly object: AnyKubewardenPolicy;
-  /** Undefined if it cannot be read. */
-  readonly policy: Policy | undefined;
-  /** Why it cannot run as it is; '' if it can. */
-  readonly problem: string;
-  /** Whether it is known if it can run. */
-  readonly isTried: boolean;
-}
-
-function canRun({ policy, problem, isTried }: Scheduled): boolean {
-  return policy !== undefined && problem === '' && isTried;
-}
-
-function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
-  return waiting(object, 'scheduled', 'PolicyServerMissing', `there is no PolicyServer ${server}`);
-}
-
-function pending(object: AnyKubewardenPolicy): Status {
-  return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is rolling out');
-}
-
-function waiting(
-  object: AnyKubewardenPolicy,
-  policyStatus: 'pending' | 'scheduled',
-  reason: string,
-  message: string,
-): Status {
-  const conditions = setCondition(object.status?.conditions, {
-    type: policyActive,
-    status: 'False',
-    reason,
-    message,
-    observedGeneration: object.metadata.generation,
-  });
-  return { policyStatus, mode: 'unknown', conditions };
-}
-
-function textOf(secret: Secret | undefined, key: string): string | undefined {
-  const value = secret?.data?.[key];
-  return value === undefined ? undefined : Buffer.from(value, 'base64').toString();
+function isGoing(object: KubeObject | undefined): boolean {
+  return object !== undefined && isDeleting(object);
 }

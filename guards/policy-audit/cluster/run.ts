@@ -12,6 +12,7 @@ import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { PolicyMetrics } from './metrics.ts';
+import { imageOfOperator } from './operator-deployment.ts';
 import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { joined, noSources, readSourcesFile } from '../modules/sources.ts';
@@ -24,10 +25,6 @@ import { runtimesOf } from '../policies/runtimes.ts';
 import { keepSummaries } from '../status/last-pass.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { Scanner } from '../scanner/scanner.ts';
-import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { deploymentType } from './server-objects.ts';
 
 /** Runs until the signal aborts. */
 export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
@@ -136,33 +133,4 @@ function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: Dis
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
   stack.defer(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
-}
-
-/** As named in deploy/base. */
-const operator = { namespace: systemNamespace, name: 'rampart-operator', container: 'operator' };
-
-interface Deployment {
-  readonly spec?: {
-    readonly template?: {
-      readonly spec?: { readonly containers?: readonly { readonly name: string; readonly image?: string }[] };
-    };
-  };
-}
-
-/** @throws {RampartError} `INPUT` if there is no such Deployment. */
-export async function imageOfOperator(client: KubeClient, signal: AbortSignal): Promise<string> {
-  const { namespace, name, container } = operator;
-  let found: Deployment | undefined;
-  try {
-    found = (await client.get(deploymentType, { namespace, name }, { signal })) as Deployment;
-  } catch (error) {
-    if (!isNotFound(error) && !isForbidden(error)) throw error;
-  }
-  const image = found?.spec?.template?.spec?.containers?.find((one) => one.name === container)?.image;
-  if (image !== undefined) return image;
-  throw new RampartError(errorCodes.INPUT, {
-    what: 'the image for policy servers is unknown',
-    why: `no readable Deployment ${name} in ${namespace} has a container ${container}`,
-    next: 'Set the image with --policy-server-image',
-  });
 }

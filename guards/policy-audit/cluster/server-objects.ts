@@ -152,6 +152,12 @@ export function isRolledOut(deployment: KubeObject): boolean {
   );
 }
 
+/** Whether anybody answers webhooks. */
+export function hasReadyPod(deployment: KubeObject): boolean {
+  const { status } = deployment as KubeObject & { readonly status?: { readonly readyReplicas?: number } };
+  return (status?.readyReplicas ?? 0) > 0;
+}
+
 function metadataOf({ server, namespace }: ServerParts): KubeObject['metadata'] {
   const name = serverName(server);
   return {

@@ -15,6 +15,28 @@ const conditionTypes: ReadonlyMap<string, string> = new Map([
   [serviceType.plural, 'ServiceReconciled'],
 ]);
 
+/** Whether it has a ready pod. */
+export const serverReady = 'Ready';
+
+/** The conditions as its pods are; the same list if nothing changes. */
+export function withReadiness(
+  conditions: readonly Condition[] | undefined,
+  { metadata, spec }: PolicyServer,
+  isReady: boolean,
+): readonly Condition[] {
+  return setCondition(conditions, {
+    type: serverReady,
+    status: isReady ? 'True' : 'False',
+    reason: isReady ? 'PodsReady' : spec.replicas === 0 ? 'NoReplicas' : 'NoReadyPods',
+    message: isReady
+      ? 'at least one pod is ready'
+      : spec.replicas === 0
+        ? 'it has no replicas: its policies are not enforced'
+        : 'no pod is ready: what its policies apply to is refused, except by policies with failurePolicy Ignore',
+    observedGeneration: metadata.generation,
+  });
+}
+
 /**
  * The conditions after a part has been written, or could not be; the same list if nothing changes.
  *

@@ -6,27 +6,30 @@ import type { AnyKubewardenPolicy } from '../api.ts';
 
 export const policyActive = 'PolicyActive';
 /** Upstream waits until every server has the policy under its path; there is one engine here. */
-const policyReachable = 'PolicyUniquelyReachable';
+export const policyReachable = 'PolicyUniquelyReachable';
 
 export type Status = NonNullable<AnyKubewardenPolicy['status']>;
+
+const reachable = {
+  type: policyReachable,
+  status: 'True',
+  reason: 'LatestReplicaSetIsUniquelyReachable',
+  message: 'It is evaluated in a single place',
+} as const;
 
 /** The status of an active policy; the same object if nothing changes. */
 export function activeStatus(object: AnyKubewardenPolicy): Status {
   const { spec, metadata } = object;
   const observedGeneration = metadata.generation;
   let conditions: readonly Condition[] | undefined = object.status?.conditions;
-  for (const [type, message] of [
-    [policyActive, 'It is evaluated'],
-    [policyReachable, 'It is evaluated in a single place'],
-  ] as const) {
-    conditions = setCondition(conditions, {
-      type,
-      status: 'True',
-      reason: type === policyActive ? 'PolicyActive' : 'LatestReplicaSetIsUniquelyReachable',
-      message,
-      observedGeneration,
-    });
-  }
+  conditions = setCondition(conditions, {
+    type: policyActive,
+    status: 'True',
+    reason: 'PolicyActive',
+    message: 'It is evaluated',
+    observedGeneration,
+  });
+  conditions = setCondition(conditions, { ...reachable, observedGeneration });
   return kept(object, { policyStatus: 'active', mode: spec.mode, conditions: conditions ?? [] });
 }
 
@@ -48,6 +51,26 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked:
     mode: isAsked ? (object.status?.mode ?? 'unknown') : 'unknown',
     conditions,
   });
+}
+
+/** The status of a policy with a webhook, whose server answers or not. */
+export function withAnswers(
+  { spec, metadata }: AnyKubewardenPolicy,
+  status: Status,
+  isAnswering: boolean,
+): Status {
+  const fate = spec.failurePolicy === 'Ignore' ? 'allowed unchecked' : 'refused';
+  const unanswered = {
+    type: policyReachable,
+    status: 'False',
+    reason: 'NoReadyPods',
+    message: `the PolicyServer ${spec.policyServer} has no ready pod: requests that it applies to are ${fate}`,
+  } as const;
+  const conditions = setCondition(status.conditions, {
+    ...(isAnswering ? reachable : unanswered),
+    observedGeneration: metadata.generation,
+  });
+  return conditions === status.conditions ? status : { ...status, conditions };
 }
 
 function kept({ status }: AnyKubewardenPolicy, next: Status): Status {

@@ -1,0 +1,60 @@
+/** The policies of a PolicyServer: whether each can run, and the status of those that wait. Pure. */
+import { setCondition } from '../../../lib/kube/object/conditions.ts';
+import type { ResourceType } from '../../../lib/kube/object/object.ts';
+import type { AnyKubewardenPolicy } from '../api.ts';
+import { problemText } from '../engine/cel/settings.ts';
+import { policyFaults } from '../policies/faults.ts';
+import type { Policy } from '../policies/policy.ts';
+import { policyActive, policyReachable, type Status } from '../policies/policy-status.ts';
+import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
+
+export interface Scheduled {
+  readonly id: string;
+  readonly type: ResourceType;
+  readonly object: AnyKubewardenPolicy;
+  /** Undefined if it cannot be read. */
+  readonly policy: Policy | undefined;
+  /** Why it cannot run as it is; '' if it can. */
+  readonly problem: string;
+  /** Whether it is known if it can run. */
+  readonly isTried: boolean;
+}
+
+/** @param refusal - Of its trial: '' if it can run; undefined if it was not tried. */
+export function scheduled(
+  type: ResourceType,
+  object: AnyKubewardenPolicy,
+  refusal: string | undefined,
+): Scheduled {
+  const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
+  const id = policyId(typed);
+  const faults = policyFaults(typed).map(problemText).join('; ');
+  const problem = faults === '' ? (refusal ?? '') : faults;
+  const more = { problem, isTried: problem !== '' || refusal !== undefined };
+  try {
+    return { id, type, object: typed, policy: readKubewardenPolicy(typed), ...more };
+  } catch {
+    return { id, type, object: typed, policy: undefined, ...more };
+  }
+}
+
+export function canRun({ policy, problem, isTried }: Scheduled): boolean {
+  return policy !== undefined && problem === '' && isTried;
+}
+
+export function pending(object: AnyKubewardenPolicy): Status {
+  return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is rolling out');
+}
+
+export function waiting(
+  object: AnyKubewardenPolicy,
+  policyStatus: 'pending' | 'scheduled',
+  reason: string,
+  message: string,
+): Status {
+  const observedGeneration = object.metadata.generation;
+  let { conditions } = object.status ?? {};
+  for (const type of [policyActive, policyReachable])
+    conditions = setCondition(conditions, { type, status: 'False', reason, message, observedGeneration });
+  return { policyStatus, mode: 'unknown', conditions: conditions ?? [] };
+}
