@@ -12,7 +12,7 @@ import { runClusterGuards } from './part.fixture.ts';
 
 const guardOf = (name: string, part: ClusterPart): Guard =>
   defineGuard({
-    ...{ name, summary: '', resources: [], rights: {}, lease: name, admits: true },
+    ...{ name, summary: '', resources: [], rights: {}, admits: true },
     parse: () => undefined,
     cluster: () => Promise.resolve(part),
   });

@@ -68,7 +68,7 @@ export interface ClusterContext extends GuardContext {
   /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
   readonly admission: AdmissionChain | undefined;
   /**
-   * Works while this process holds the guard's lease, until `signal` aborts; what `work` is given ends with the term.
+   * Works while this process holds the operator's lease, until `signal` aborts; what `work` is given ends with the term.
    *
    * @throws what `work` throws.
    */

@@ -87,8 +87,6 @@ export interface Guard<Options = unknown> {
   readonly health?: readonly HealthPart[];
   /** Registers its metrics, with readings of nothing: for the tables in docs/. */
   readonly metrics?: () => Promise<GuardMetrics>;
-  /** Of its cluster part, in the namespace {@link systemNamespace}; needed where there is one. */
-  readonly lease?: string;
   /** What the agent runs on each node. */
   readonly node?: () => Promise<NodePart<Options>>;
   /** Its cluster part objects to writes where the API is in the same process (`context.admission`): until it is ready, they wait. */

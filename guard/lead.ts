@@ -1,51 +1,108 @@
-/** What a guard does once per cluster: it works while this process holds the guard's lease. */
+/** What guards do once per cluster: they work while this process holds the operator's lease. */
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { isAlreadyExists } from '../lib/kube/client/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
+import { aborted, orAborted } from '../lib/time/abort.ts';
 import { runElection } from '../lib/kube/leader-election/leader-election.ts';
 import { leaseStore } from '../lib/kube/leader-election/lease-store.ts';
 import { namespaces } from '../lib/kube/object/object.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
-import type { PartHealth } from './context.ts';
+import { operatorGuardsAnnotation, operatorLease } from './operator-lease.ts';
 import { systemNamespace } from './guard.ts';
 
-interface LeadOptions {
+interface LeadershipOptions {
   readonly client: KubeClient;
-  /** Stops it: the work is ended and the lease given back. */
-  readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** With the part `lease`. */
-  readonly health: Pick<PartHealth, 'ready'>;
   readonly identity: string;
-  /** Its name, in {@link systemNamespace}. */
-  readonly lease: string;
+  /** Their names, which the lease tells. */
+  readonly guards: readonly string[];
   readonly clock?: Clock | undefined;
 }
 
 const NAMESPACE_RETRY_MS = 2000;
-
 /**
- * Works while this process holds the lease, until `signal` aborts. Creates the namespace of the lease where it is missing.
- *
- * @param work - Until its signal aborts.
- * @throws what `work` throws. That the API cannot be reached ends nothing.
+ * One lease for all guards, so that what is written at rest does not grow with them: 25 renewals a minute. A successor sees a
+ * renewal up to a try late, waits for the duration, and tries again within another: 9 s + 2 * 2.9 s is below 15 s.
  */
-export async function lead(options: LeadOptions, work: (term: AbortSignal) => Promise<void>): Promise<void> {
-  const { client, signal, logger, health, identity, lease, clock } = options;
-  let leader = '';
-  // Also of one that does not lead: it is ready to.
-  using _part = health.ready('lease', () => (leader === '' ? 'its holder is not known yet' : undefined));
-  await ensureSystemNamespace(options);
-  if (signal.aborted) return;
-  await runElection({
-    lock: leaseStore(client, { namespace: systemNamespace, name: lease }),
-    identity,
-    signal,
-    logger,
-    onNewLeader: (seen) => void (leader = seen),
-    lead: work,
-    clock,
-  });
+const times = { leaseDurationSeconds: 9, renewDeadlineMs: 8000, retryPeriodMs: 2400 } as const;
+
+/** The operator's lease, for all guards of a process. Disposing it ends the work, then gives the lease back. */
+export class Leadership implements AsyncDisposable {
+  readonly #options: LeadershipOptions;
+  readonly #stop = new AbortController();
+  readonly #working = new Set<Promise<void>>();
+  #term = Promise.withResolvers<AbortSignal>();
+  #election: Promise<void> | undefined;
+  #leader = '';
+
+  constructor(options: LeadershipOptions) {
+    this.#options = options;
+  }
+
+  /** Empty while nobody is known. */
+  get leader(): string {
+    return this.#leader;
+  }
+
+  /**
+   * Works in each term of this process, until `signal` aborts or the work ends by itself.
+   *
+   * @param work - Until its signal aborts.
+   * @throws what `work` throws. That the API cannot be reached ends nothing.
+   */
+  async lead(signal: AbortSignal, work: (term: AbortSignal) => Promise<void>): Promise<void> {
+    this.#election ??= this.#run();
+    while (!signal.aborted) {
+      const term = await orAborted(this.#term.promise, signal).catch(() => undefined);
+      if (term === undefined) return;
+      const working = work(AbortSignal.any([signal, term]));
+      // The lease is given back when it has ended, however.
+      const settled = working.catch(() => undefined);
+      this.#working.add(settled);
+      try {
+        await working;
+        if (!term.aborted) return;
+      } catch (error) {
+        // What it throws after it was told to end says nothing.
+        if (!term.aborted && !signal.aborted) throw error;
+      } finally {
+        this.#working.delete(settled);
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#election;
+  }
+
+  async #run(): Promise<void> {
+    const { client, logger, identity, guards, clock } = this.#options;
+    const { signal } = this.#stop;
+    await ensureSystemNamespace({ client, logger, clock, signal });
+    if (signal.aborted) return;
+    await runElection({
+      ...times,
+      lock: leaseStore(
+        client,
+        { namespace: systemNamespace, name: operatorLease },
+        { [operatorGuardsAnnotation]: guards.join(',') },
+      ),
+      identity,
+      signal,
+      logger,
+      onNewLeader: (seen) => void (this.#leader = seen),
+      lead: async (term) => {
+        if (term.aborted) return;
+        const next = (): void => void (this.#term = Promise.withResolvers());
+        term.addEventListener('abort', next, { once: true });
+        this.#term.resolve(term);
+        await aborted(term);
+        await Promise.all(this.#working);
+      },
+      clock,
+    });
+  }
 }
 
 /** Tries until the namespace of all leases is there, or `signal` aborts. */
@@ -54,7 +111,7 @@ export async function ensureSystemNamespace({
   signal,
   logger,
   clock = systemClock,
-}: Pick<LeadOptions, 'client' | 'signal' | 'logger' | 'clock'>): Promise<void> {
+}: Pick<LeadershipOptions, 'client' | 'logger' | 'clock'> & { readonly signal: AbortSignal }): Promise<void> {
   const name = systemNamespace;
   while (!signal.aborted) {
     try {

@@ -6,7 +6,7 @@ import { followServed } from './served-condition.ts';
 import type { Guard, HealthPart, OptionValues } from './guard.ts';
 import { parsedOptions } from './guard-options.ts';
 import { GuardStates } from './guard-states.ts';
-import { lead } from './lead.ts';
+import { Leadership } from './lead.ts';
 import { type GuardProcess, healthName, partContext } from './part-context.ts';
 import { isNotFound } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -71,19 +71,24 @@ export async function runClusterParts(
   options: RunGuardsOptions,
   { reports, admissions }: ClusterFacts,
 ): Promise<void> {
-  const { process } = options;
+  const { process, guards } = options;
+  const { client, logger, identity } = process;
+  const led = guards.filter(({ cluster }) => cluster !== undefined).map(({ name }) => name);
+  await using leadership = new Leadership({ client, logger, identity, guards: led });
   await runParts('cluster', options, async (guard, context) => {
     const part = await guard.cluster?.();
-    const { client, signal, logger, health, identity } = context;
-    const { lease } = guard;
-    if (lease === undefined) throw new TypeError(`guard ${guard.name} declares no lease`);
+    const { signal, health } = context;
     const running = part?.(
       {
         ...context,
         reports,
         admission: admissions && { use: (admission) => admissions.use(guard.name, admission) },
-        lead: (work) =>
-          lead({ client, signal, logger, health, identity, lease }, async (term) => {
+        lead: async (work) => {
+          // Also of one that does not lead: it is ready to.
+          using _part = health.ready('lease', () =>
+            leadership.leader === '' ? 'its holder is not known yet' : undefined,
+          );
+          await leadership.lead(signal, async (term) => {
             await using stack = new AsyncDisposableStack();
             const stop = new AbortController();
             const ofTerm = partContext(guard, 'cluster', process, {
@@ -97,7 +102,8 @@ export async function runClusterParts(
               stop.abort();
               await serving;
             }
-          }),
+          });
+        },
       },
       parsedOptions(guard, options.values),
     );

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { operatorLease } from '../../guard/operator-lease.ts';
 import { bootIdOf, leaseOf } from '../../guards/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact, type JsonReport } from './found.fixture.ts';
@@ -72,16 +73,16 @@ suite('the report', () => {
 });
 
 suite('operators', () => {
-  test('as good as the worst of the guards that are installed', () => {
+  test('as good as the worst of the guards that are installed; one that does not run a guard is not its operator', () => {
     const kernels = ['n1', 'n2'].map((name) => leaseOf(bootIdOf(name), name));
-    const own = leaseOf('rampart-file-integrity', 'operator-2', 60_000, false);
-    const stale = reportOf({ access: { leases: [leaseOf('kive', 'operator-1'), own, ...kernels] } });
+    const own = leaseOf(operatorLease, 'operator-2', 60_000, false);
+    const stale = reportOf({ access: { leases: [own, ...kernels] } });
     assert.deepEqual([stale.operator.state, stale.operator.holder?.slice(0, 10)], ['stale', 'operator-2']);
     assert.deepEqual(
       stale.guards.map(({ operator: one }) => one?.state),
-      ['held', 'stale'],
+      ['stale', 'stale'],
     );
-    const leases = [leaseOf('kive', 'operator-1'), ...kernels];
+    const leases = [{ ...leaseOf(operatorLease, 'operator-1'), guards: ['file-access'] }, ...kernels];
     const none = reportOf({ access: { leases } });
     assert.deepEqual([none.operator, none.guards[1]?.operator], [free, free]);
     // Nothing that is guarded is lost.
@@ -95,7 +96,7 @@ suite('operators', () => {
   });
 
   test('a lock of a guard is no kernel, and its holder no node', () => {
-    const leases = ['kive', 'rampart-file-integrity', 'rampart-network-policy', 'other'].map((name) =>
+    const leases = [operatorLease, 'rampart-network-policy', 'other'].map((name) =>
       leaseOf(name, 'operator-1'),
     );
     const report = reportOf({ access: { leases } });

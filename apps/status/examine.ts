@@ -1,5 +1,6 @@
 /** The report: the sections combined with what is known about agents and operators. No I/O, no clock. */
 import { type HolderReport, holderOf, type LeaseView } from '../../guard/lease-holder.ts';
+import { operatorLease } from '../../guard/operator-lease.ts';
 import type { AgentView, NodeView } from '../../guard/status-section.ts';
 import type { AgentPodView, ReadGuard } from './reader.ts';
 import type { GuardNodeReport, GuardReport, NodeReport, StatusReport } from './report.ts';
@@ -76,12 +77,14 @@ function guardReport(
     if (state === 'waiting' || state === 'unavailable') nodes.push({ name: nodeName, state, reason });
   }
   const isServed = nodes.length === 0 || section?.isAsked === false;
-  const hasOperator = guard.lease !== undefined && installed !== false;
+  const hasOperator = guard.cluster !== undefined && installed !== false;
+  // That of an operator which does not run it says nothing of it.
+  const itsLocks = locks?.filter(({ guards }) => guards?.includes(guard.name) !== false);
   return {
     name: guard.name,
     installed,
     guarded: isServed && section?.guarded !== false,
-    operator: hasOperator ? holderOf(locks, guard.lease) : null,
+    operator: hasOperator ? holderOf(itsLocks, operatorLease) : null,
     nodes: nodes.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
   };
 }

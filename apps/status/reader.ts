@@ -1,6 +1,7 @@
 /** Reads what the sections of guards share, once each: nodes, locks, agents. */
 import { isAgentLease, readAgentLease } from '../../guard/agent-lease-names.ts';
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
+import { operatorGuardsAnnotation } from '../../guard/operator-lease.ts';
 import type { LeaseView } from '../../guard/lease-holder.ts';
 import type { AgentView, NodeView, SectionReport, StatusContext } from '../../guard/status-section.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
@@ -189,11 +190,13 @@ function isDoubtful({ spec }: Lease, nowMs: number): boolean {
 
 function lockView({ metadata, spec }: Lease, isRenewed: boolean, nowMs: number): LeaseView {
   const renewedMs = Date.parse(spec?.renewTime ?? '');
+  const guards = metadata.annotations?.[operatorGuardsAnnotation];
   return {
     name: metadata.name ?? '',
     holder: spec?.holderIdentity ?? '',
     renewedSecondsAgo: Number.isNaN(renewedMs) ? null : Math.round((nowMs - renewedMs) / 100) / 10,
     isRenewed,
+    ...(guards !== undefined && { guards: guards.split(',') }),
   };
 }
 

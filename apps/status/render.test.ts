@@ -44,8 +44,7 @@ const brokenAccess = {
     ),
   ],
   leases: [
-    leaseOf('kive', 'operator-1', 200_000, false),
-    leaseOf('rampart-file-integrity', 'operator-1', 200_000, false),
+    leaseOf('rampart-operator', 'operator-1', 200_000, false),
     leaseOf(bootIdOf('n1'), 'n1', 47_000, false),
   ],
   pods: [podOn('n1', 'a'), podOn('n2', 'b')],
@@ -186,7 +185,9 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.match(text, /\nNot installed: file-access\. The API does not serve their resources\.\n/);
     assert.doesNotMatch(text, /KiveData/);
     assert.match(
-      textOf({ access: { leases: [leaseOf('kive', 'operator-1')] } }),
+      textOf({
+        access: { leases: [{ ...leaseOf('rampart-operator', 'operator-1'), guards: ['file-access'] }] },
+      }),
       /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. Guards on nodes keep working/,
     );
   });

@@ -32,7 +32,6 @@ export const bpfPrograms = defineGuard({
     flags: '--bpf-directory <dir>',
     description: 'where images with bytecode are kept',
   },
-  lease: 'rampart-bpf-programs',
   commands: [{ create: bpfCommand, example: ['bpf list', 'list the eBPF programs that run for objects'] }],
   options: bpfProgramsOptions,
   parse: parseBpfProgramsOptions,

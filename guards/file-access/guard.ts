@@ -40,7 +40,6 @@ export const fileAccess = defineGuard({
     flags: '--spool <dir>',
     description: 'where alerts are queued for callbacks',
   },
-  lease: 'kive',
   options: fileAccessOptions,
   parse: parseFileAccessOptions,
   health: [...nodeHealth, ...clusterHealth],

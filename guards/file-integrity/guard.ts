@@ -44,7 +44,6 @@ export const fileIntegrity = defineGuard({
     flags: '--integrity-directory <dir>',
     description: 'where baselines of FileIntegrities are stored',
   },
-  lease: 'rampart-file-integrity',
   commands: [
     {
       create: integrityCommand,

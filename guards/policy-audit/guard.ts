@@ -25,7 +25,6 @@ export const policyAudit = defineGuard({
     admissionPolicyGroups,
     policyServers,
   ],
-  lease: 'rampart-policy-audit',
   commands: [
     { create: auditCommand, example: ['audit', 'show which objects violate a policy'] },
     { create: policyCommand },

@@ -65,7 +65,6 @@ export const doorWatch = defineGuard<DoorWatchOptions>({
   metrics: async () => ({
     node: (await import('./node/run.fixture.ts')).registerDoorMetrics,
   }),
-  lease: 'rampart-door-watch',
   node: async () => (await import('./node/run.fixture.ts')).doorWatchNode,
   cluster: async () => (await import('./cluster/run.fixture.ts')).doorWatchCluster,
   status: async () => (await import('./views.fixture.ts')).doorStatus,

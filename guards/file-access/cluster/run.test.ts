@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { systemNamespace } from '../../../guard/guard.ts';
+import { operatorLease } from '../../../guard/operator-lease.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { leases, namespaces, nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -58,7 +59,9 @@ suite('the pod controller', () => {
     await using _ = cluster;
     for (const name of ['stays', 'gone', 'failed', 'completed', 'replaced']) await data(await pod(name));
     cluster.startOperator(quick);
-    await until('the lease', () => cluster.client.get(leases, { namespace: systemNamespace, name: 'kive' }));
+    await until('the lease', () =>
+      cluster.client.get(leases, { namespace: systemNamespace, name: operatorLease }),
+    );
     await cluster.setPodStatus('failed', { phase: 'Failed' });
     await cluster.setPodStatus('completed', { phase: 'Succeeded' });
     const now = { gracePeriodSeconds: 0 };

@@ -133,7 +133,7 @@ suite('what is guarded', () => {
       'an agent that was killed',
       {
         leases: [
-          leaseOf('kive', 'o'),
+          leaseOf('rampart-operator', 'o'),
           leaseOf(bootIdOf('n1'), 'n1', 60_000, false),
           leaseOf(bootIdOf('n2'), 'n2'),
         ],
@@ -142,14 +142,20 @@ suite('what is guarded', () => {
     ],
     [
       'an agent that was stopped and gave its lease back',
-      { leases: [leaseOf('kive', 'o'), leaseOf(bootIdOf('n1'), ''), leaseOf(bootIdOf('n2'), 'n2')] },
+      {
+        leases: [
+          leaseOf('rampart-operator', 'o'),
+          leaseOf(bootIdOf('n1'), ''),
+          leaseOf(bootIdOf('n2'), 'n2'),
+        ],
+      },
       ['no-loader n1'],
     ],
     [
       'clocks that differ by an hour: the lease is seen to be renewed',
       {
         leases: [
-          leaseOf('kive', 'o', 3_600_000),
+          leaseOf('rampart-operator', 'o', 3_600_000),
           leaseOf(bootIdOf('n1'), 'n1', -3_600_000),
           leaseOf(bootIdOf('n2'), 'n2'),
         ],
@@ -160,7 +166,7 @@ suite('what is guarded', () => {
       'two nodes on one kernel, one of which alerts',
       {
         nodes: ['n1', 'n2'].map((name) => ({ name, kernel: bootIdOf('one') })),
-        leases: [leaseOf('kive', 'o'), leaseOf(bootIdOf('one'), 'n2')],
+        leases: [leaseOf('rampart-operator', 'o'), leaseOf(bootIdOf('one'), 'n2')],
       },
       [],
     ],

@@ -67,8 +67,7 @@ export const well: Snapshot = {
     container: `containerd://${nodeName}`,
   })),
   leases: [
-    leaseOf('kive', 'operator-1'),
-    leaseOf('rampart-file-integrity', 'operator-1'),
+    leaseOf('rampart-operator', 'operator-1'),
     leaseOf(bootIdOf('n1'), 'n1'),
     leaseOf(bootIdOf('n2'), 'n2'),
   ],

@@ -8,6 +8,7 @@ import { design, names, released } from '../api.ts';
 import { agentRole, baselineKeySecret } from './caches.ts';
 import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
+import { operatorLease } from '../../../guard/operator-lease.ts';
 import { convertAideConf } from '../aide-conf/convert.ts';
 import { defaultAideConf } from '../aide-conf/default-conf.ts';
 
@@ -19,7 +20,7 @@ suite('a FileIntegrity', () => {
     cluster.startOperator();
     await cluster.createIntegrity('example');
     await until('the lease', () =>
-      cluster.client.get(leases, { namespace: systemNamespace, name: 'rampart-file-integrity' }),
+      cluster.client.get(leases, { namespace: systemNamespace, name: operatorLease }),
     );
     await cluster.phase('example', 'Initializing');
     const active = await until('the configuration', () => cluster.configMap('example'));

@@ -13,11 +13,16 @@ export interface LeaseStore {
   update(lease: Lease, signal: AbortSignal): Promise<Lease>;
 }
 
-/** A Lease of `coordination.k8s.io/v1`. Locks of different names have nothing to do with each other. */
+/** A Lease of `coordination.k8s.io/v1`, with annotations of its holder. Locks of different names have nothing to do with each other. */
 export function leaseStore(
   client: KubeClient,
   { namespace, name }: { readonly namespace: string; readonly name: string },
+  annotations: Readonly<Record<string, string>> = {},
 ): LeaseStore {
+  const annotated = (metadata: Lease['metadata']): Lease['metadata'] => ({
+    ...metadata,
+    annotations: { ...metadata.annotations, ...annotations },
+  });
   return {
     description: `${namespace}/${name}`,
     async get(signal) {
@@ -28,7 +33,9 @@ export function leaseStore(
         throw error;
       }
     },
-    create: (spec, signal) => client.create(leases, { metadata: { namespace, name }, spec }, { signal }),
-    update: (lease, signal) => client.update(leases, lease, { signal }),
+    create: (spec, signal) =>
+      client.create(leases, { metadata: annotated({ namespace, name }), spec }, { signal }),
+    update: (lease, signal) =>
+      client.update(leases, { ...lease, metadata: annotated(lease.metadata) }, { signal }),
   };
 }
