@@ -68,7 +68,10 @@ suite('a server that is away', () => {
     await cluster.rollOut('default', 0);
     await until(async () => (await ready()) === 'False NoReadyPods');
     const strict = await until(async () => (await said('strict')).startsWith('False') && said('strict'));
-    assert.match(strict, /False NoReadyPods: the PolicyServer default has no ready pod: .* are refused$/);
+    assert.match(
+      strict,
+      /NoReadyPods: the webhook clusterwide-strict is not answered, .* no ready pod: .* refused$/,
+    );
     await until(async () => (await said('lax')).endsWith('allowed unchecked'));
     // The user's word stays.
     assert.equal((await cluster.webhook(validatingType, 'clusterwide-strict'))?.['failurePolicy'], 'Fail');

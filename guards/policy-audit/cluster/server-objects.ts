@@ -232,7 +232,11 @@ function containerOf({ server, image }: ServerParts): object {
       { name: 'readiness', containerPort: readinessPort },
       { name: 'metrics', containerPort: metricsPort },
     ],
-    readinessProbe: { httpGet: { path: '/readiness', port: readinessPort, scheme: 'HTTP' } },
+    readinessProbe: {
+      httpGet: { path: '/readiness', port: readinessPort, scheme: 'HTTP' },
+      // The default, 10 s, would report a server that hangs after half a minute.
+      periodSeconds: 2,
+    },
     securityContext: spec.securityContexts?.container ?? {
       allowPrivilegeEscalation: false,
       capabilities: { drop: ['ALL'] },

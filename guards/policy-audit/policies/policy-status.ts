@@ -3,6 +3,7 @@
  */
 import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
+import { policyId } from './read-policy.ts';
 
 export const policyActive = 'PolicyActive';
 /** Upstream waits until every server has the policy under its path; there is one engine here. */
@@ -54,17 +55,16 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked:
 }
 
 /** The status of a policy with a webhook, whose server answers or not. */
-export function withAnswers(
-  { spec, metadata }: AnyKubewardenPolicy,
-  status: Status,
-  isAnswering: boolean,
-): Status {
+export function withAnswers(object: AnyKubewardenPolicy, status: Status, isAnswering: boolean): Status {
+  const { spec, metadata } = object;
   const fate = spec.failurePolicy === 'Ignore' ? 'allowed unchecked' : 'refused';
   const unanswered = {
     type: policyReachable,
     status: 'False',
     reason: 'NoReadyPods',
-    message: `the PolicyServer ${spec.policyServer} has no ready pod: requests that it applies to are ${fate}`,
+    message:
+      `the webhook ${policyId(object)} is not answered, because the PolicyServer ${spec.policyServer} has no ready pod: ` +
+      `requests that it applies to are ${fate}`,
   } as const;
   const conditions = setCondition(status.conditions, {
     ...(isAnswering ? reachable : unanswered),

@@ -22,6 +22,8 @@ export interface HttpOptions {
   readonly certificates: CertificateTexts | undefined;
   readonly reviewer: Reviewer;
   /** Why the server cannot answer reviews yet; undefined when it can. */
+  readonly notLoaded: () => string | undefined;
+  /** Why it should not be sent reviews, also if it can answer some. */
   readonly notReady: () => string | undefined;
   readonly logger: Logger;
 }
@@ -31,6 +33,8 @@ export interface PolicyHttpServer extends AsyncDisposable {
   readonly address: Address;
   /** Applies to new connections; existing ones stay. */
   useCertificates(texts: CertificateTexts): void;
+  /** Each connection ends with its next response, so that its client finds another server. */
+  endConnections(): void;
 }
 
 /** An object has up to 1.5 MiB in etcd; an update contains two, in JSON. */
@@ -65,6 +69,9 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
     address: addressOf(server),
     useCertificates(texts) {
       if ('setSecureContext' in server) server.setSecureContext(tlsOptions(texts));
+    },
+    endConnections() {
+      requests.isLast = true;
     },
     async [Symbol.asyncDispose]() {
       const closed = once(server, 'close');
@@ -106,6 +113,8 @@ export async function serveReadiness(
 class Requests {
   readonly #options: HttpOptions;
   readonly #running = new Set<AbortController>();
+  /** Whether each connection ends with its next response. */
+  isLast = false;
   #count = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
@@ -115,6 +124,7 @@ class Requests {
 
   take(request: IncomingMessage, response: ServerResponse): void {
     this.#count++;
+    if (this.isLast) response.setHeader('connection', 'close');
     void this.#answer(request, response).finally(() => {
       if (--this.#count === 0) this.#idle?.resolve();
     });
@@ -147,7 +157,7 @@ class Requests {
       if (!reviewKinds.has(kind) || id === undefined || id === '')
         refuse(request, response, 404, 'no such path');
       else if (request.method !== 'POST') refuse(request, response, 405, 'use POST');
-      else if (this.#options.notReady() !== undefined) refuse(request, response, 503, 'not ready yet');
+      else if (this.#options.notLoaded() !== undefined) refuse(request, response, 503, 'not ready yet');
       else if (this.#count > MAX_AT_ONCE)
         refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
       else await this.#review(kind as ReviewKind, id, request, response);

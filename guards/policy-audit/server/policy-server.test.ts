@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import { digestOf } from '../../../lib/oci/digest.ts';
+import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { podNamed } from '../engine/requests.fixture.ts';
 import { readCertificates } from './certificate-files.ts';
 import { modulePath, review, ServerFixture } from './policy-server.fixture.ts';
@@ -384,6 +387,43 @@ suite('changes while a policy server runs', () => {
     }
     server.writeCertificate('127.0.0.1');
     await until(async () => (await server.serial()) !== next);
+  });
+
+  test('while a registry is away it is not ready, and answers for its other policies', async () => {
+    let isAway = true;
+    const served = {
+      near: refusing('root'),
+      far: { module: 'registry://away.example/labels:v1', settings: { required: ['app'] } },
+    };
+    await using server = await ServerFixture.start(served, {
+      continueOnErrors: true,
+      modules: {
+        fetch: async () => {
+          if (isAway) throw new RampartError(errorCodes.API_UNREACHABLE, { what: 'the registry is away' });
+          const bytes = readFileSync(fileURLToPath(modulePath('labels.wapc')));
+          return { bytes, digest: digestOf(bytes) };
+        },
+      },
+    });
+    const unready = await fetch(server.readinessUrl);
+    assert.equal(unready.status, 503);
+    assert.match(await unready.text(), /out of reach: far/);
+    assert.equal((await server.post('/validate/near', review())).body.response?.allowed, true);
+    isAway = false;
+    server.writePolicies({ ...served, other: refusing('x') });
+    await until(async () => (await fetch(server.readinessUrl)).status === 200);
+  });
+
+  test('told to end it is not ready, and answers until its clients have gone elsewhere', async () => {
+    const clock = new ManualClock();
+    await using server = await ServerFixture.start({ a: refusing('root') }, { clock, lingerMs: 5000 });
+    const ended = server.stop();
+    assert.equal((await fetch(server.readinessUrl)).status, 503);
+    for (let index = 0; index < 2; index++)
+      assert.equal((await server.post('/validate/a', review())).body.response?.allowed, true);
+    await clock.advance(5000);
+    await ended;
+    await assert.rejects(server.post('/validate/a', review()), /ECONNREFUSED|ECONNRESET|hang up/);
   });
 
   test('it ends when it is told to, with what is under way answered', async () => {

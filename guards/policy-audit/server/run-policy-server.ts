@@ -48,6 +48,11 @@ export interface PolicyServerOptions {
   readonly continueOnErrors: boolean;
   /** How often the files are read again. Default: 2 s. */
   readonly pollMs?: number;
+  /**
+   * How long requests are still accepted after `signal` has aborted, until no more are sent here: Services take a moment to
+   * notice. Default: 0.
+   */
+  readonly lingerMs?: number;
   readonly registry?: Registry | undefined;
   readonly clock?: Clock;
   readonly logger: Logger;
@@ -63,7 +68,12 @@ export interface PolicyServerOptions {
 
 const POLL_MS = 2000;
 /** How often opening failed policies is retried. */
-const RETRY_MS = 30_000;
+const RETRY_MS = 10_000;
+/**
+ * How long a new server with modules out of reach is not ready: a rollout waits for them, and the previous pods go on meanwhile. Then
+ * the other policies are served; those refuse.
+ */
+const MODULES_WAIT_MS = 5 * 60_000;
 
 /**
  * Runs until `signal` aborts.
@@ -72,7 +82,7 @@ const RETRY_MS = 30_000;
  *   cannot run, unless errors are tolerated
  */
 export async function runPolicyServer(options: PolicyServerOptions): Promise<void> {
-  const { logger, signal, clock = systemClock, pollMs = POLL_MS } = options;
+  const { logger, signal, clock = systemClock, pollMs = POLL_MS, lingerMs = 0 } = options;
   await using opened = new AsyncDisposableStack();
   const pool = opened.use(new PolicyPool(options.workers === undefined ? {} : { threads: options.workers }));
   const metrics = new EvaluationMetrics();
@@ -99,8 +109,17 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   // Read before it listens: errors abort the start.
   const { certificates: paths } = options;
   const certificates = paths === undefined ? undefined : await readCertificates(paths);
+  let isLoaded = false;
   let isReady = false;
-  const notReady = (): string | undefined => (isReady ? undefined : 'the policies are being loaded');
+  const readyAtMs = clock.monotonicMs() + MODULES_WAIT_MS;
+  const notLoaded = (): string | undefined => (isLoaded ? undefined : 'the policies are being loaded');
+  const notReady = (): string | undefined => {
+    if (signal.aborted) return 'the policy server is shutting down';
+    if (!isLoaded) return notLoaded();
+    const { outOfReach } = table;
+    isReady ||= outOfReach.length === 0 || clock.monotonicMs() >= readyAtMs;
+    return isReady ? undefined : `the modules of these policies are out of reach: ${outOfReach.join(', ')}`;
+  };
   const reviewer = new Reviewer({
     table,
     metrics,
@@ -109,7 +128,9 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     logger,
   });
   const { address, readinessAddress } = options;
-  const server = opened.use(await servePolicies({ address, certificates, reviewer, notReady, logger }));
+  const server = opened.use(
+    await servePolicies({ address, certificates, reviewer, notLoaded, notReady, logger }),
+  );
   const probe = readinessAddress && opened.use(await serveReadiness(readinessAddress, notReady));
   options.listening?.({ address: server.address, readinessAddress: probe?.address });
   try {
@@ -118,7 +139,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     if (signal.aborted) return;
     throw error;
   }
-  isReady = true;
+  isLoaded = true;
   options.ready?.(table.ids);
   const useCertificates = (texts: CertificateTexts): void => server.useCertificates(texts);
   await Promise.all([
@@ -133,6 +154,8 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
         signal,
       }),
   ]);
+  server.endConnections();
+  if (lingerMs > 0) await sleep(clock, lingerMs);
 }
 
 /** For programs without a module, which make no requests. */

@@ -7,7 +7,7 @@ import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, type RenderOptions } from '../../../lib/output/table.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, policyServerType } from '../api.ts';
-import { policyActive } from '../policies/policy-status.ts';
+import { policyActive, policyReachable } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
 
@@ -20,6 +20,8 @@ export interface PolicyStatusReport {
   readonly status: string;
   /** Why it is not evaluated as written; '' if it is. */
   readonly why: string;
+  /** Since when; '' if it is, or if that is unknown. */
+  readonly since: string;
 }
 
 export const policyAuditStatus: StatusSection = {
@@ -52,7 +54,10 @@ export const policyAuditStatus: StatusSection = {
 
 function reportOf(kind: string, { spec, status, metadata }: AnyKubewardenPolicy): PolicyStatusReport {
   const { policyStatus = 'unscheduled', conditions } = status ?? {};
-  const condition = findCondition(conditions, policyActive);
+  const active = findCondition(conditions, policyActive);
+  const reachable = findCondition(conditions, policyReachable);
+  // On one machine, and once it is enforced in a cluster, both are true.
+  const doubtful = [active, reachable].find((one) => one?.status === 'False') ?? active;
   return {
     kind,
     namespace: metadata.namespace ?? '',
@@ -60,9 +65,10 @@ function reportOf(kind: string, { spec, status, metadata }: AnyKubewardenPolicy)
     mode: spec.mode,
     status: policyStatus,
     why:
-      condition?.status === 'True'
+      doubtful?.status === 'True'
         ? ''
-        : (condition?.message ?? 'its state is unknown: the operator or standalone may not be running'),
+        : (doubtful?.message ?? 'its state is unknown: the operator or standalone may not be running'),
+    since: doubtful?.status === 'True' ? '' : (doubtful?.lastTransitionTime ?? ''),
   };
 }
 
@@ -102,15 +108,15 @@ function section(
           : paint('green', `${many} ${policies.length === 1 ? 'is' : 'are'} asked.`, colour);
       return `${first} ${said()}`;
     },
-    table: (options) => (policies.length === 0 ? '' : table(policies, options)),
+    table: (options) => (policies.length === 0 ? '' : table(policies, timeMs, options)),
     foot: [],
   };
 }
 
-function table(policies: readonly PolicyStatusReport[], options: RenderOptions): string {
-  const rows = policies.map(({ kind, namespace, name, mode, status, why }): Row => ({
+function table(policies: readonly PolicyStatusReport[], timeMs: number, options: RenderOptions): string {
+  const rows = policies.map(({ kind, namespace, name, mode, status, why, since }): Row => ({
     cells: [`${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`, mode, status],
-    note: printable(why),
+    note: printable(since === '' ? why : `${why} (${agoText(timeMs - Date.parse(since))})`),
   }));
   return renderTable(rows, { head: ['ADMISSION POLICY', 'MODE', 'STATUS'], ...options });
 }

@@ -14,6 +14,7 @@ import { openPolicyHost } from './policy-host.ts';
 
 /** The maximum number of threads of the engine. */
 const MOST_WORKERS = 8;
+const LINGER_MS = 5000;
 
 /** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for invalid options */
 export async function runPolicyServerCommand(options: PolicyServerCommandOptions): Promise<void> {
@@ -57,6 +58,8 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
     deadlineMs,
     workers,
     acceptedNamespace: options.alwaysAcceptAdmissionReviewsOnNamespace,
+    // In a pod: its address leaves the Service only after it is told to stop.
+    lingerMs: process.env['KUBERNETES_SERVICE_HOST'] === undefined ? 0 : LINGER_MS,
     continueOnErrors: options.continueOnErrors === true,
     registry: metrics?.registry,
     logger,
