@@ -10,7 +10,7 @@ import { after, afterEach, before, suite, test } from 'node:test';
 
 import { parse } from 'yaml';
 
-import { configMaps, type KubeObject, namespaces } from '../../../lib/kube/object/object.ts';
+import { configMaps, type KubeObject, leases, namespaces } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   admissionPolicyType,
@@ -82,6 +82,21 @@ ${more}`;
   after(async () => {
     await api[Symbol.asyncDispose]();
     rmSync(directory, { recursive: true, force: true });
+  });
+
+  test('wildcards do not match what the cluster needs', async () => {
+    await policy(
+      'everything',
+      `
+  module: cel-policy
+  mutating: false
+  rules: [{ apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"], operations: [CREATE] }]
+  settings: { validations: [{ expression: "false", message: so it is }] }`,
+    );
+    await assert.rejects(create('spared'), denied('everything'));
+    await create('spared', { namespace: 'kube-system' });
+    await api.client.create(leases, { metadata: { name: 'spared', namespace: 'shop' }, spec: {} });
+    await remove('everything');
   });
 
   test('create, update, apply, patch and dry runs are refused by a policy that protects', async () => {

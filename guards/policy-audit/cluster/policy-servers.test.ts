@@ -172,7 +172,7 @@ suite('policy servers in a cluster', () => {
     });
     await cluster.setPolicy('names', settings([]));
     await cluster.setPolicy('key', { module: 'file:///pki/tls.key' }, 'shop');
-    cluster.startOperator();
+    const stop = cluster.startOperator();
     const refusal = async (name: string, reason: string, namespace?: string): Promise<string> =>
       until(async () => {
         await cluster.rollOut();
@@ -198,6 +198,14 @@ suite('policy servers in a cluster', () => {
     assert.deepEqual(await cluster.served(), before);
     assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-names'), undefined);
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-new'), undefined);
+
+    // An operator that starts meanwhile has no module, and takes nothing away.
+    await stop();
+    cluster.startOperator();
+    await cluster.setPolicy('later');
+    await cluster.afterRollOut(validatingType, 'clusterwide-later');
+    assert.deepEqual((await cluster.served())['clusterwide-names'], before['clusterwide-names']);
+    assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-names'), undefined);
   });
 
   test('its status says of each part of a server whether it is there', async () => {

@@ -8,7 +8,12 @@ import { systemNamespace } from '../../../guard/guard.ts';
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  type ResourceType,
+} from '../../../lib/kube/object/object.ts';
 import { clusterAdmissionPolicyType, policyServerType } from '../../../guards/policy-audit/api.ts';
 import { deploymentType } from '../../../guards/policy-audit/cluster/server-objects.ts';
 import { validatingType } from '../../../guards/policy-audit/cluster/webhooks.ts';
@@ -69,6 +74,10 @@ suite('a policy server of deploy/ in a lab', { skip: labObstacle(), timeout }, (
         settings: { validations: [{ expression: "'team' in object.metadata.labels", message: 'no team' }] },
       },
     } as never);
+    await operator.until('the policy in its ConfigMap', async () => {
+      const found = await find<ConfigMap>(configMaps, true, name);
+      return found?.data?.['policies.yml']?.includes(id);
+    });
     await operator.until('the Deployment', () => find(deploymentType, true, name));
     await using server = await deployed.runDeployment(name);
     const [ready] = await server.until('to be ready', () => deployed.probe(server));
