@@ -103,7 +103,10 @@ export function customCases(opened: () => Cluster): void {
             ],
             selectableFields: [{ jsonPath: '.spec.image' }],
           },
-          { name: 'v1beta1', served: true, storage: false, schema: { openAPIV3Schema: schema } },
+          {
+            ...{ name: 'v1beta1', served: true, storage: false, schema: { openAPIV3Schema: schema } },
+            selectableFields: [{ jsonPath: '.spec.image' }],
+          },
         ],
       },
     };

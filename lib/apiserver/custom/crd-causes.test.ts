@@ -244,6 +244,23 @@ suite('subresources, columns, selectable fields', () => {
     ],
     ['selectable fields', selectable('.spec.image', '.spec.replicas', '.spec.suspended'), {}, []],
     [
+      'selectable fields of one of two versions with the same schema',
+      [...selectable('.spec.image'), version('v2', cronTabSchema, { storage: false })],
+      {},
+      [
+        'spec.versions[0].selectableFields: Invalid value: "": may only be set when `version.schema.openAPIV3Schema` is not included',
+      ],
+    ],
+    [
+      'selectable fields of one of two versions with schemas of their own',
+      [
+        ...selectable('.spec.image'),
+        version('v2', { ...cronTabSchema, description: 'v2' }, { storage: false }),
+      ],
+      {},
+      [],
+    ],
+    [
       'selectable fields that are none',
       selectable('', '.spec.nothing', '.spec', '.metadata.name', '.spec.image', '.spec.image'),
       {},

@@ -176,11 +176,18 @@ function partsCauses(versions: readonly JsonObject[], old: readonly JsonObject[]
     fieldOf(version, 'selectableFields') ?? null,
     fieldOf(version, 'schema') ?? null,
   ];
+  const haveOneSchema = versions.every((one) =>
+    deepEqual(fieldOf(one, 'schema'), fieldOf(versions[0] ?? {}, 'schema')),
+  );
   for (const { version, path } of placed(versions, selectable, 'selectableFields', 'selectableFields')) {
     const schema = sentSchema(version);
     const fields = objectsAt(version, 'selectableFields');
-    if (fields.length > 0 && schema !== undefined)
-      causes.push(...selectableFieldCauses(fields, schema, path));
+    if (fields.length === 0 || schema === undefined) continue;
+    // A schema that all versions share stands at the top upstream, and fields that differ miss theirs.
+    if (path !== 'spec.selectableFields' && haveOneSchema) {
+      const why = 'may only be set when `version.schema.openAPIV3Schema` is not included';
+      causes.push(fieldError.invalid(path, '', why));
+    } else causes.push(...selectableFieldCauses(fields, schema, path));
   }
   return causes;
 }
