@@ -85,13 +85,13 @@ export class Stage implements AsyncDisposable {
   async createPolicy(name: string, trap: KivePolicy['spec']['traps'][number] | object): Promise<void> {
     const match = { pod: 'nginx-pod', namespace: 'default', matchLabels: { 'security-level': 'high' } };
     await this.deployed.client.create(kivePolicyType, {
-      metadata: { name, namespace: 'kivebpf-system' },
+      metadata: { name, namespace: 'default' },
       spec: { traps: [{ ...trap, matchAny: [match] }] },
     } as KivePolicy);
   }
 
   async #ready(name: string): Promise<{ readonly status: string; readonly message?: string } | undefined> {
-    const { status } = await this.deployed.client.get(kivePolicyType, { namespace: 'kivebpf-system', name });
+    const { status } = await this.deployed.client.get(kivePolicyType, { namespace: 'default', name });
     return status?.conditions?.find(({ type }) => type === 'Ready');
   }
 

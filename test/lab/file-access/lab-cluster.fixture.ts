@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { RampartProcess } from '../../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { installResources } from '../../../apps/resources.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
 import { findClusterAccess } from '../../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
@@ -285,7 +286,7 @@ export class LabCluster implements AsyncDisposable {
 
   /** Of the loader of this kernel. */
   async lease(): Promise<NonNullable<Lease['spec']>> {
-    const lease = await this.client.get(leases, { namespace: kiveDataNamespace, name: this.kernelId });
+    const lease = await this.client.get(leases, { namespace: systemNamespace, name: this.kernelId });
     return lease.spec ?? {};
   }
 
