@@ -30,7 +30,17 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
     // As of the agent in deploy/.
     const args = [
       ...['uninstall', 'node', '--metrics=0.0.0.0:9464', '--host-root=/'],
-      ...['--guards=file-access', '--guards=file-integrity', '--guards=network-policy'],
+      ...[
+        '--guards=file-access',
+        '--guards=file-integrity',
+        '--guards=network-policy',
+        '--guards=bpf-programs',
+      ],
+      ...[
+        `--bpffs=${join(top, 'none')}`,
+        `--bpf-state=${join(top, 'none')}`,
+        `--bpf-directory=${join(top, 'none')}`,
+      ],
       ...[`--spool=${join(data, 'spool')}`, `--integrity-directory=${join(data, 'integrity')}`],
     ];
     const clean = () => namespace.run(() => spawnSync(rampart, args, { encoding: 'utf8' }));
@@ -45,7 +55,7 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
       [again.status, again.stdout],
       [
         0,
-        ['file-access', 'file-integrity', 'network-policy']
+        ['file-access', 'file-integrity', 'network-policy', 'bpf-programs']
           .map((name) => `${name}: nothing to remove\n`)
           .join(''),
       ],

@@ -1,4 +1,7 @@
 /** What this guard leaves behind: programs stay in the kernel while the agent is away. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { nodeTypes, parentKinds } from './api.ts';
@@ -14,7 +17,9 @@ export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({
   ],
   objects: types.map((type) => ({ type })),
   async cleanNode({ bpffs, bpfState }, { hostRoot, signal }) {
-    const { openLockedHost } = await import('./node/locked-host.ts');
+    const { openLockedHost, pinDirectory } = await import('./node/locked-host.ts');
+    // Also where there is no bpffs, as nothing was ever loaded.
+    if (![join(bpffs, pinDirectory), bpfState].some((path) => existsSync(path))) return [];
     await using host = await openLockedHost({ bpffs, stateDirectory: bpfState, hostRoot }, createLogger());
     return await host.remove(signal);
   },
