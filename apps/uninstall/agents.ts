@@ -136,7 +136,7 @@ async function notClean({ client, signal }: CleanOptions, count: number): Promis
   const labelSelector = `app.kubernetes.io/name=${name}`;
   const { items } = await client.list(pods, { namespace }, { labelSelector, signal });
   const left = items.filter((pod) => !isClean(pod));
-  if (left.length === 0) return [`${count} nodes are not cleaned: they have no pod of DaemonSet ${name}`];
+  if (left.length === 0) return [`nodes without a pod of DaemonSet ${name}, which are not cleaned: ${count}`];
   return left.map(({ metadata, spec, status }) => {
     const waiting = status?.initContainerStatuses?.[0]?.state?.waiting;
     const reason = waiting?.message ?? waiting?.reason ?? status?.phase ?? 'unknown';

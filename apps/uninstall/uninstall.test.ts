@@ -4,6 +4,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { Cluster } from '../agent/deploy.fixture.ts';
 import { overlay } from '../agent/overlay.fixture.ts';
+import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { systemNamespace } from '../../guard/guard.ts';
 import { kiveDataNamespace, kiveDataType, kivePolicyType } from '../../guards/file-access/api.ts';
 import { dataNamespaceLabels } from '../../guards/file-access/cluster/data-namespace.ts';
@@ -106,7 +107,7 @@ suite('rampart uninstall, of one cluster', () => {
     const [{ removed, left }] = await Promise.all([run(client, options), clean(client, 1)]);
     assert.equal(removed[0], 'ValidatingWebhookConfiguration clusterwide-carts');
     assert.ok(removed.includes('finalizer of KivePolicy default/shadow'), removed.join('\n'));
-    assert.deepEqual(left, ['1 nodes are not cleaned: they have no pod of DaemonSet rampart-agent']);
+    assert.deepEqual(left, ['nodes without a pod of DaemonSet rampart-agent, which are not cleaned: 1']);
 
     const [was] = ofAgents.spec?.template.spec?.containers ?? [];
     const { template } = (await client.get(daemonSets, agent)).spec ?? {};
@@ -123,6 +124,16 @@ suite('rampart uninstall, of one cluster', () => {
     assert.deepEqual(pathsOf('socket'), ['/run', '/run']);
     assert.deepEqual(pathsOf('runtime'), ['/run/containerd', '/run/containerd']);
     assert.deepEqual(containers[0]?.securityContext?.capabilities, { drop: ['ALL'] });
+  });
+
+  test('stopped while it waits for nodes, it says so and that it can be run again', async () => {
+    const kubeconfig = cluster.server.kubeconfig ?? '';
+    await using running = new RampartProcess(['uninstall', '--keep-objects', '--kubeconfig', kubeconfig]);
+    await until('it cleans the nodes', () => running.stderr.includes('nodes cleaned: '));
+    const { code, stdout } = await running.stop();
+    assert.equal(code, 1);
+    assert.match(stdout, /^left: all that comes later: stopped before the end; run it again$/m);
+    assert.doesNotMatch(running.stderr, /bug/);
   });
 
   test('--keep-objects keeps what users wrote, without finalizers and webhooks', async () => {
