@@ -24,9 +24,6 @@ export async function runUninstall(
     confirm: async (counts) => {
       if (!yes && counts.size > 0) await confirm(access.server.href, counts, signal);
     },
-  }).catch((error: unknown) => {
-    if (!signal.aborted) throw error;
-    return { removed: [], left: ['all that comes later: stopped before the end; run it again'] };
   });
   process.stdout.write(removed.map((line) => `removed ${line}\n`).join(''));
   process.stdout.write(left.map((line) => `left: ${line}\n`).join(''));

@@ -40,12 +40,23 @@ const clusterRoles: readonly Selected[] = [
   { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' },
 ].map((type) => ({ type, labelSelector: 'app.kubernetes.io/part-of=rampart' }));
 
+/** What it has removed is told also of one that `signal` stops. */
 export async function uninstall(parts: UninstallParts): Promise<Uninstalled> {
-  const { guards, keepObjects, confirm, say } = parts;
   const remover = new Remover(parts);
+  const left: string[] = [];
+  try {
+    await removeAll(parts, remover, left);
+  } catch (error) {
+    if (!parts.signal.aborted) throw error;
+    left.push('all that comes later: stopped before the end; run it again');
+  }
+  return { removed: remover.removed, left };
+}
+
+async function removeAll(parts: UninstallParts, remover: Remover, left: string[]): Promise<void> {
+  const { guards, keepObjects, confirm, say } = parts;
   const leftovers = await Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
   if (!keepObjects) await confirm(await usersObjects(remover, guards, leftovers));
-  const left: string[] = [];
   const gone = async (selected: Selected): Promise<void> =>
     void left.push(...(await remover.gone(selected)).filter((one) => !left.includes(one)));
 
@@ -94,7 +105,6 @@ export async function uninstall(parts: UninstallParts): Promise<Uninstalled> {
     for (const object of await remover.find({ type }))
       left.push(`${named(type, object)}, held by ${object.metadata.finalizers?.join(', ') ?? 'nobody'}`);
   }
-  return { removed: remover.removed, left };
 }
 
 /** How many there are, by kind; what guards derive is not counted. */
