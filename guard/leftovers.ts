@@ -1,10 +1,10 @@
 /** What a guard leaves in a cluster and on its nodes, for `rampart uninstall`. */
-import type { ResourceType } from '../lib/kube/object/object.ts';
+import type { KubeObject, ResourceType } from '../lib/kube/object/object.ts';
 
 export interface Leftovers<Options = unknown> {
   /** The API server calls them for writes of others, so they go first. */
   readonly webhooks?: readonly ObjectSelection[];
-  /** On objects of its kinds: without its processes, nobody would remove them. */
+  /** On objects of its kinds. Without its processes, nobody would remove them: they give them back if Rampart is being removed. */
   readonly finalizers?: readonly HeldKind[];
   /** What its processes create outside of the namespace that Rampart is deployed in, or that users never write themselves. */
   readonly objects?: readonly ObjectSelection[];
@@ -32,9 +32,17 @@ export interface ObjectSelection {
   readonly fieldSelector?: string;
 }
 
-interface HeldKind {
+export interface HeldKind {
   readonly type: ResourceType;
   readonly finalizers: readonly string[];
+  /** Held by the agents; these are those of one node. */
+  readonly ofNode?: (nodeName: string) => HeldObjects;
+}
+
+interface HeldObjects {
+  readonly labelSelector?: string;
+  /** Of those that are selected. Default: all. */
+  readonly includes?: (object: KubeObject) => boolean;
 }
 
 /** Forgets the type of the options, as `defineGuard` does. */

@@ -12,6 +12,8 @@ import type { GuardAdmissions } from './admission.ts';
 import type { ClusterContext, NodeContext } from './context.ts';
 import type { Guard, OptionValues } from './guard.ts';
 import type { GuardProcess } from './part-context.ts';
+import { runUntilRemoved } from './give-back.ts';
+import type { Workload } from './removal.ts';
 import { runClusterParts, runNodeParts } from './run-guards.ts';
 
 export interface GivenProcess {
@@ -23,6 +25,8 @@ export interface GivenProcess {
   readonly metrics?: SharedMetrics;
   /** Of cluster parts. Default: they are written to the API. */
   readonly reports?: ClusterContext['reports'];
+  /** Its process runs until `signal` aborts, or as one of a cluster, which may be removed. */
+  readonly workload?: Workload;
   /** Of an API server in this process. */
   readonly admissions?: GuardAdmissions;
 }
@@ -50,13 +54,13 @@ export async function runNodeGuards(
   values: OptionValues,
   given: GivenNode,
 ): Promise<void> {
-  const { nodeName, containers, directory = '', hostRoot = '/', version = '0', signal } = given;
+  const { nodeName, containers, directory = '', hostRoot = '/', version = '0' } = given;
   const { sink = () => undefined, say = () => undefined } = given;
   const directoryOf = (guard: Guard): string =>
     guards.length === 1 ? directory : join(directory, guard.directory?.name ?? '');
   // Leases of agents begin with their node.
   const identity = given.identity ?? `${nodeName}_${randomUUID()}`;
-  await withProcess({ ...given, identity }, (process) =>
+  await withProcess(guards, { ...given, identity }, (process, signal) =>
     runNodeParts(
       { guards, process, values, signal },
       { nodeName, containers, hostRoot, version, sink, say, directoryOf },
@@ -76,17 +80,18 @@ export async function runGivenCluster(
 /** The cluster parts of guards, as the operator runs them. */
 export async function runClusterGuards(guards: readonly Guard[], given: GivenProcess): Promise<void> {
   const { admissions } = given;
-  await withProcess(given, (process) =>
+  await withProcess(guards, given, (process, signal) =>
     runClusterParts(
-      { guards, process, values: {}, signal: given.signal },
+      { guards, process, values: {}, signal },
       { reports: given.reports ?? new ReportWriter(given), ...(admissions && { admissions }) },
     ),
   );
 }
 
 async function withProcess(
-  given: GivenProcess,
-  run: (process: GuardProcess) => Promise<void>,
+  guards: readonly Guard[],
+  given: GivenProcess & { readonly nodeName?: string },
+  run: (process: GuardProcess, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const { client, logger, metrics, identity = `test_${randomUUID()}`, health = new Health() } = given;
   const failed = Promise.withResolvers<never>();
@@ -96,5 +101,13 @@ async function withProcess(
     metrics: metrics?.reflectors,
     onFailure: failed.reject,
   });
-  await Promise.race([run({ client, logger, identity, health, metrics, caches }), failed.promise]);
+  const { workload, signal, nodeName } = given;
+  const running = async (): Promise<void> => {
+    const process = { client, logger, identity, health, metrics, caches };
+    if (workload === undefined) return await run(process, signal);
+    const end = new AbortController();
+    const removable = { ...process, guards, nodeName, workload, told: signal };
+    await runUntilRemoved(end, removable, () => run(process, end.signal));
+  };
+  await Promise.race([running(), failed.promise]);
 }

@@ -28,6 +28,7 @@ import { keepAgentLease } from '../../guard/agent-lease.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
 import { systemNamespace } from '../../guard/guard.ts';
 import { runClusterGuards, runNodeGuards } from '../../guard/part.fixture.ts';
+import { agentWorkload, operatorWorkload } from '../../guard/removal.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { guards } from '../guards.ts';
 import { askCluster } from '../status/run.ts';
@@ -151,13 +152,18 @@ suite('deploy/', () => {
         identity: 'here_1',
         states: new GuardStates(),
       }),
-      runClusterGuards(guards, { ...common, client: cluster.client('rampart-operator') }),
+      runClusterGuards(guards, {
+        ...common,
+        client: cluster.client('rampart-operator'),
+        workload: operatorWorkload,
+      }),
       runNodeGuards(
         guards,
         { allowCallback: ['127.0.0.1'], callbackSecret: [], mode: testMode() },
         {
           ...common,
           client: cluster.client('rampart-agent'),
+          workload: agentWorkload,
           nodeName: 'here',
           containers,
           hostRoot: root,

@@ -5,6 +5,8 @@ import { noContainers } from '../../lib/cri/container-source.ts';
 import { keepAgentLease } from '../../guard/agent-lease.ts';
 import type { Guard } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
+import { runUntilRemoved } from '../../guard/give-back.ts';
+import { agentWorkload } from '../../guard/removal.ts';
 import { runNodeParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
@@ -44,10 +46,11 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   sayInLog(logger);
-  const stop = stopSignal();
+  const told = stopSignal();
+  const stop = new AbortController();
   const health = new Health();
   await using observed = await observe(options.metrics, health);
-  await using out = new AlertOutput(() => stop.abort());
+  await using out = new AlertOutput(() => told.abort());
   registerProcessMetrics(observed.metrics, health, out);
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
@@ -66,22 +69,25 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   });
   await using _caches = process.caches;
   say(`guarding node ${nodeName} of ${access.server.href}`);
-  await runParts(stop, logger, {
-    ...(containers && { 'the container runtime': containers.run(signal) }),
-    'the lease of this agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
-    guards: runNodeParts(
-      { guards, process, values: options, signal, states },
-      {
-        ...{ nodeName, hostRoot, directoryOf, say },
-        containers: containers ?? noContainers,
-        version: manifest.version,
-        sink: (line) => {
-          out.write(line);
-          feed.push(line);
+  const removable = { ...process, guards, nodeName, told: told.signal, workload: agentWorkload };
+  await runUntilRemoved(stop, removable, () =>
+    runParts(stop, logger, {
+      ...(containers && { 'the container runtime': containers.run(signal) }),
+      'the lease of this agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
+      guards: runNodeParts(
+        { guards, process, values: options, signal, states },
+        {
+          ...{ nodeName, hostRoot, directoryOf, say },
+          containers: containers ?? noContainers,
+          version: manifest.version,
+          sink: (line) => {
+            out.write(line);
+            feed.push(line);
+          },
         },
-      },
-    ),
-  });
+      ),
+    }),
+  );
   out.throwIfFailed();
   say('stopping');
 }

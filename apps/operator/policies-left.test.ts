@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
-import type { KubeObject } from '../../lib/kube/object/object.ts';
+import { deployments, type KubeObject } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { clusterAdmissionPolicyType, policyServerType } from '../../guards/policy-audit/api.ts';
-import { deploymentType } from '../../guards/policy-audit/cluster/server-objects.ts';
 import { validatingType } from '../../guards/policy-audit/cluster/webhooks.ts';
 import { clusterPolicy, ScanCluster } from '../../guards/policy-audit/scanner/scan.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
@@ -80,7 +79,7 @@ suite('what Kubewarden leaves behind', () => {
     await client.create(policyServerType, server);
     await cluster.setPolicy('carts', {});
     const target = { namespace: 'rampart-system', name: 'policy-server-default' };
-    await until('its Deployment', () => client.get(deploymentType, target));
+    await until('its Deployment', () => client.get(deployments, target));
     const asked = async (): Promise<string[]> => {
       const { webhooks = [] } = (await client.get(validatingType, { name: id })) as Webhooks;
       return webhooks.map(({ clientConfig }) => clientConfig.service.namespace);
@@ -89,9 +88,9 @@ suite('what Kubewarden leaves behind', () => {
     const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
     await until('its own server is asked', async () => {
       // As a cluster does, of the Deployment as it is now.
-      const { generation } = (await client.get(deploymentType, target)).metadata;
+      const { generation } = (await client.get(deployments, target)).metadata;
       await client.patch(
-        deploymentType,
+        deployments,
         { ...target, subresource: 'status' },
         { type: 'merge', body: { status: { observedGeneration: generation, ...counts } } },
       );

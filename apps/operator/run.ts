@@ -3,6 +3,8 @@ import { hostname } from 'node:os';
 
 import type { Guard } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
+import { runUntilRemoved } from '../../guard/give-back.ts';
+import { operatorWorkload } from '../../guard/removal.ts';
 import { runClusterParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
@@ -20,7 +22,8 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   sayInLog(logger);
-  const stop = stopSignal();
+  const told = stopSignal().signal;
+  const stop = new AbortController();
   const { signal } = stop;
   const health = new Health();
   await using observed = await observe(options.metrics, health);
@@ -37,11 +40,13 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   });
   await using _caches = process.caches;
   say(`managing ${access.server.href}`);
-  await runParts(stop, logger, {
-    guards: runClusterParts(
-      { guards, process, values: options, signal, states },
-      { reports: new ReportWriter({ client, logger }) },
-    ),
-  });
+  await runUntilRemoved(stop, { ...process, guards, told, workload: operatorWorkload }, () =>
+    runParts(stop, logger, {
+      guards: runClusterParts(
+        { guards, process, values: options, signal, states },
+        { reports: new ReportWriter({ client, logger }) },
+      ),
+    }),
+  );
   say('stopping');
 }

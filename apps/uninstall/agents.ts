@@ -2,28 +2,16 @@
  * Cleans every node: the DaemonSet of the agents gets pods that run `rampart uninstall node` in their place. Each of them has what its
  * agent had (image, options, capabilities, mounts), and no agent can come back in between.
  */
-import type { V1DaemonSet } from '@kubernetes/client-node';
-
 import { systemNamespace } from '../../guard/guard.ts';
+import { agentWorkload } from '../../guard/removal.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { type Condition, isConditionTrue } from '../../lib/kube/object/conditions.ts';
-import { type KubeKind, type Pod, pods, type ResourceType } from '../../lib/kube/object/object.ts';
+import { type DaemonSet, daemonSets, type Pod, pods } from '../../lib/kube/object/object.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 
-type DaemonSet = KubeKind<V1DaemonSet>;
-
-export const daemonSets: ResourceType<DaemonSet> = {
-  group: 'apps',
-  version: 'v1',
-  plural: 'daemonsets',
-  kind: 'DaemonSet',
-  namespaced: true,
-};
-
-/** As deploy/base has it. */
-const agents = { namespace: systemNamespace, name: 'rampart-agent' };
+const agents = { namespace: systemNamespace, name: agentWorkload.name };
 const agentCommand = 'agent';
 const cleaningAnnotation = 'rampart.dev/uninstall';
 const POLL_MS = 1000;

@@ -2,9 +2,10 @@
 import type { ObjectSelection } from '../../guard/leftovers.ts';
 import { isConflict, isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
-import { hasFinalizer, removeFinalizer } from '../../lib/kube/controller/finalizers.ts';
+import { releaseAll } from '../../lib/kube/controller/finalizers.ts';
 import { type KubeObject, objectKey, type ResourceType } from '../../lib/kube/object/object.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
+import { eachOf } from '../../lib/time/each-of.ts';
 
 export interface Selected extends ObjectSelection {
   readonly namespace?: string;
@@ -43,7 +44,7 @@ export class Remover {
   }
 
   async delete(selected: Selected): Promise<void> {
-    await this.#each(await this.find(selected), async (object) => {
+    await eachOf(await this.find(selected), PARALLEL, async (object) => {
       const { name = '', namespace, uid } = object.metadata;
       const options = { signal: this.#signal, ...(uid !== undefined && { preconditions: { uid } }) };
       try {
@@ -58,10 +59,9 @@ export class Remover {
   }
 
   async release(type: ResourceType, finalizers: readonly string[]): Promise<void> {
-    const held = (await this.find({ type })).filter((object) => hasFinalizer(object, finalizers));
-    await this.#each(held, async (object) => {
-      await removeFinalizer(this.#client, type, object, finalizers, { signal: this.#signal });
-      this.removed.push(`finalizer of ${named(type, object)}`);
+    await releaseAll(this.#client, type, finalizers, {
+      signal: this.#signal,
+      onReleased: (object) => this.removed.push(`finalizer of ${named(type, object)}`),
     });
   }
 
@@ -73,14 +73,6 @@ export class Remover {
         return left.map((object) => named(selected.type, object));
       await sleep(systemClock, POLL_MS, this.#signal);
     }
-  }
-
-  async #each(objects: readonly KubeObject[], work: (object: KubeObject) => Promise<void>): Promise<void> {
-    const next = objects[Symbol.iterator]();
-    const worker = async (): Promise<void> => {
-      for (const object of next) await work(object);
-    };
-    await Promise.all(Array.from({ length: PARALLEL }, worker));
   }
 }
 

@@ -16,9 +16,8 @@ import { policyAudit } from '../../guards/policy-audit/guard.ts';
 import { validatingType } from '../../guards/policy-audit/cluster/webhooks.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
-import { type KubeObject, namespaces, type ResourceType } from '../../lib/kube/object/object.ts';
+import { daemonSets, type KubeObject, namespaces, type ResourceType } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
-import { daemonSets } from './agents.ts';
 import { uninstall, type Uninstalled, type UninstallParts } from './uninstall.ts';
 
 /** Enough for each step, and few definitions. */

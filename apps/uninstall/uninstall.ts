@@ -4,7 +4,7 @@ import type { Leftovers } from '../../guard/leftovers.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import { type Resource, resourceType } from '../../lib/kube/crd/resource.ts';
-import { namespaces, pods, type ResourceType } from '../../lib/kube/object/object.ts';
+import { deployments, namespaces, pods, type ResourceType } from '../../lib/kube/object/object.ts';
 import { cleanNodes } from './agents.ts';
 import { named, Remover, type Selected } from './objects.ts';
 
@@ -29,9 +29,6 @@ export interface Uninstalled {
 }
 
 const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: false } as const;
-const deployments: ResourceType = {
-  ...{ group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment', namespaced: true },
-};
 const operator = {
   ...{ namespace: systemNamespace, labelSelector: 'app.kubernetes.io/name=rampart-operator' },
 };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { nodeTypes, parentKinds } from './api.ts';
-import { nodeFinalizer, parentFinalizer } from './engine/names.ts';
+import { nodeFinalizer, ofNode, parentFinalizer } from './engine/names.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
 const types = Object.values(nodeTypes);
@@ -13,7 +13,11 @@ const types = Object.values(nodeTypes);
 export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({
   finalizers: [
     ...parentKinds.map(({ type }) => ({ type, finalizers: [parentFinalizer] })),
-    ...types.map((type) => ({ type, finalizers: parentKinds.map(({ kind }) => nodeFinalizer(kind)) })),
+    ...types.map((type) => ({
+      type,
+      finalizers: parentKinds.map(({ kind }) => nodeFinalizer(kind)),
+      ofNode: (nodeName: string) => ({ labelSelector: ofNode(nodeName) }),
+    })),
   ],
   objects: types.map((type) => ({ type })),
   async cleanNode({ bpffs, bpfState }, { hostRoot, signal }) {

@@ -1,13 +1,17 @@
 /** What this guard leaves behind. Its sensor pins nothing: the kernel has nothing of it once the agent has ended. */
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
-import { kiveDataNamespace, kiveDataType, kivePolicyType } from './api.ts';
-import { dataHolds, policyHolds } from './kive-data.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType, kivePolicyType } from './api.ts';
+import { dataHolds, nodeOf, policyHolds } from './kive-data.ts';
 
 export const fileAccessLeftovers = defineLeftovers({
   finalizers: [
     { type: kivePolicyType, finalizers: policyHolds },
-    { type: kiveDataType, finalizers: dataHolds },
+    {
+      type: kiveDataType,
+      finalizers: dataHolds,
+      ofNode: (nodeName) => ({ includes: (object) => nodeOf(object as KiveData) === nodeName }),
+    },
   ],
   objects: [{ type: kiveDataType }],
   namespaces: [

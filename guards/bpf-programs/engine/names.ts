@@ -38,6 +38,11 @@ export function sanitized(name: string): string {
   return name.replace(/^\//, '').replaceAll(/[/_]/g, '-').toLowerCase();
 }
 
+/** Selects the objects of a node. */
+export function ofNode(nodeName: string): string {
+  return `${labels.hostname}=${labelValue(nodeName)}`;
+}
+
 /** Any text as a label value: unchanged if it is valid. Otherwise without the invalid characters, and with a digest. */
 export function labelValue(text: string): string {
   const allowed = text.replaceAll(/[^A-Za-z0-9_.-]/g, '-').replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '');

@@ -11,7 +11,7 @@ import { nodes, pods } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
-import { labels, labelValue } from '../engine/names.ts';
+import { ofNode } from '../engine/names.ts';
 import type { Registry } from '../../../lib/oci/registry.ts';
 import type { BpfProgramsOptions } from '../options.ts';
 import type { PullBytecode } from './bytecode.ts';
@@ -65,7 +65,6 @@ export async function runBpfProgramsNode(context: NodeContext, options: PassesOp
 
 function openCaches(context: NodeContext): NodeCaches {
   const { nodeName } = context;
-  const ofNode = `${labels.hostname}=${labelValue(nodeName)}`;
   return {
     parents: parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) })),
     pods: context.cache(
@@ -77,8 +76,8 @@ function openCaches(context: NodeContext): NodeCaches {
       'node',
     ),
     objects: {
-      Cluster: context.cache(nodeObjectQuery('Cluster', ofNode), 'bpfprograms'),
-      Namespaced: context.cache(nodeObjectQuery('Namespaced', ofNode), 'bpfnsprograms'),
+      Cluster: context.cache(nodeObjectQuery('Cluster', ofNode(nodeName)), 'bpfprograms'),
+      Namespaced: context.cache(nodeObjectQuery('Namespaced', ofNode(nodeName)), 'bpfnsprograms'),
     },
   };
 }

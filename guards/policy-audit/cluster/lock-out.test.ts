@@ -2,11 +2,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { configMaps, leases, namespaces, type ResourceType } from '../../../lib/kube/object/object.ts';
+import {
+  configMaps,
+  deployments,
+  leases,
+  namespaces,
+  type ResourceType,
+} from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { clusterAdmissionPolicyType, type PolicyServer, policyServerType } from '../api.ts';
 import { Cluster, system } from './policy-servers.fixture.ts';
-import { deploymentType } from './server-objects.ts';
 import { validatingType } from './webhooks.ts';
 
 const everything = [{ apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'], operations: ['*'] }];
@@ -101,7 +106,7 @@ suite('a server that is away', () => {
       },
     };
     const target = { name: 'rampart-operator', namespace: system };
-    await client.create(deploymentType, operator);
+    await client.create(deployments, operator);
     await cluster.setServer('default');
     await cluster.setPolicy('root');
     let stop = cluster.startOperator();
@@ -124,12 +129,12 @@ suite('a server that is away', () => {
     stop = cluster.startOperator();
     await cluster.setPolicy('other');
     await cluster.afterRollOut(validatingType, 'clusterwide-other');
-    await client.delete(deploymentType, target);
+    await client.delete(deployments, target);
     await stop();
     assert.ok(!(await isAsked()));
     assert.equal(await why(), 'not enforced: the operator is being deleted');
 
-    await client.create(deploymentType, operator);
+    await client.create(deployments, operator);
     cluster.startOperator();
     await cluster.afterRollOut(validatingType, 'clusterwide-root');
     await client.create(configMaps, {

@@ -4,10 +4,12 @@ import { join } from 'node:path';
 
 import { type StartedApi, startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
 import { runGivenCluster } from '../../../guard/part.fixture.ts';
+import { operatorWorkload } from '../../../guard/removal.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import {
   type ConfigMap,
   configMaps,
+  deployments,
   type KubeObject,
   namespaces,
   type ResourceType,
@@ -27,7 +29,6 @@ import { AskedCluster } from '../policies/asked-cluster.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { runPolicyServers } from './run-policy-servers.ts';
-import { deploymentType } from './server-objects.ts';
 import { UnansweredWebhooks } from './webhook-calls.fixture.ts';
 
 export const system = 'rampart-system';
@@ -89,7 +90,7 @@ export class Cluster extends TestApi {
           });
           await Promise.all([trials.run(), servers]);
         },
-        { client: this.newClient(), signal, logger: this.logger },
+        { client: this.newClient(), signal, logger: this.logger, workload: operatorWorkload },
       ),
     );
   }
@@ -131,7 +132,7 @@ export class Cluster extends TestApi {
   /** As the controllers of Kubernetes do it once the pods are ready. */
   async rollOut(server = 'default', ready = 1): Promise<void> {
     const name = `policy-server-${server}`;
-    const { metadata } = await until(() => this.find(deploymentType, name));
+    const { metadata } = await until(() => this.find(deployments, name));
     const status = {
       observedGeneration: metadata.generation,
       replicas: 1,
@@ -140,7 +141,7 @@ export class Cluster extends TestApi {
       availableReplicas: ready,
     };
     await this.client.patch(
-      deploymentType,
+      deployments,
       { name, namespace: system, subresource: 'status' },
       { type: 'merge', body: { status } },
     );

@@ -12,6 +12,7 @@ import { suite, test } from 'node:test';
 import {
   type ConfigMap,
   configMaps,
+  deployments,
   type ResourceType,
   type Secret,
   secrets,
@@ -23,7 +24,7 @@ import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
 import { Cluster, system, type Webhook } from './policy-servers.fixture.ts';
-import { budgetType, deploymentType } from './server-objects.ts';
+import { budgetType } from './server-objects.ts';
 import { mutatingType, validatingType } from './webhooks.ts';
 
 suite('policy servers in a cluster', () => {
@@ -73,7 +74,7 @@ suite('policy servers in a cluster', () => {
       return found?.policyStatus === 'active' && found;
     });
     assert.equal(status.mode, 'protect');
-    const deployment = await cluster.find(deploymentType, 'policy-server-default');
+    const deployment = await cluster.find(deployments, 'policy-server-default');
     assert.equal(deployment?.metadata.labels?.['app.kubernetes.io/instance'], 'policy-server-default');
     const { volumes, containers } = (deployment as unknown as Deployment).spec.template.spec;
     const [container] = containers;
@@ -98,11 +99,11 @@ suite('policy servers in a cluster', () => {
     await cluster.setPolicy('root');
     const stop = cluster.startOperator();
     await cluster.afterRollOut(validatingType, 'clusterwide-root');
-    const deployed = await cluster.find(deploymentType, 'policy-server-default');
+    const deployed = await cluster.find(deployments, 'policy-server-default');
 
     await cluster.setPolicy('root', { mutating: true });
     await until(async () => {
-      const now = await cluster.find(deploymentType, 'policy-server-default');
+      const now = await cluster.find(deployments, 'policy-server-default');
       return now?.metadata.generation !== deployed?.metadata.generation;
     });
     // The pods from before answer still.

@@ -3,6 +3,7 @@
  * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
  */
 import type { GuardContext } from '../../../guard/context.ts';
+import { removalOf } from '../../../guard/removal.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type Condition, findCondition } from '../../../lib/kube/object/conditions.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
@@ -13,9 +14,8 @@ import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import {
   configMaps,
+  deployments,
   type KubeObject,
-  type Namespace,
-  namespaces,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
@@ -29,7 +29,6 @@ import { currentCertificate, trusted } from './server-certificates.ts';
 import { fieldManager, StoredCertificates } from './stored-certificates.ts';
 import {
   budgetType,
-  deploymentType,
   hasReadyPod,
   isRolledOut,
   policiesKey,
@@ -40,7 +39,6 @@ import {
   serviceReference,
   type Wanted,
 } from './server-objects.ts';
-import { operatorDeployment } from './operator-deployment.ts';
 import { serverReady, withPart, withReadiness } from './server-status.ts';
 import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 
@@ -58,8 +56,8 @@ export interface PolicyServersOptions {
 const finalizer = 'kubewarden.io/finalizer';
 /** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
-/** A pod that is told to stop has 30 s. */
-const WITHDRAW_MS = 15_000;
+/** A pod that is told to stop has 30 s, for finalizers too. */
+const WITHDRAW_MS = 10_000;
 
 /**
  * Runs until the signal of the context aborts. What it creates stays: servers keep running without the operator. If Rampart itself is being
@@ -70,27 +68,26 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
   const servers = new PolicyServers(context, options);
   using queue = keyQueue();
   using subscriptions = new DisposableStack();
-  if (!(await servers.synced(signal))) return;
-  const add = (key: string): void => queue.add(key);
-  for (const name of servers.names()) add(name);
-  servers.subscribe(subscriptions, add);
-  for (const name of await servers.leftBehind()) add(name);
-  // Without it, e.g. outside the cluster, only the namespace says that Rampart is being removed.
-  const installed = await operatorDeployment(context.client, options.namespace, signal).catch(
-    () => undefined,
-  );
-  await runController({
-    name: 'policy-servers',
-    queue,
-    reconcile: (name, stop) => servers.reconcile(name, stop),
-    signal,
-    logger,
-    metrics: metrics?.controllers,
-  });
+  if (await servers.synced(signal)) {
+    const add = (key: string): void => queue.add(key);
+    for (const name of servers.names()) add(name);
+    servers.subscribe(subscriptions, add);
+    for (const name of await servers.leftBehind()) add(name);
+    await runController({
+      name: 'policy-servers',
+      queue,
+      reconcile: (name, stop) => servers.reconcile(name, stop),
+      signal,
+      logger,
+      metrics: metrics?.controllers,
+    });
+  }
+  const removal = removalOf(signal);
+  if (removal === undefined) return;
   try {
-    await servers.withdrawIfRemoved(installed, AbortSignal.timeout(WITHDRAW_MS));
+    await servers.withdrawAll(removal.message, AbortSignal.timeout(WITHDRAW_MS));
   } catch (err) {
-    logger.error({ err }, 'cannot tell whether webhooks have to go with this operator');
+    logger.error({ err }, 'policies may say that they are enforced, and are not: Rampart is being removed');
   }
 }
 
@@ -99,7 +96,6 @@ class PolicyServers {
   readonly #options: PolicyServersOptions;
   readonly #servers: IndexedCache<PolicyServer>;
   readonly #deployments: IndexedCache<KubeObject>;
-  readonly #namespaces: IndexedCache<Namespace>;
   readonly #recorder: EventRecorder;
   readonly #certificates: StoredCertificates;
   readonly #policies: readonly (readonly [ResourceType, IndexedCache<AnyKubewardenPolicy>])[];
@@ -109,11 +105,10 @@ class PolicyServers {
     this.#options = options;
     this.#servers = context.cache<PolicyServer>({ type: policyServerType });
     this.#deployments = context.cache<KubeObject>({
-      type: deploymentType,
+      type: deployments,
       namespace: options.namespace,
       labelSelector: 'app.kubernetes.io/component=policy-server',
     });
-    this.#namespaces = context.cache<Namespace>({ type: namespaces });
     this.#recorder = context.recorder();
     this.#certificates = new StoredCertificates(context.client, options.namespace);
     this.#policies = kubewardenTypes.map(
@@ -123,10 +118,7 @@ class PolicyServers {
 
   /** @returns false if it must end first */
   async synced(signal: AbortSignal): Promise<boolean> {
-    const caches = [
-      ...[this.#servers, this.#deployments, this.#namespaces],
-      ...this.#policies.map(([, cache]) => cache),
-    ];
+    const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
     await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
     return !signal.aborted;
   }
@@ -137,12 +129,6 @@ class PolicyServers {
 
   subscribe(stack: DisposableStack, add: (name: string) => void): void {
     stack.use(this.#servers.subscribe(({ key }) => add(key)));
-    stack.use(
-      this.#namespaces.subscribe(({ key, object, previous }) => {
-        if (key !== this.#options.namespace || isGoing(object) === isGoing(previous)) return;
-        for (const name of this.names()) add(name);
-      }),
-    );
     stack.use(
       this.#deployments.subscribe(({ object, previous }) => {
         const name = (object ?? previous)?.metadata.labels?.[serverLabel];
@@ -169,23 +155,10 @@ class PolicyServers {
     return names;
   }
 
-  /**
-   * After its end: removes all webhooks if Rampart itself is being removed, because their servers go, too.
-   *
-   * @param installed - The uid of the operator's Deployment; undefined if there was none.
-   */
-  async withdrawIfRemoved(installed: string | undefined, signal: AbortSignal): Promise<void> {
-    const { client } = this.#context;
-    const { namespace } = this.#options;
-    const space = await orUndefined(client.get(namespaces, { name: namespace }, { signal }));
-    const isNamespaceGoing = isGoing(space);
-    const isRemoved =
-      isNamespaceGoing ||
-      (installed !== undefined && (await operatorDeployment(client, namespace, signal)) !== installed);
-    if (!isRemoved) return;
-    const why = isNamespaceGoing ? this.#namespaceGone() : 'the operator is being deleted';
-    const names = await this.leftBehind(signal);
-    for (const name of names) await this.#withdraw(name, this.#policiesOf(name), why, signal);
+  /** Rampart is being removed, and all servers with it. */
+  async withdrawAll(why: string, signal: AbortSignal): Promise<void> {
+    for (const name of await this.leftBehind(signal))
+      await this.#withdraw(name, this.#policiesOf(name), why, signal);
   }
 
   /** First the webhooks: one whose server is gone would refuse everything that it is called for. */
@@ -206,10 +179,6 @@ class PolicyServers {
     }
   }
 
-  #namespaceGone(): string {
-    return `the namespace ${this.#options.namespace} is being deleted`;
-  }
-
   async reconcile(name: string, signal: AbortSignal): Promise<Result> {
     const server = this.#servers.get(name);
     const policies = this.#policiesOf(name);
@@ -225,10 +194,6 @@ class PolicyServers {
           fieldManager,
         });
       }
-      return done;
-    }
-    if (isGoing(this.#namespaces.get(this.#options.namespace))) {
-      await this.#withdraw(name, policies, this.#namespaceGone(), signal);
       return done;
     }
     const hasReplicas = server.spec.replicas > 0;
@@ -300,7 +265,7 @@ class PolicyServers {
       for (const { type, object } of parts) {
         try {
           const applied = await this.#apply(type, object, signal);
-          if (type === deploymentType) deployment = applied;
+          if (type === deployments) deployment = applied;
           conditions = withPart(conditions, server, type);
         } catch (error) {
           signal.throwIfAborted();
@@ -451,8 +416,4 @@ class PolicyServers {
     const patch = { type: 'merge', body: { status } } as const;
     await orUndefined(this.#context.client.patch(type, target, patch, { fieldManager, signal }));
   }
-}
-
-function isGoing(object: KubeObject | undefined): boolean {
-  return object !== undefined && isDeleting(object);
 }

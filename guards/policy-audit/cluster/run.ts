@@ -12,7 +12,7 @@ import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { PolicyMetrics } from './metrics.ts';
-import { imageOfOperator } from './operator-deployment.ts';
+import { imageOfOperator } from './operator-image.ts';
 import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { joined, noSources, readSourcesFile } from '../modules/sources.ts';

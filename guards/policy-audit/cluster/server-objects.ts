@@ -7,6 +7,7 @@ import { hash } from 'node:crypto';
 import {
   apiVersionOf,
   configMaps,
+  deployments,
   type KubeObject,
   type ResourceType,
   secrets,
@@ -34,13 +35,6 @@ export const serviceType: ResourceType = {
   version: 'v1',
   plural: 'services',
   kind: 'Service',
-  namespaced: true,
-};
-export const deploymentType: ResourceType = {
-  group: 'apps',
-  version: 'v1',
-  plural: 'deployments',
-  kind: 'Deployment',
   namespaced: true,
 };
 export const budgetType: ResourceType = {
@@ -112,7 +106,7 @@ export function serverObjects(parts: ServerParts): Wanted[] {
         },
       }),
     },
-    { type: deploymentType, object: object(deploymentType, meta, { spec: deploymentSpec(parts, version) }) },
+    { type: deployments, object: object(deployments, meta, { spec: deploymentSpec(parts, version) }) },
     ...(minAvailable === undefined && maxUnavailable === undefined
       ? []
       : [

@@ -3,15 +3,15 @@
  * (api/policies/v1/policyserver_types.go). Pure.
  */
 import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
-import { configMaps, type ResourceType, secrets } from '../../../lib/kube/object/object.ts';
+import { configMaps, deployments, type ResourceType, secrets } from '../../../lib/kube/object/object.ts';
 import type { PolicyServer } from '../api.ts';
-import { budgetType, deploymentType, serviceType } from './server-objects.ts';
+import { budgetType, serviceType } from './server-objects.ts';
 
 const conditionTypes: ReadonlyMap<string, string> = new Map([
   [secrets.plural, 'CertSecretReconciled'],
   [configMaps.plural, 'ConfigMapReconciled'],
   [budgetType.plural, 'PodDisruptionBudgetReconciled'],
-  [deploymentType.plural, 'DeploymentReconciled'],
+  [deployments.plural, 'DeploymentReconciled'],
   [serviceType.plural, 'ServiceReconciled'],
 ]);
 

@@ -3,6 +3,7 @@ import { apiVersionOf, type KubeObject, objectKey } from '../../../lib/kube/obje
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
 import { matchPolicy } from '../policies/match.ts';
@@ -32,7 +33,6 @@ import {
 } from './object-states.ts';
 import { auditTarget } from './audit-target.ts';
 import type { ServedKind } from './served-kinds.ts';
-import { eachOf } from './waits.ts';
 
 export interface ObjectAuditOptions {
   readonly client: KubeClient;

@@ -23,6 +23,7 @@ import { isOlder } from '../../../lib/kube/object/resource-version.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
+import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
 import type { PolicyChange } from '../policies/policy-set.ts';
@@ -39,7 +40,7 @@ import { splitKey, withoutManagedFields } from './object-facts.ts';
 import { type Change, ObjectStates } from './object-states.ts';
 import type { ScannerOptions } from './scanner-options.ts';
 import { auditsKind } from './served-kinds.ts';
-import { allSynced, eachOf, until, untilListed, untilWithin } from './waits.ts';
+import { allSynced, until, untilListed, untilWithin } from './waits.ts';
 
 /** How long a kind that cannot be listed, for lack of permission, delays a pass; one that is being listed delays it as long as it takes. */
 const SYNC_MS = 30_000;

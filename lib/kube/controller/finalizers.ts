@@ -1,8 +1,9 @@
 /** Finalizers: an object that has one stays, marked as deleted, until its controller has cleaned up. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { KubeClient } from '../client/client.ts';
-import { isConflict, isNotFound } from '../client/client-errors.ts';
+import { isConflict, isNotFound, orUndefined } from '../client/client-errors.ts';
 import { describeTarget, type KubeObject, type ResourceType } from '../object/object.ts';
+import { eachOf } from '../../time/each-of.ts';
 
 interface FinalizerOptions {
   readonly signal: AbortSignal;
@@ -74,6 +75,44 @@ export async function removeFinalizer<T extends KubeObject>(
     if (error === REPLACED || isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+interface ReleaseOptions extends FinalizerOptions {
+  readonly labelSelector?: string | undefined;
+  /** Of those that are selected. Default: all. */
+  readonly includes?: ((object: KubeObject) => boolean) | undefined;
+  readonly onReleased: (object: KubeObject) => void;
+}
+
+/** How many objects are written at the same time. */
+const PARALLEL = 16;
+
+/**
+ * Takes finalizers off all objects of a kind that have them, also where one fails; nothing where the kind is not served.
+ *
+ * @throws what the first of those that failed has thrown
+ */
+export async function releaseAll(
+  client: KubeClient,
+  type: ResourceType,
+  finalizers: readonly string[],
+  { signal, labelSelector, includes, onReleased }: ReleaseOptions,
+): Promise<void> {
+  const list = await orUndefined(client.list(type, {}, { labelSelector, signal }));
+  const held = (list?.items ?? []).filter(
+    (object) => hasFinalizer(object, finalizers) && includes?.(object) !== false,
+  );
+  const failures: unknown[] = [];
+  await eachOf(held, PARALLEL, async (object) => {
+    try {
+      await removeFinalizer(client, type, object, finalizers, { signal });
+      onReleased(object);
+    } catch (error) {
+      signal.throwIfAborted();
+      failures.push(error);
+    }
+  });
+  if (failures.length > 0) throw failures[0];
 }
 
 /** Thrown between the functions of this file only. */

@@ -7,6 +7,8 @@
  */
 import type {
   V1ConfigMap,
+  V1DaemonSet,
+  V1Deployment,
   V1Lease,
   V1Namespace,
   V1Node,
@@ -42,6 +44,8 @@ export interface KubeObject {
 export type KubeKind<T> = Wire<Omit<T, 'apiVersion' | 'kind' | 'metadata'>> & KubeObject;
 
 export type ConfigMap = KubeKind<V1ConfigMap>;
+export type DaemonSet = KubeKind<V1DaemonSet>;
+export type Deployment = KubeKind<V1Deployment>;
 export type Lease = KubeKind<V1Lease>;
 export type Namespace = KubeKind<V1Namespace>;
 export type Node = KubeKind<V1Node>;
@@ -79,6 +83,10 @@ export const nodes: ResourceType<Node> = core('nodes', 'Node', false);
 export const namespaces: ResourceType<Namespace> = core('namespaces', 'Namespace', false);
 export const secrets: ResourceType<Secret> = core('secrets', 'Secret', true);
 export const configMaps: ResourceType<ConfigMap> = core('configmaps', 'ConfigMap', true);
+
+const apps = { group: 'apps', version: 'v1', namespaced: true } as const;
+export const deployments: ResourceType<Deployment> = { ...apps, plural: 'deployments', kind: 'Deployment' };
+export const daemonSets: ResourceType<DaemonSet> = { ...apps, plural: 'daemonsets', kind: 'DaemonSet' };
 
 export const leases: ResourceType<Lease> = {
   group: 'coordination.k8s.io',

@@ -18,13 +18,12 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   type ConfigMap,
   configMaps,
-  type KubeObject,
+  deployments,
   nodes,
   pods as podType,
   type Secret,
   secrets,
 } from '../../../lib/kube/object/object.ts';
-import { deploymentType } from '../../../guards/policy-audit/cluster/server-objects.ts';
 import { images } from '../image.ts';
 import { type ExecResult, type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
@@ -168,7 +167,7 @@ export class Deployed implements AsyncDisposable {
   /** The only container of a Deployment of Rampart's namespace as the API has it, with its ConfigMaps and Secrets as they are now. */
   async runDeployment(name: string): Promise<DeployedPod> {
     const at = { name, namespace: systemNamespace };
-    const { spec } = (await this.client.get(deploymentType, at)) as KubeObject & {
+    const { spec } = (await this.client.get(deployments, at)) as unknown as {
       readonly spec: { readonly template: { readonly spec: V1PodSpec } };
     };
     const podSpec = spec.template.spec;

@@ -11,11 +11,11 @@ import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import {
   type ConfigMap,
   configMaps,
+  deployments,
   type KubeObject,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';
 import { clusterAdmissionPolicyType, policyServerType } from '../../../guards/policy-audit/api.ts';
-import { deploymentType } from '../../../guards/policy-audit/cluster/server-objects.ts';
 import { validatingType } from '../../../guards/policy-audit/cluster/webhooks.ts';
 import { labObstacle } from '../obstacle.ts';
 import { Deployed } from './deployed.fixture.ts';
@@ -78,7 +78,7 @@ suite('a policy server of deploy/ in a lab', { skip: labObstacle(), timeout }, (
       const found = await find<ConfigMap>(configMaps, true, name);
       return found?.data?.['policies.yml']?.includes(id);
     });
-    await operator.until('the Deployment', () => find(deploymentType, true, name));
+    await operator.until('the Deployment', () => find(deployments, true, name));
     await using server = await deployed.runDeployment(name);
     const [ready] = await server.until('to be ready', () => deployed.probe(server));
     assert.ok(ready !== undefined);
@@ -86,11 +86,11 @@ suite('a policy server of deploy/ in a lab', { skip: labObstacle(), timeout }, (
     // As the controller of Deployments does once the pod is ready.
     type Webhooks = KubeObject & { readonly webhooks: readonly Webhook[] };
     const webhooks = await operator.until('the webhook', async () => {
-      const { metadata } = await client.get(deploymentType, { name, namespace: systemNamespace });
+      const { metadata } = await client.get(deployments, { name, namespace: systemNamespace });
       const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
       const body = { status: { observedGeneration: metadata.generation, ...counts } };
       const at = { name, namespace: systemNamespace, subresource: 'status' };
-      await client.patch(deploymentType, at, { type: 'merge', body });
+      await client.patch(deployments, at, { type: 'merge', body });
       return find<Webhooks>(validatingType, false, id);
     });
     const [webhook] = webhooks.webhooks;

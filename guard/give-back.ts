@@ -1,0 +1,73 @@
+/** What the processes of Rampart take away when it is being removed: webhooks that nobody would answer, finalizers that nobody would take off. */
+import { orUndefined } from '../lib/kube/client/client-errors.ts';
+import type { KubeClient } from '../lib/kube/client/client.ts';
+import { releaseAll } from '../lib/kube/controller/finalizers.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import { aborted } from '../lib/time/abort.ts';
+import type { Guard } from './guard.ts';
+import type { HeldKind, ObjectSelection } from './leftovers.ts';
+import { endWhenRemoved, type RampartRemoved, type RemovalOptions, removalOf } from './removal.ts';
+
+interface GiveBackOptions {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  readonly guards: readonly Guard[];
+  /** Of an agent, which gives back what it holds itself. */
+  readonly nodeName?: string | undefined;
+}
+
+/** A process has 15 s or 30 s until it is killed, for all that it does. */
+const GIVE_BACK_MS = 8000;
+
+/**
+ * Runs the parts of a process until `end` aborts. If Rampart is being removed, it gives back what they hold, and waits until the process
+ * is told to stop: it would only be started again.
+ */
+export async function runUntilRemoved(
+  end: AbortController,
+  options: GiveBackOptions & RemovalOptions,
+  run: () => Promise<void>,
+): Promise<void> {
+  endWhenRemoved(end, options);
+  await run();
+  const removal = removalOf(end.signal);
+  if (removal === undefined) return;
+  await giveBack(removal, options);
+  await aborted(options.told);
+}
+
+/** After the guards have ended, so that none of it comes back. What fails is logged: it is too late to do more about it. */
+async function giveBack(
+  { isEverywhere, message }: RampartRemoved,
+  { client, logger, guards, nodeName }: GiveBackOptions,
+): Promise<void> {
+  logger.info(`Rampart is being removed: ${message}`);
+  const signal = AbortSignal.timeout(GIVE_BACK_MS);
+  const leftovers = await Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
+  const count = { webhooks: 0, finalizers: 0 };
+  const attempt = async (what: keyof typeof count, work: Promise<void>): Promise<void> =>
+    work.catch((err: unknown) =>
+      logger.error({ err }, `${what} of Rampart are left; \`rampart uninstall\` removes them`),
+    );
+  const remove = async ({ type, ...selection }: ObjectSelection): Promise<void> => {
+    const { items } = await client.list(type, {}, { ...selection, signal });
+    for (const { metadata } of items) {
+      await orUndefined(client.delete(type, { name: metadata.name ?? '' }, { signal }));
+      count.webhooks++;
+    }
+  };
+  const release = async ({ type, finalizers, ofNode }: HeldKind): Promise<void> => {
+    const selection = nodeName === undefined ? {} : ofNode?.(nodeName);
+    await releaseAll(client, type, finalizers, {
+      ...selection,
+      ...{ signal, onReleased: () => count.finalizers++ },
+    });
+  };
+  const isHeldHere = ({ ofNode }: HeldKind): boolean =>
+    nodeName === undefined ? ofNode === undefined || isEverywhere : ofNode !== undefined;
+  const webhooks = nodeName === undefined ? leftovers.flatMap((of) => of.webhooks ?? []) : [];
+  await Promise.all(webhooks.map((selection) => attempt('webhooks', remove(selection))));
+  const held = leftovers.flatMap((of) => of.finalizers ?? []).filter(isHeldHere);
+  await Promise.all(held.map((kind) => attempt('finalizers', release(kind))));
+  logger.info(count, 'removed what would be left of Rampart');
+}
