@@ -86,7 +86,7 @@ export class Leadership implements AsyncDisposable {
       lock: leaseStore(
         client,
         { namespace: systemNamespace, name: operatorLease },
-        { [operatorGuardsAnnotation]: guards.join(',') },
+        { annotations: { [operatorGuardsAnnotation]: guards.join(',') } },
       ),
       identity,
       signal,

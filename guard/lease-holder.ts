@@ -32,5 +32,10 @@ export function holderOf(leases: readonly LeaseView[] | undefined, name: string 
 
 /** Holders call themselves by their node or host and a random part, which tells a person nothing. */
 export function holderName({ holder }: HolderReport): string {
-  return (holder ?? '').replace(/_[0-9a-f-]{36}$/, '');
+  return nodeOfHolder(holder ?? '');
+}
+
+/** The node of an agent that holds a lock. */
+export function nodeOfHolder(identity: string): string {
+  return identity.replace(/_[0-9a-f-]{36}$/, '');
 }

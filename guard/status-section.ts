@@ -32,9 +32,7 @@ export interface StatusContext {
   nodes(): Promise<readonly NodeView[] | undefined>;
 }
 
-export interface AgentView extends AgentLease {
-  readonly isRenewed: boolean;
-}
+export interface AgentView extends AgentLease, Pick<LeaseView, 'isRenewed' | 'renewedSecondsAgo'> {}
 
 export interface NodeView {
   readonly name: string;

@@ -46,7 +46,7 @@ export function agentOn(
   guards: Readonly<Record<string, AgentGuardState>> = {},
   isRenewed = true,
 ): AgentView {
-  return { nodeName, guards: new Map(Object.entries(guards)), isRenewed };
+  return { nodeName, guards: new Map(Object.entries(guards)), isRenewed, renewedSecondsAgo: 1 };
 }
 
 /** A FileIntegrity of which nothing is the matter. */

@@ -196,3 +196,34 @@ test('Leases of agents: whose node, and what works there; they are no locks and 
   assert.equal(report.operator.state, 'free');
   assert.deepEqual(report.guards[0]?.nodes, [{ name: 'n1', state: 'unavailable', reason: 'no BPF' }]);
 });
+
+test('the lease of a kernel is not waited for while the agent that holds it is seen', async () => {
+  const kernel = '5d2c1c2e-0c44-4d0a-9a55-0a5f4c9c3f10';
+  const holderIdentity = 'n1_0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10';
+  let reads = 0;
+  const readOf = async (loads: boolean, agentSeenMs: number) => {
+    reads = 0;
+    const told = { 'file-access': { state: 'running', facts: { loads } } };
+    const { report } = await askOf((path) => {
+      if (path.endsWith('/kivepolicies')) return listOf(policyOf('p', trapOn('/x')));
+      if (path.endsWith('/nodes'))
+        return listOf({ metadata: { name: 'n1' }, status: { nodeInfo: { bootID: kernel } } });
+      if (!path.endsWith('/leases')) return listOf();
+      reads++;
+      const annotations = { 'rampart.dev/node': 'n1', 'rampart.dev/guards': JSON.stringify(told) };
+      return listOf(
+        {
+          metadata: { name: 'rampart-agent-n1', labels: { 'rampart.dev/agent': 'n1' }, annotations },
+          spec: { holderIdentity, leaseDurationSeconds: 30, renewTime: microTime(agentSeenMs) },
+        },
+        {
+          metadata: { name: kernel, labels: { 'rampart.dev/kernel': kernel } },
+          spec: { holderIdentity, leaseDurationSeconds: 10, renewTime: microTime(0) },
+        },
+      );
+    });
+    return [reads, report.nodes[0]?.loader.state];
+  };
+  assert.deepEqual(await readOf(true, Date.now()), [1, 'held']);
+  assert.deepEqual(await readOf(false, Date.now()), [1, 'stale']);
+});

@@ -1,8 +1,8 @@
 /** Reads what the sections of guards share, once each: nodes, locks, agents. */
-import { isAgentLease, readAgentLease } from '../../guard/agent-lease-names.ts';
+import { isAgentLease, kernelLeaseLabel, readAgentLease } from '../../guard/agent-lease-names.ts';
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { operatorGuardsAnnotation } from '../../guard/operator-lease.ts';
-import type { LeaseView } from '../../guard/lease-holder.ts';
+import { type LeaseView, nodeOfHolder } from '../../guard/lease-holder.ts';
 import type { AgentView, NodeView, SectionReport, StatusContext } from '../../guard/status-section.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
@@ -162,8 +162,7 @@ async function readLeases(client: KubeClient, signal: AbortSignal): Promise<Leas
     (await client.list(leases, { namespace: systemNamespace }, { signal })).items;
   let items = await read();
   const before = new Map(items.map(({ metadata, spec }) => [metadata.name, spec?.renewTime]));
-  // An agent renews its own too seldom to wait for it.
-  if (items.some((lease) => !isAgentLease(lease) && isDoubtful(lease, Date.now()))) {
+  if (isWorthAnotherLook(items)) {
     await sleep(systemClock, LEASE_LOOK_MS, signal);
     items = await read();
   }
@@ -177,9 +176,30 @@ async function readLeases(client: KubeClient, signal: AbortSignal): Promise<Leas
       .map((lease) => lockView(lease, isRenewed(lease), nowMs)),
     agents: items.flatMap((lease) => {
       const agent = readAgentLease(lease);
-      return agent === undefined ? [] : [{ ...agent, isRenewed: isRenewed(lease) }];
+      return agent === undefined
+        ? []
+        : [{ ...agent, isRenewed: isRenewed(lease), renewedSecondsAgo: renewedSecondsAgo(lease, nowMs) }];
     }),
   };
+}
+
+/** Not for an agent's own, which it renews too seldom, nor for that of a kernel, which its agent renews only while another asks for it. */
+function isWorthAnotherLook(items: readonly Lease[]): boolean {
+  const nowMs = Date.now();
+  const alive = new Set(
+    items
+      .filter((lease) => isAgentLease(lease) && !isDoubtful(lease, nowMs))
+      .map((lease) => readAgentLease(lease)?.nodeName),
+  );
+  return items.some(
+    (lease) =>
+      !isAgentLease(lease) &&
+      isDoubtful(lease, nowMs) &&
+      !(
+        lease.metadata.labels?.[kernelLeaseLabel] !== undefined &&
+        alive.has(nodeOfHolder(lease.spec?.holderIdentity ?? ''))
+      ),
+  );
 }
 
 function isDoubtful({ spec }: Lease, nowMs: number): boolean {
@@ -188,13 +208,18 @@ function isDoubtful({ spec }: Lease, nowMs: number): boolean {
   return !(ageMs >= -2000 && ageMs <= (spec.leaseDurationSeconds ?? 15) * 1000);
 }
 
-function lockView({ metadata, spec }: Lease, isRenewed: boolean, nowMs: number): LeaseView {
+function renewedSecondsAgo({ spec }: Lease, nowMs: number): number | null {
   const renewedMs = Date.parse(spec?.renewTime ?? '');
+  return Number.isNaN(renewedMs) ? null : Math.round((nowMs - renewedMs) / 100) / 10;
+}
+
+function lockView(lease: Lease, isRenewed: boolean, nowMs: number): LeaseView {
+  const { metadata, spec } = lease;
   const guards = metadata.annotations?.[operatorGuardsAnnotation];
   return {
     name: metadata.name ?? '',
     holder: spec?.holderIdentity ?? '',
-    renewedSecondsAgo: Number.isNaN(renewedMs) ? null : Math.round((nowMs - renewedMs) / 100) / 10,
+    renewedSecondsAgo: renewedSecondsAgo(lease, nowMs),
     isRenewed,
     ...(guards !== undefined && { guards: guards.split(',') }),
   };

@@ -192,6 +192,8 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       );
 
       kubectl(['apply', '-f', '-'], kustomizedText(join(import.meta.dirname, '../../deploy')));
+      // As the operator does, which does not run here.
+      kubectl(['create', 'namespace', 'kivebpf-system']);
       const lab = stack.use(await startLab());
       const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
       const metadata = {

@@ -30,6 +30,13 @@ export const rights: GuardRights = {
       why: dataWhy,
     },
     {
+      apiGroups: ['coordination.k8s.io'],
+      resources: ['leases'],
+      verbs: ['list', 'watch'],
+      inSystem: true,
+      why: 'Only that of its kernel, selected by its name; another agent on the kernel writes there that it is asked for.',
+    },
+    {
       apiGroups: [''],
       resources: ['secrets'],
       verbs: ['get'],

@@ -13,7 +13,9 @@ import type { KiveData, KivePolicy } from '../api.ts';
 import { dataQuery, podQuery, policyQuery } from '../caches.ts';
 import type { FoundOn } from '../kive-data.ts';
 import { Discovery } from './discover.ts';
-import { Loader, runLoaderElection } from './loader.ts';
+import { Loader } from './loader.ts';
+import { runLoaderElection } from './loader-election.ts';
+import { loaderLeaseQuery } from './loader-lease.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
@@ -248,6 +250,7 @@ export class FileAccessNode implements Disposable {
       runLoaderElection({
         client,
         kernelId: this.#on.kernelId,
+        cache: this.#context.cache(loaderLeaseQuery(this.#on.kernelId)),
         identity: this.#options.identity ?? this.#context.identity,
         loader,
         signal: this.#signal,
@@ -301,6 +304,8 @@ export class FileAccessNode implements Disposable {
 
   #tellState(): void {
     const { mode: sensorMode } = this.#sensor.sensor;
+    // For status: it may hold the lease of its kernel without renewing it.
+    this.#context.tellFacts({ loads: this.#isLoader });
     this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });
   }
 

@@ -1,20 +1,16 @@
 /**
  * Tells the sensor which files to alert: all KiveData of this kernel, from whichever node of it. One per kernel.
  */
-import { systemNamespace } from '../../../guard/guard.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { done, type Result } from '../../../lib/kube/controller/controller.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
-import { LeadershipLostError, runElection } from '../../../lib/kube/leader-election/leader-election.ts';
-import { leaseStore } from '../../../lib/kube/leader-election/lease-store.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
 import { type KiveData, kiveDataNamespace, kiveDataType } from '../api.ts';
 import { dataHolds, type FoundOn, nodeOf } from '../kive-data.ts';
 import { kernelOf } from '../policy/spellings.ts';
-import { aborted } from '../../../lib/time/abort.ts';
 import {
   dataNameOf,
   isBeside,
@@ -202,64 +198,4 @@ export class Loader implements Disposable {
 
 function nameOf(key: string): string {
   return key.slice(key.indexOf('/') + 1);
-}
-
-export interface LoaderElectionOptions {
-  readonly client: KubeClient;
-  readonly kernelId: string;
-  /** Must be no other process's. */
-  readonly identity: string;
-  readonly loader: Pick<Loader, 'setActive'>;
-  /** Called with the identity of each holder that is seen, this process too. */
-  readonly onHolder?: (identity: string) => void;
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-}
-
-/**
- * A successor first sees a lease change up to a period after the last renewal, waits for its duration, and tries again
- * within another period: 10 s + 2 * 2.4 s is below the 15 s that a kernel may be without a loader.
- */
-export const loaderLease = { leaseDurationSeconds: 10, renewDeadlineMs: 7000, retryPeriodMs: 2000 } as const;
-
-/**
- * Makes the loader active while this process is the one for its kernel; until `signal` aborts.
- *
- * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel tell each
- * access twice, which receivers have to expect anyway; none would tell it not at all. Where the API cannot be reached,
- * nobody can take over either. So it ends in these cases only: somebody else holds the lease, or `signal`.
- */
-export async function runLoaderElection(options: LoaderElectionOptions): Promise<void> {
-  const { client, kernelId, identity, loader, signal, logger } = options;
-  let holder = '';
-  try {
-    await runElection({
-      ...loaderLease,
-      lock: leaseStore(client, { namespace: systemNamespace, name: kernelId }),
-      identity,
-      signal,
-      logger,
-      onNewLeader: (seen) => {
-        holder = seen;
-        options.onHolder?.(seen);
-        if (seen === identity) return;
-        logger.info({ kernel: kernelId, holder: seen }, 'another agent is the loader of this kernel');
-        loader.setActive(false);
-      },
-      lead: async (term) => {
-        loader.setActive(true);
-        await aborted(term);
-        if (term.reason instanceof LeadershipLostError && holder === identity && !signal.aborted) {
-          logger.warn(
-            { kernel: kernelId, err: term.reason },
-            'cannot renew the lease; alerts continue until another loader takes over',
-          );
-          return;
-        }
-        loader.setActive(false);
-      },
-    });
-  } finally {
-    loader.setActive(false);
-  }
 }

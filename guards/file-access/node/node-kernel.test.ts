@@ -14,8 +14,7 @@ import { heldBy } from '../../../lib/ebpf/kernel-objects.fixture.ts';
 import { leases } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
-import { kiveDataNamespace } from '../api.ts';
-import { loaderLease } from './loader.ts';
+import { loaderLease } from './loader-election.ts';
 import { alertOf, readByCat, TestCluster } from './node.fixture.ts';
 
 const files = { 'secret.txt': 'secret' };
@@ -163,7 +162,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
       await until('the new file in the API', async () => (await cluster.data())[0]?.spec.inodeNo === ino);
       await until('the lease', async () => {
         const { spec } = await cluster.client.get(leases, {
-          namespace: kiveDataNamespace,
+          namespace: systemNamespace,
           name: cluster.kernelId,
         });
         return spec?.holderIdentity?.startsWith('n1_') === true && node.state()?.isLoader;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { runningPod } from './snapshot.ts';
+import { leaseOf } from './snapshot.fixture.ts';
+import { runningPod, withAgents } from './snapshot.ts';
 
 test('of pods those that run, with the containers that do', () => {
   const pod = (phase: string, more: object = {}) => ({
@@ -27,4 +28,20 @@ test('of pods those that run, with the containers that do', () => {
   });
   assert.equal(runningPod(pod('Succeeded')), undefined);
   assert.equal(runningPod({ metadata: { name: 'waits' }, status: { phase: 'Running' } }), undefined);
+});
+
+test('the lease of a kernel that its holder need not renew counts as long as that agent says that it loads', () => {
+  const lease = leaseOf('k', 'n1', 3_600_000, false);
+  const state = (loads: boolean, isRenewed: boolean): boolean | undefined => {
+    const guards = new Map([['file-access', { state: 'running', reason: '', facts: { loads } } as const]]);
+    const agent = { nodeName: 'n1', guards, isRenewed, renewedSecondsAgo: 4 };
+    const [told] = withAgents([lease], [agent]) ?? [];
+    assert.equal(told?.renewedSecondsAgo, told?.isRenewed === true ? 4 : 3600);
+    return told.isRenewed;
+  };
+  assert.deepEqual(
+    [state(true, true), state(false, true), state(true, false), withAgents([lease], [])],
+    [true, false, false, [lease]],
+  );
+  assert.equal(withAgents(undefined, []), undefined);
 });

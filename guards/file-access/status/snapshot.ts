@@ -1,6 +1,6 @@
 /** The objects of file access in the API, read once. */
-import type { LeaseView } from '../../../guard/lease-holder.ts';
-import type { NodeView, StatusContext } from '../../../guard/status-section.ts';
+import { type LeaseView, nodeOfHolder } from '../../../guard/lease-holder.ts';
+import type { AgentView, NodeView, StatusContext } from '../../../guard/status-section.ts';
 import { type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
 import { type KiveData, kiveDataNamespace, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
 import { containerIdOf, policyKeyOf } from '../caches.ts';
@@ -43,7 +43,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   const { namespace } = context;
   const policies: KivePolicy[] = [];
   await context.list(kivePolicyType, (policy) => policies.push(policy), { namespace });
-  const [data, leases, nodes, pods] = await Promise.all([
+  const [data, leases, agents, nodes, pods] = await Promise.all([
     context.orForbidden(`kivedata in ${kiveDataNamespace}`, async () => {
       const found: DataView[] = [];
       const inSystem = { namespace: kiveDataNamespace };
@@ -51,6 +51,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
       return found;
     }),
     context.leases(),
+    context.agents(),
     context.nodes(),
     context.orForbidden('pods', async () => {
       const found: RunningPod[] = [];
@@ -62,7 +63,23 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
       return found;
     }),
   ]);
-  return { namespace, policies, data, leases, nodes, pods };
+  return { namespace, policies, data, leases: withAgents(leases, agents), nodes, pods };
+}
+
+/** A loader that no other agent of its kernel asks for renews nothing but the lease of its agent. */
+export function withAgents(
+  leases: readonly LeaseView[] | undefined,
+  agents: readonly AgentView[] = [],
+): readonly LeaseView[] | undefined {
+  const loading = new Map(
+    agents
+      .filter(({ isRenewed, guards }) => isRenewed && guards.get('file-access')?.facts?.['loads'] === true)
+      .map((agent) => [agent.nodeName, agent]),
+  );
+  return leases?.map((lease) => {
+    const agent = lease.isRenewed ? undefined : loading.get(nodeOfHolder(lease.holder));
+    return agent ? { ...lease, isRenewed: true, renewedSecondsAgo: agent.renewedSecondsAgo } : lease;
+  });
 }
 
 function dataView(data: KiveData): DataView {

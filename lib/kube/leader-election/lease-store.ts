@@ -13,15 +13,16 @@ export interface LeaseStore {
   update(lease: Lease, signal: AbortSignal): Promise<Lease>;
 }
 
-/** A Lease of `coordination.k8s.io/v1`, with annotations of its holder. Locks of different names have nothing to do with each other. */
+/** A Lease of `coordination.k8s.io/v1`, with labels and annotations of its holder. Locks of different names have nothing to do with each other. */
 export function leaseStore(
   client: KubeClient,
   { namespace, name }: { readonly namespace: string; readonly name: string },
-  annotations: Readonly<Record<string, string>> = {},
+  own: Pick<Lease['metadata'], 'labels' | 'annotations'> = {},
 ): LeaseStore {
-  const annotated = (metadata: Lease['metadata']): Lease['metadata'] => ({
+  const withOwn = (metadata: Lease['metadata']): Lease['metadata'] => ({
     ...metadata,
-    annotations: { ...metadata.annotations, ...annotations },
+    ...(own.labels && { labels: { ...metadata.labels, ...own.labels } }),
+    ...(own.annotations && { annotations: { ...metadata.annotations, ...own.annotations } }),
   });
   return {
     description: `${namespace}/${name}`,
@@ -34,8 +35,8 @@ export function leaseStore(
       }
     },
     create: (spec, signal) =>
-      client.create(leases, { metadata: annotated({ namespace, name }), spec }, { signal }),
+      client.create(leases, { metadata: withOwn({ namespace, name }), spec }, { signal }),
     update: (lease, signal) =>
-      client.update(leases, { ...lease, metadata: annotated(lease.metadata) }, { signal }),
+      client.update(leases, { ...lease, metadata: withOwn(lease.metadata) }, { signal }),
   };
 }

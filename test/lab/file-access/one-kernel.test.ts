@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
-import { loaderLease } from '../../../guards/file-access/node/loader.ts';
+import { loaderLease } from '../../../guards/file-access/node/loader-election.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { ToldAlert } from './agent-process.fixture.ts';
 import {

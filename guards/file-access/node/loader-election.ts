@@ -1,0 +1,78 @@
+/** Which agent of a kernel is its loader: the holder of a lease that is named after the kernel. */
+import { systemNamespace } from '../../../guard/guard.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { LeadershipLostError, runElection } from '../../../lib/kube/leader-election/leader-election.ts';
+import { leaseStore } from '../../../lib/kube/leader-election/lease-store.ts';
+import type { Lease } from '../../../lib/kube/object/object.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import type { Loader } from './loader.ts';
+import { loaderLeaseLabels, loaderLeaseStore } from './loader-lease.ts';
+
+export interface LoaderElectionOptions {
+  readonly client: KubeClient;
+  readonly kernelId: string;
+  /** Of `loaderLeaseQuery`. */
+  readonly cache: IndexedCache<Lease>;
+  /** Must be no other process's. */
+  readonly identity: string;
+  readonly loader: Pick<Loader, 'setActive'>;
+  /** Called with the identity of each holder that is seen, this process too. */
+  readonly onHolder?: (identity: string) => void;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+}
+
+/**
+ * A successor first sees a lease change up to a period after the last renewal, waits for its duration, and tries again
+ * within another period: 10 s + 2 * 2.4 s is below the 15 s that a kernel may be without a loader.
+ */
+export const loaderLease = { leaseDurationSeconds: 10, renewDeadlineMs: 7000, retryPeriodMs: 2000 } as const;
+
+/**
+ * Makes the loader active while this process is the one for its kernel; until `signal` aborts.
+ *
+ * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel tell each
+ * access twice, which receivers have to expect anyway; none would tell it not at all. Where the API cannot be reached,
+ * nobody can take over either. So it ends in these cases only: somebody else holds the lease, or `signal`.
+ */
+export async function runLoaderElection(options: LoaderElectionOptions): Promise<void> {
+  const { client, kernelId, cache, identity, loader, signal, logger, clock = systemClock } = options;
+  const target = { namespace: systemNamespace, name: kernelId };
+  const store = leaseStore(client, target, { labels: loaderLeaseLabels(kernelId) });
+  let holder = '';
+  try {
+    await runElection({
+      ...loaderLease,
+      lock: loaderLeaseStore({ store, cache, identity, clock }),
+      identity,
+      signal,
+      logger,
+      clock,
+      onNewLeader: (seen) => {
+        holder = seen;
+        options.onHolder?.(seen);
+        if (seen === identity) return;
+        logger.info({ kernel: kernelId, holder: seen }, 'another agent is the loader of this kernel');
+        loader.setActive(false);
+      },
+      lead: async (term) => {
+        loader.setActive(true);
+        await aborted(term);
+        if (term.reason instanceof LeadershipLostError && holder === identity && !signal.aborted) {
+          logger.warn(
+            { kernel: kernelId, err: term.reason },
+            'cannot renew the lease; alerts continue until another loader takes over',
+          );
+          return;
+        }
+        loader.setActive(false);
+      },
+    });
+  } finally {
+    loader.setActive(false);
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * The lease of a kernel, whose holder is its loader.
+ *
+ * There is nearly always one agent on a kernel, and nobody to tell that it is alive. So the holder renews its lease only while
+ * another agent asks for it: that one writes its name on the lease, which the holder watches. From then on it is an election
+ * like any other. The holder removes the name once a minute; a candidate that is still there writes it again, and where none
+ * does, the lease is at rest.
+ *
+ * A candidate measures from its own first write, so it takes over within the usual time from a holder that has ended at rest,
+ * too. A holder whose watch is broken does not see that it is asked, and another takes over beside it until it sees that:
+ * see runLoaderElection for why two are better than none.
+ */
+import { kernelLeaseLabel } from '../../../guard/agent-lease-names.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { CacheQuery } from '../../../lib/kube/cache/shared-caches.ts';
+import { isConflict, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import type { LeaseStore } from '../../../lib/kube/leader-election/lease-store.ts';
+import { type Lease, leases, objectKey } from '../../../lib/kube/object/object.ts';
+import type { Clock } from '../../../lib/time/clock.ts';
+
+/** The identity of an agent that is not the holder and could be. */
+const candidateAnnotation = 'rampart.dev/candidate';
+const ASKED_MS = 60_000;
+
+export function loaderLeaseQuery(kernelId: string): CacheQuery<Lease> {
+  return { type: leases, namespace: systemNamespace, fieldSelector: `metadata.name=${kernelId}` };
+}
+
+/** The labels of the lease of a kernel. */
+export function loaderLeaseLabels(kernelId: string): Readonly<Record<string, string>> {
+  return { [kernelLeaseLabel]: kernelId };
+}
+
+interface LoaderLeaseOptions {
+  readonly store: LeaseStore;
+  /** Of {@link loaderLeaseQuery}. */
+  readonly cache: Pick<IndexedCache<Lease>, 'get' | 'isSynced' | 'put'>;
+  readonly identity: string;
+  readonly clock: Clock;
+}
+
+/** `store` for an election: without renewals that nobody asks for. */
+export function loaderLeaseStore({ store, cache, identity, clock }: LoaderLeaseOptions): LeaseStore {
+  let asked = { by: '', sinceMs: 0 };
+  const keep = (lease: Lease): Lease => {
+    cache.put(lease);
+    return lease;
+  };
+  const isAtRest = (lease: Lease): boolean => {
+    const seen = cache.isSynced ? cache.get(objectKey(lease)) : undefined;
+    return (
+      seen?.metadata.resourceVersion === lease.metadata.resourceVersion &&
+      holderOf(seen) === identity &&
+      holderOf(lease) === identity &&
+      candidateOf(seen) === ''
+    );
+  };
+  return {
+    description: store.description,
+    async get(signal) {
+      const lease = await store.get(signal);
+      if (lease === undefined || ['', identity].includes(holderOf(lease)) || candidateOf(lease) !== '')
+        return lease;
+      try {
+        return keep(await store.update(withCandidate(lease, identity), signal));
+      } catch (error) {
+        // Its holder or another candidate was quicker; the next try sees it.
+        if (isConflict(error) || isNotFound(error)) return lease;
+        throw error;
+      }
+    },
+    create: async (spec, signal) => keep(await store.create(spec, signal)),
+    async update(lease, signal) {
+      if (isAtRest(lease)) return lease;
+      const by = candidateOf(lease);
+      const nowMs = clock.monotonicMs();
+      if (by !== asked.by) asked = { by, sinceMs: nowMs };
+      const isOver = by === identity || nowMs - asked.sinceMs >= ASKED_MS;
+      const written = keep(await store.update(isOver ? withCandidate(lease, undefined) : lease, signal));
+      if (isOver) asked = { by: '', sinceMs: 0 };
+      return written;
+    },
+  };
+}
+
+function holderOf(lease: Lease | undefined): string {
+  return lease?.spec?.holderIdentity ?? '';
+}
+
+function candidateOf(lease: Lease | undefined): string {
+  return lease?.metadata.annotations?.[candidateAnnotation] ?? '';
+}
+
+function withCandidate(lease: Lease, identity: string | undefined): Lease {
+  const { [candidateAnnotation]: _before, ...annotations } = lease.metadata.annotations ?? {};
+  return {
+    ...lease,
+    metadata: {
+      ...lease.metadata,
+      annotations: { ...annotations, ...(identity !== undefined && { [candidateAnnotation]: identity }) },
+    },
+  };
+}
