@@ -22,7 +22,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { Commands } from '../commands.fixture.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
-import { kustomizedText } from './kustomize.fixture.ts';
+import { kustomize } from './kustomize.fixture.ts';
 import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
 
 const deploy = join(import.meta.dirname, '../../deploy');
@@ -85,7 +85,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     const client = stack.use(
       new KubeClient(findClusterAccess({ path: kubeconfig }), { perSecond: 1000, burst: 1000 }),
     );
-    await applyManifest(client, kustomizedText(deploy));
+    await applyManifest(client, kustomize(deploy));
     await applyManifest(client, {
       apiVersion: 'v1',
       kind: 'Secret',

@@ -18,7 +18,7 @@ import { Kinds } from '../../lib/manifests/kinds.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
-import { kustomize, kustomizedText } from './kustomize.fixture.ts';
+import { kustomize, kustomizedText, type Manifest } from './kustomize.fixture.ts';
 
 export const deploy: string = join(import.meta.dirname, '../../deploy');
 
@@ -30,8 +30,12 @@ interface Rule {
 }
 /** Each right once: `VERB RESOURCE.GROUP`, with a name where it is for one object, with ` in NAMESPACE` where it is for one only. */
 export function rightsOf(name: string, directory = deploy): Set<string> {
+  return rightsIn(kustomize(directory), name);
+}
+
+function rightsIn(manifests: readonly Manifest[], name: string): Set<string> {
   const rights = new Set<string>();
-  for (const { kind, metadata, ...more } of kustomize(directory)) {
+  for (const { kind, metadata, ...more } of manifests) {
     if (metadata.name !== name || !kind.endsWith('Role')) continue;
     const where = kind === 'Role' ? ` in ${metadata.namespace}` : '';
     const { rules = [] } = more as { readonly rules?: readonly Rule[] };
@@ -79,8 +83,9 @@ export class Cluster implements AsyncDisposable {
 
   private constructor(deployed: string, directory: string, server: ApiServer, stack: AsyncDisposableStack) {
     [this.deployed, this.directory, this.server, this.#stack] = [deployed, directory, server, stack];
+    const manifests = kustomize(deployed);
     const rights = new Map(
-      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((name) => [name, rightsOf(name, deployed)]),
+      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((who) => [who, rightsIn(manifests, who)]),
     );
     const handle = server.verbs.handle.bind(server.verbs);
     server.verbs.handle = (request) => {
@@ -150,7 +155,7 @@ export class Cluster implements AsyncDisposable {
   async install(directory = this.deployed): Promise<void> {
     const access = clusterAccess(this.server.kubeconfig);
     using client = new KubeClient(access, { userAgent: 'test', perSecond: 1000, burst: 1000 });
-    await applyManifest(client, kustomizedText(directory));
+    await applyManifest(client, kustomize(directory));
   }
 
   client(userAgent = 'test'): KubeClient {
@@ -159,8 +164,9 @@ export class Cluster implements AsyncDisposable {
 
   /** Rights that the role has and nobody has used, for both. */
   unused(): string[] {
+    const manifests = kustomize(this.deployed);
     return ['rampart-agent', 'rampart-operator'].flatMap((who) =>
-      [...rightsOf(who, this.deployed)]
+      [...rightsIn(manifests, who)]
         .filter((right) => this.used.get(who)?.has(right) !== true)
         .map((right) => `${who}: ${right}`),
     );

@@ -8,7 +8,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { applyManifest } from '../../apps/agent/apply.fixture.ts';
-import { kustomizedText } from '../../apps/agent/kustomize.fixture.ts';
+import { kustomize } from '../../apps/agent/kustomize.fixture.ts';
+import { overlay } from '../../apps/agent/overlay.fixture.ts';
 import { Commands } from '../../apps/commands.fixture.ts';
 import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -27,6 +28,7 @@ import {
   released,
   type ScanResult,
 } from '../../guards/file-integrity/api.ts';
+import { fileIntegrity as guard } from '../../guards/file-integrity/guard.ts';
 import type { Finding } from '../../guards/file-integrity/model/finding.ts';
 import { keptName, nodeStatusName } from '../../guards/file-integrity/results/object-names.ts';
 import { AgentProcess } from '../lab/file-access/agent-process.fixture.ts';
@@ -114,7 +116,7 @@ export class IntegrityCluster implements AsyncDisposable {
    * With an operator, without a node.
    *
    * @param options.before what is in the cluster already when ours is installed; who gives it starts the operator
-   * @param options.isAlone whether operator and agents run no other guard; starting all takes twice the CPU time
+   * @param options.isAlone whether no other guard is installed, and operator and agents run none; all take twice the CPU time
    */
   static async start({
     before,
@@ -132,8 +134,9 @@ export class IntegrityCluster implements AsyncDisposable {
       cluster.#client = cluster.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
       await cluster.client.create(namespaces, { metadata: { name: namespace } });
       await before?.(cluster);
-      await cluster.apply(kustomizedText(deploy));
-      await cluster.apply(kustomizedText(join(deploy, 'policy-reports')));
+      using alone = overlay([guard]);
+      await cluster.apply(kustomize(isAlone ? alone.path : deploy));
+      await cluster.apply(kustomize(join(deploy, 'policy-reports')));
       if (before === undefined) cluster.startOperator();
       return cluster;
     } catch (error) {
