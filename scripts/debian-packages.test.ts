@@ -62,7 +62,7 @@ test('where packages cannot be kept, the error says what to set', async (t) => {
 });
 
 describe('fetching', { skip: obstacle() }, () => {
-  test("a package comes once, whole, and the machine's own lists stay as they are", async (t) => {
+  deepTest("a package comes once, whole, and the machine's own lists stay as they are", async (t) => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
     try {
       // What a killed fetch leaves: part of a package, and a working directory of a process that is gone.

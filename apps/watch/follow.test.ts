@@ -7,6 +7,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { suite, test, type TestContext } from 'node:test';
 
 import { run } from '../../lib/sensor/file-systems.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
@@ -44,7 +45,7 @@ suite('rampart watch follows', { skip: sensorSkip }, () => {
     assert.match(watching.stderr, /\/file is now inode \d+/);
   });
 
-  test('a file that is deleted and made again', async (t) => {
+  deepTest('a file that is deleted and made again', async (t) => {
     using directory = new TemporaryDirectory();
     const file = directory.at('file');
     writeFileSync(file, 'old');

@@ -12,7 +12,7 @@ import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
-const ROUNDS = isDeep ? scaled(100) : 2;
+const ROUNDS = isDeep ? scaled(100) : 1;
 
 test(`${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`, { skip }, async (t) => {
   using directory = new TemporaryDirectory();

@@ -151,12 +151,6 @@ suite('rampart watch --create', { skip: sensorSkip }, () => {
     assert.equal(alert?.metadata.path, files.absent);
   });
 
-  test('makes it readable for its owner only when no mode is given', async () => {
-    using files = new Files();
-    await using _watching = await Watching.start('--create', files.absent);
-    assert.equal(statSync(files.absent).mode & 0o7777, 0o400);
-  });
-
   test('stays inside --root', async () => {
     using root = new TemporaryDirectory();
     mkdirSync(root.at('inside'));
@@ -168,10 +162,11 @@ suite('rampart watch --create', { skip: sensorSkip }, () => {
     await watching.untilAlerts(1);
   });
 
-  test('follows no link that leads nowhere', async () => {
+  test('makes it readable for its owner only when no mode is given; follows no link that leads nowhere', async () => {
     using files = new Files();
     symlinkSync(files.at('target'), files.at('dangling'));
-    await using watching = await Watching.start('--create', files.at('dangling'));
+    await using watching = await Watching.start('--create', files.absent, files.at('dangling'));
+    assert.equal(statSync(files.absent).mode & 0o7777, 0o400);
     assert.ok(!existsSync(files.at('target')));
     assert.match(watching.stderr, /dangling does not exist/);
   });

@@ -100,30 +100,33 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     assert.equal(detection.directoriesWithoutAuthors, 0);
   });
 
-  test('what happens while an agent that was started again watches one directory after the other', async () => {
-    const conf = '/hostroot/etc p+s\n';
-    await using followed = await Followed.start({}, { conf, config: { gracePeriod: 900 } });
-    const { cluster } = followed;
-    // The scan that follows a start comes later than that.
-    const body = { spec: { config: { initialDelay: 600 } } };
-    await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
-    const files = Array.from({ length: scaled(1500) }, (_, i) => `many/${i}/file`);
-    for (const name of files) cluster.write(name, 'x');
-    await followed.newBaseline();
-    await followed.stop();
+  deepTest(
+    'what happens while an agent that was started again watches one directory after the other',
+    async () => {
+      const conf = '/hostroot/etc p+s\n';
+      await using followed = await Followed.start({}, { conf, config: { gracePeriod: 900 } });
+      const { cluster } = followed;
+      // The scan that follows a start comes later than that.
+      const body = { spec: { config: { initialDelay: 600 } } };
+      await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
+      const files = Array.from({ length: scaled(1500) }, (_, i) => `many/${i}/file`);
+      for (const name of files) cluster.write(name, 'x');
+      await followed.newBaseline();
+      await followed.stop();
 
-    const before = inotifyInstances();
-    const starting = cluster.startAgent('n1', { live: liveOf() });
-    await until('it has begun', () => [...inotifyInstances().keys()].some((fd) => !before.has(fd)));
-    for (const name of files) cluster.write(name, 'changed');
-    const agent = await starting;
-    const paths = await until('all of them', () => {
-      const found = new Set(
-        agent.lines.map((line) => JSON.parse(line) as Finding).map((line) => `${line.seenBy} ${line.path}`),
-      );
-      if (found.size < files.length) throw new Error(`${found.size} of ${files.length}`);
-      return found;
-    });
-    assert.deepEqual([...paths].sort(), files.map((name) => `event /etc/${name}`).sort());
-  });
+      const before = inotifyInstances();
+      const starting = cluster.startAgent('n1', { live: liveOf() });
+      await until('it has begun', () => [...inotifyInstances().keys()].some((fd) => !before.has(fd)));
+      for (const name of files) cluster.write(name, 'changed');
+      const agent = await starting;
+      const paths = await until('all of them', () => {
+        const found = new Set(
+          agent.lines.map((line) => JSON.parse(line) as Finding).map((line) => `${line.seenBy} ${line.path}`),
+        );
+        if (found.size < files.length) throw new Error(`${found.size} of ${files.length}`);
+        return found;
+      });
+      assert.deepEqual([...paths].sort(), files.map((name) => `event /etc/${name}`).sort());
+    },
+  );
 });

@@ -71,7 +71,7 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
     },
   );
 
-  test('two FileIntegrities over the same files: read once', async () => {
+  deepTest('two FileIntegrities over the same files: read once', async () => {
     await using cluster = await TestCluster.start();
     const sizeBytes = 48 * 1024 * 1024;
     mkdirSync(join(cluster.host, 'etc/large'));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
+import { deepTest } from '../../testing/depth.fixture.ts';
 import { BodyMistake } from '../body/body-mistake.ts';
 import { body, bytes, number, tag, varint } from './bytes.fixture.ts';
 import { decodeProtobuf } from './decode.ts';
@@ -123,7 +124,7 @@ describe('bounds', () => {
     );
   });
 
-  test('objects: two bytes each are not worth a million of them', () => {
+  deepTest('objects: two bytes each are not worth a million of them', () => {
     const claims = Buffer.concat(Array.from({ length: 1_000_000 }, () => Buffer.from([0x22, 0])));
     assert.match(
       refusal(() => decodeProtobuf(body('apps/v1', 'StatefulSet', bytes(2, claims)))),

@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isDeep, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { scaled } from '../../../lib/testing/depth.fixture.ts';
 import { readAcceptances } from '../signed-notes/acceptance-log.fixture.ts';
 import { killFiles, killJob, killRound } from './kill.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
 
-const kills = isDeep ? scaled(100) : 3;
+const kills = scaled(100);
 const lanes = 3;
 /** Most of the time of a process is its start. */
 const cache = mkdtempSync(join(tmpdir(), 'rampart-kill-cache-'));
