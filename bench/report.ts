@@ -34,6 +34,10 @@ export interface PartOptions {
   readonly rounds: number;
   /** Sensor mode; `auto` takes the best the kernel accepts. */
   readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
+  /** Sizes of fleets. Default: those of the part. */
+  readonly nodes?: readonly number[] | undefined;
+  /** Of a cluster to measure against. Default: a server of the part's own. */
+  readonly kubeconfig?: string | undefined;
   readonly signal: AbortSignal;
   /** Says on stderr what is being done. */
   readonly progress: (text: string) => void;

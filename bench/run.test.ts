@@ -233,6 +233,15 @@ cell('bpf-programs rest: with the guard and without it', { skip: missing() }, ()
   for (const { label, values } of rows) assert.ok(Number(values['rssMiB']) > 10, label);
 });
 
+cell('fleet: what its agents and its operator ask for', {}, () => {
+  const rows = rowsOf('fleet', 'fleet');
+  assert.deepEqual(
+    rows.map(({ values }) => values['phase']),
+    ['start', 'rest', 'roll-out', 'API back'],
+  );
+  for (const { label, values } of rows) assert.ok(Number(values['watches']) > 0, label);
+});
+
 // A part takes one to six seconds of CPU time, however short it is made.
 suite(`npm run bench (RAMPART_TEST_SEED=${seed})`, () => {
   const chosen = isDeep ? cells : [new Random(seed).pick(cells)];

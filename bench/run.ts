@@ -53,6 +53,9 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     packets: async () => (await import('./network-policy/packets.ts')).packets,
     cluster: async () => (await import('./network-policy/cluster.ts')).cluster,
   },
+  fleet: {
+    fleet: async () => (await import('./fleet/fleet.ts')).fleet,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 
@@ -63,6 +66,9 @@ const usage = `usage: ${Object.entries(parts)
   --json           the numbers as one JSON document
   --mode MODE      force a sensor mode: ${modes.join(', ')}
   --rounds NUMBER  repetitions (default 9)
+  --nodes LIST     sizes of fleets (default 10,100,500)
+  --kubeconfig FILE
+                   a cluster for the fleet, in place of rampart apiserver
   --shrink NUMBER  divide the work by this, for a quick look (default 1)`;
 
 interface Request {
@@ -80,6 +86,8 @@ function parse(): Request | undefined {
         json: { type: 'boolean', default: false },
         mode: { type: 'string', default: 'auto' },
         rounds: { type: 'string', default: '9' },
+        nodes: { type: 'string' },
+        kubeconfig: { type: 'string' },
         shrink: { type: 'string', default: '1' },
       },
     });
@@ -93,7 +101,10 @@ function parse(): Request | undefined {
   if (known === undefined || mode === undefined || !(rounds >= 1) || !(shrink >= 1)) return undefined;
   const wanted = Object.entries(known).filter(([name]) => names.length === 0 || names.includes(name));
   if (names.some((name) => !Object.hasOwn(known, name))) return undefined;
-  return { wanted, options: { mode, rounds, shrink }, json: parsed.values.json };
+  const { kubeconfig, json } = parsed.values;
+  const nodes = parsed.values.nodes?.split(',').map(Number);
+  if (nodes?.some((count) => !Number.isSafeInteger(count) || count < 1)) return undefined;
+  return { wanted, options: { mode, rounds, shrink, nodes, kubeconfig }, json };
 }
 
 /** What the numbers depend on. */

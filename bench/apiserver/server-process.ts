@@ -11,7 +11,7 @@ import { parse } from 'yaml';
 
 import type { Endpoint } from './load-connection.ts';
 
-const command = join(import.meta.dirname, '../../bin/rampart');
+const rampart = join(import.meta.dirname, '../../bin/rampart');
 const END_WAIT_MS = 10_000;
 
 interface Kubeconfig {
@@ -26,8 +26,14 @@ export class ServerProcess implements AsyncDisposable {
   readonly #directory = mkdtempSync(join(tmpdir(), 'rampart-bench-'));
   #child: ChildProcessByStdio<null, Readable, null> | undefined;
   #endpoint: Endpoint | undefined;
+  readonly #command: readonly [string, ...string[]];
   /** The file that clients find the server by; empty before the start. */
   kubeconfig = '';
+
+  /** @param command - Takes the same options. */
+  constructor(command: readonly [string, ...string[]] = [rampart, 'apiserver']) {
+    this.#command = command;
+  }
 
   get pid(): number {
     return this.#child?.pid ?? 0;
@@ -47,13 +53,9 @@ export class ServerProcess implements AsyncDisposable {
    */
   async start(signal: AbortSignal): Promise<{ readonly endpoint: Endpoint; readonly startMs: number }> {
     const beganMs = performance.now();
-    const child = spawn(
-      command,
-      ['apiserver', '--data', join(this.#directory, 'data'), '--listen', '127.0.0.1:0'],
-      {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
-    );
+    const [command, ...args] = this.#command;
+    const options = ['--data', join(this.#directory, 'data'), '--listen', '127.0.0.1:0'];
+    const child = spawn(command, [...args, ...options], { stdio: ['ignore', 'pipe', 'inherit'] });
     this.#child = child;
     const lines = createInterface({ input: child.stdout });
     const ended = once(child, 'exit').then(([code]) => {

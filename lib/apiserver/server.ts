@@ -12,7 +12,7 @@ import { crdStatus, crdStrategy } from './custom/crd-strategy.ts';
 import { CustomResources } from './custom/custom-resources.ts';
 import { discoveryRoutes } from './discovery/routes.ts';
 import { serveHttp } from './http/server.ts';
-import type { ListenAddress } from './http/server-options.ts';
+import type { Limits, ListenAddress } from './http/server-options.ts';
 import { versionRoute } from './http/version.ts';
 import { openApiRoutes } from './openapi/routes.ts';
 import { renderer } from './render/renderer.ts';
@@ -42,6 +42,8 @@ interface ApiServerOptions {
   readonly podLogs?: PodLogs;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
+  /** Default: those for the clients of one machine. */
+  readonly limits?: Partial<Limits> | undefined;
   /** Where the process has made them for other controllers too: they can be registered once. */
   readonly controllerMetrics?: ControllerMetrics;
 }
@@ -106,6 +108,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
   const http = stack.use(
     await serveHttp({
+      limits: options.limits,
       verbs,
       registry,
       renderer,

@@ -35,13 +35,13 @@ import {
 } from './looked.ts';
 import { type CompiledPolicy, type CompiledTrap, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import { TouchedKeys } from './touched-keys.ts';
-import type { TrapFiles } from './trap-files.ts';
+import type { FollowedFiles } from './trap-files.ts';
 
 export interface DiscoveryOptions {
   readonly client: KubeClient;
   readonly on: FoundOn;
   readonly containers: ContainerSource;
-  readonly files: TrapFiles;
+  readonly files: FollowedFiles;
   readonly policies: IndexedCache<KivePolicy>;
   /** Of this node. */
   readonly pods: IndexedCache<Pod>;

@@ -17,12 +17,12 @@ import { Loader } from './loader.ts';
 import { runLoaderElection } from './loader-election.ts';
 import { loaderLeaseQuery } from './loader-lease.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
-import { LocalSensor } from './local-sensor.ts';
+import { LocalSensor, type LocalSensorOptions, type PlannedSensor } from './local-sensor.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
-import { TrapFiles } from './trap-files.ts';
+import { type FollowedFiles, TrapFiles, type TrapFilesOptions } from './trap-files.ts';
 import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
@@ -32,9 +32,22 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 const WORKERS = 8;
 
+/** What it needs of a kernel. */
+export interface FileAccessKernel {
+  openSensor(options: LocalSensorOptions): PlannedSensor;
+  openFiles(options: TrapFilesOptions): FollowedFiles;
+}
+
+const machineKernel: FileAccessKernel = {
+  openSensor: (options) => new LocalSensor(options),
+  openFiles: (options) => new TrapFiles(options),
+};
+
 export interface FileAccessNodeOptions {
   /** Default: that of this machine. */
   readonly kernelId?: string;
+  /** Default: that of this machine. */
+  readonly kernel?: FileAccessKernel;
   readonly sensor?: {
     readonly mode?: SensorModeName | 'auto';
     readonly capacity?: number;
@@ -94,8 +107,8 @@ export class FileAccessNode implements Disposable {
   };
 
   readonly #counts = new NodeCounts();
-  readonly #sensor: LocalSensor;
-  readonly #files: TrapFiles;
+  readonly #sensor: PlannedSensor;
+  readonly #files: FollowedFiles;
   readonly #applier: PlanApplier;
   readonly #told: NodeEvents;
   readonly #reporter: NodeReporter;
@@ -116,7 +129,8 @@ export class FileAccessNode implements Disposable {
     this.#policies = context.cache(policyQuery, 'kivepolicies');
     this.#pods = context.cache({ ...podQuery, fieldSelector: `spec.nodeName=${nodeName}` }, 'pods');
     this.#data = context.cache(dataQuery(['place', 'kernel']), 'kivedata');
-    this.#sensor = this.#openSensor(stack);
+    const { kernel = machineKernel } = options;
+    this.#sensor = this.#openSensor(kernel, stack);
     this.#queues = {
       containers: stack.use(keyQueue()),
       deletions: stack.use(keyQueue()),
@@ -130,7 +144,7 @@ export class FileAccessNode implements Disposable {
     });
     this.#reporter = this.#newReporter();
     this.#files = stack.use(
-      new TrapFiles({
+      kernel.openFiles({
         identify: (fd) => this.#sensor.identify(fd),
         onChange: (id) => this.#discovery?.touch(id),
         onProblem: (err) => logger.warn({ err }, 'some files in containers cannot be tracked by events'),
@@ -170,7 +184,7 @@ export class FileAccessNode implements Disposable {
   }
 
   /** Only the loader of a kernel attaches it and sees accesses; for the others it identifies files. */
-  #openSensor(stack: DisposableStack): LocalSensor {
+  #openSensor(kernel: FileAccessKernel, stack: DisposableStack): PlannedSensor {
     const { containers, logger, sink } = this.#context;
     const accessors = stack.use(new NodeContainerIndex(containers, accessorOf));
     const path = new AlertPath({
@@ -180,7 +194,7 @@ export class FileAccessNode implements Disposable {
       onAlerted: (key, wallMs) => this.#reporter.alerted(key, wallMs),
     });
     return stack.use(
-      new LocalSensor({
+      kernel.openSensor({
         ...this.#options.sensor,
         attached: false,
         accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
@@ -303,7 +317,7 @@ export class FileAccessNode implements Disposable {
   }
 
   #tellState(): void {
-    const { mode: sensorMode } = this.#sensor.sensor;
+    const { mode: sensorMode } = this.#sensor;
     // For status: it may hold the lease of its kernel without renewing it.
     this.#context.tellFacts({ loads: this.#isLoader });
     this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });
@@ -328,11 +342,11 @@ const RETRY_REFUSED_MS = 30_000;
 
 /** Disposing it ends the trying. */
 export class PlanApplier implements Disposable {
-  readonly #sensor: Pick<LocalSensor, 'applyChanges' | 'refused'>;
+  readonly #sensor: Pick<PlannedSensor, 'applyChanges' | 'refused'>;
   readonly #logger: Logger;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(sensor: Pick<LocalSensor, 'applyChanges' | 'refused'>, logger: Logger) {
+  constructor(sensor: Pick<PlannedSensor, 'applyChanges' | 'refused'>, logger: Logger) {
     this.#sensor = sensor;
     this.#logger = logger;
   }

@@ -9,6 +9,7 @@ import {
   fileKey,
   sameFile,
 } from '../../../lib/sensor/access.ts';
+import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
 import { Sensor } from '../../../lib/sensor/sensor.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
@@ -66,6 +67,13 @@ export interface RefusedAlert {
   readonly error: RampartError;
 }
 
+/** What an agent asks of it. */
+export type PlannedSensor = Disposable &
+  Pick<
+    LocalSensor,
+    'applyChanges' | 'attach' | 'detach' | 'identify' | 'mode' | 'moved' | 'refused' | 'size' | 'stats'
+  >;
+
 /** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
 export class LocalSensor implements Disposable {
   #sensor: Sensor<PlanWatcher>;
@@ -96,6 +104,10 @@ export class LocalSensor implements Disposable {
 
   get sensor(): Sensor<PlanWatcher> {
     return this.#sensor;
+  }
+
+  get mode(): SensorModeName {
+    return this.#sensor.mode;
   }
 
   /**

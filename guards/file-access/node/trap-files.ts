@@ -16,6 +16,9 @@ export interface TrapFilesOptions {
 /** What is refused may be a container whose process is just being replaced: it is asked for again. */
 const REFUSED_AGAIN_MS = 5000;
 
+/** What an agent asks of them. */
+export type FollowedFiles = Disposable & Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget'>;
+
 /** Follows until it is disposed. */
 export class TrapFiles implements Disposable {
   readonly #options: TrapFilesOptions;

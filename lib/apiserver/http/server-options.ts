@@ -70,7 +70,7 @@ export interface HttpServerOptions {
   /** Needed but on a unix socket and, where that is wanted, on loopback. */
   readonly tls?: TlsKeys | undefined;
   readonly health?: readonly HealthCheck[];
-  readonly limits?: Partial<Limits>;
+  readonly limits?: Partial<Limits> | undefined;
   /**
    * gzip answers over 128 KiB for clients that take it. Default: only where the address is not of this machine, as it
    * costs more time than loopback does.
