@@ -6,7 +6,7 @@
  * takes nothing away that is not in what it applies. What two guards bring comes out once, but for rules and capabilities, where
  * twice means the same as once.
  */
-import type { Guard, PodNeeds, Right } from '../guard/guard.ts';
+import type { Guard, GuardRights, PodNeeds, Right } from '../guard/guard.ts';
 
 const made = (from: string): string =>
   `# Made from ${from} by \`node scripts/manifests.ts --write\`. Change it there.\n`;
@@ -53,16 +53,23 @@ ${names}`;
 /** The ClusterRoles that others bind; `undefined` where there are none. */
 export function rolesYaml({ name: guard, rights: { roles = [] } }: Guard): string | undefined {
   if (roles.length === 0) return undefined;
-  const documents = roles.map(
-    ({ name, why, rules: all }) => `# ${why}
+  return made(`guards/${guard}/`) + roles.map(roleYaml).join('---\n');
+}
+
+/** The ClusterRole of deploy/uninstall/. */
+export function uninstallYaml(rights: readonly Right[]): string {
+  const why = 'What `rampart uninstall` needs, of all guards.';
+  return made('apps/uninstall/') + roleYaml({ name: 'rampart-uninstall', why, rules: rights });
+}
+
+function roleYaml({ name, why, rules: all }: NonNullable<GuardRights['roles']>[number]): string {
+  return `# ${why}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
   name: ${name}
 rules:
-${all.map((right) => comment(right.why) + indented('- ', '  ', fieldsOf(right))).join('')}`,
-  );
-  return made(`guards/${guard}/`) + documents.join('---\n');
+${all.map((right) => comment(right.why) + indented('- ', '  ', fieldsOf(right))).join('')}`;
 }
 
 function target(kind: string, name: string, lines: readonly string[]): string {

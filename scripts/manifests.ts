@@ -5,7 +5,8 @@
  * - `guards/<guard>/crd/*.yaml`, from the schemas in `guards/<guard>/api.ts`;
  * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
  *   custom resources (a kustomization reads nothing outside of its directory);
- * - `deploy/policy-reports/policyreports.yaml`.
+ * - `deploy/policy-reports/policyreports.yaml`;
+ * - `deploy/uninstall/role.yaml`, from what guards leave behind.
  *
  *     node scripts/manifests.ts            says which file differs, and where first; exit code 1
  *     node scripts/manifests.ts --write
@@ -16,8 +17,9 @@ import { basename, dirname, join } from 'node:path';
 import { format } from 'prettier';
 
 import { guards as allGuards } from '../apps/guards.ts';
+import { uninstallRights } from '../apps/uninstall/rights.ts';
 import type { Guard } from '../guard/guard.ts';
-import { allYaml, componentYaml, rolesYaml } from './components.ts';
+import { allYaml, componentYaml, rolesYaml, uninstallYaml } from './components.ts';
 import { expectedManifests, expectedReports } from './crds.ts';
 
 /** Where nothing else is to be. */
@@ -45,6 +47,7 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
     }
     await add(join(directory, 'kustomization.yaml'), componentYaml(guard, resources));
   }
+  await add('deploy/uninstall/role.yaml', uninstallYaml(await uninstallRights(guards)));
   return files;
 }
 

@@ -79,14 +79,16 @@ export class Cluster implements AsyncDisposable {
   /** Of the agent, besides what its roles allow. */
   readonly granted = new Set<string>();
   readonly refused: string[] = [];
+  /** By the name of the role, which is the user agent of who has it. */
+  readonly #rights: Map<string, Set<string>>;
   readonly #stack: AsyncDisposableStack;
 
   private constructor(deployed: string, directory: string, server: ApiServer, stack: AsyncDisposableStack) {
     [this.deployed, this.directory, this.server, this.#stack] = [deployed, directory, server, stack];
     const manifests = kustomize(deployed);
-    const rights = new Map(
+    const rights = (this.#rights = new Map(
       ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((who) => [who, rightsIn(manifests, who)]),
-    );
+    ));
     const handle = server.verbs.handle.bind(server.verbs);
     server.verbs.handle = (request) => {
       const who = request.userAgent ?? '';
@@ -121,6 +123,13 @@ export class Cluster implements AsyncDisposable {
     });
     stack.use(server);
     return new Cluster(deployed, directory, server, stack);
+  }
+
+  /** A client that may only do what the role of another kustomization allows. */
+  clientOf(role: string, directory: string): KubeClient {
+    this.#rights.set(role, rightsOf(role, directory));
+    const access = clusterAccess(this.server.kubeconfig);
+    return this.#stack.use(new KubeClient(access, { userAgent: role, perSecond: 1000, burst: 1000 }));
   }
 
   /** kubectl may take its time, and the server is in this process. Warnings are left out. */

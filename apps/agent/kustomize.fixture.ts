@@ -106,7 +106,7 @@ function changed(object: Manifest, metadata: Partial<Manifest['metadata']>): Man
 }
 
 function withImages(object: Manifest, images: NonNullable<Kustomization['images']>): Manifest {
-  if (object.kind !== 'DaemonSet' && object.kind !== 'Deployment') return object;
+  if (!/^(DaemonSet|Deployment|Job)$/.test(object.kind)) return object;
   const copy = structuredClone(object) as Workload & Manifest;
   for (const container of copy.spec.template.spec.containers) {
     const [name = '', tag] = container.image.split(/:(?=[^/:]*$)/);

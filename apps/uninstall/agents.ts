@@ -9,12 +9,18 @@ import { orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { type Condition, isConditionTrue } from '../../lib/kube/object/conditions.ts';
 import { type DaemonSet, daemonSets, type Pod, pods } from '../../lib/kube/object/object.ts';
-import { sleep, systemClock } from '../../lib/time/clock.ts';
+import { follow } from './follow.ts';
+import type { Selected } from './selected.ts';
 
-const agents = { namespace: systemNamespace, name: agentWorkload.name };
+const { name } = agentWorkload;
+const target = { namespace: systemNamespace, name };
+export const agents: Selected & { readonly type: typeof daemonSets } = {
+  type: daemonSets,
+  namespace: systemNamespace,
+  fieldSelector: `metadata.name=${name}`,
+};
 const agentCommand = 'agent';
 const cleaningAnnotation = 'rampart.dev/uninstall';
-const POLL_MS = 1000;
 /** Without another node that is clean: an image that cannot be pulled, a node that is off. */
 const STALLED_MS = 120_000;
 
@@ -28,29 +34,35 @@ interface CleanOptions {
 /** @returns which nodes are not clean, and why; undefined where there is no such DaemonSet. */
 export async function cleanNodes(options: CleanOptions): Promise<readonly string[] | undefined> {
   const { client, signal, say, stalledMs = STALLED_MS } = options;
-  const found = await orUndefined(client.get(daemonSets, agents, { signal }));
+  const found = await orUndefined(client.get(daemonSets, target, { signal }));
   if (found === undefined) return undefined;
   if (found.spec?.template.metadata?.annotations?.[cleaningAnnotation] === undefined)
-    await client.patch(daemonSets, agents, { type: 'merge', body: cleaningPatch(found) }, { signal });
+    await client.patch(daemonSets, target, { type: 'merge', body: cleaningPatch(found) }, { signal });
   let said = '';
-  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-    const daemonSet = await orUndefined(client.get(daemonSets, agents, { signal }));
-    if (daemonSet === undefined) return undefined;
-    const { wanted, clean } = countsOf(daemonSet);
-    const text = `nodes cleaned: ${clean} of ${wanted ?? '?'}`;
-    if (text !== said) {
-      say(text);
-      [said, waitedMs] = [text, 0];
-    }
-    if (clean === wanted) return [];
-    if (waitedMs >= stalledMs) return await notClean(options, (wanted ?? 0) - clean);
-    await sleep(systemClock, POLL_MS, signal);
-  }
+  let last: DaemonSet | undefined = found;
+  await follow(agents, {
+    ...{ client, signal, stalledMs },
+    progress: ([daemonSet]) => {
+      last = daemonSet;
+      if (daemonSet === undefined) return undefined;
+      const { wanted, clean } = countsOf(daemonSet);
+      const text = `nodes cleaned: ${clean} of ${wanted ?? '?'}`;
+      if (text !== said) say((said = text));
+      return clean === wanted ? undefined : text;
+    },
+  });
+  if (last === undefined) return undefined;
+  const { wanted, clean } = countsOf(last);
+  return clean === wanted ? [] : await notClean(options, (wanted ?? 0) - clean);
 }
 
-/** `wanted` is undefined until the controller has seen the change. */
-function countsOf({ metadata, status }: DaemonSet): { readonly wanted?: number; readonly clean: number } {
-  if (status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
+/** `wanted` is undefined until the change is there, also in the cache of the API server, and the controller has seen it. */
+function countsOf({ metadata, spec, status }: DaemonSet): {
+  readonly wanted?: number;
+  readonly clean: number;
+} {
+  const isChanged = spec?.template.metadata?.annotations?.[cleaningAnnotation] !== undefined;
+  if (!isChanged || status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
     return { clean: 0 };
   const { desiredNumberScheduled: wanted, updatedNumberScheduled: updated = 0, numberReady: ready } = status;
   // Ready ones may be agents that still run.
@@ -63,12 +75,12 @@ export function cleaningPatch({ spec }: DaemonSet): object {
   const agent = containers.find(({ args }) => args?.[0] === agentCommand);
   if (agent === undefined) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot clean the nodes with DaemonSet ${agents.namespace}/${agents.name}`,
+      what: `cannot clean the nodes with DaemonSet ${systemNamespace}/${name}`,
       why: `it has no container with the argument ${agentCommand}`,
       next: 'Run `rampart uninstall node` on each node, delete the DaemonSet, and try again',
     });
   }
-  const { name, image, imagePullPolicy, command, args = [], env, securityContext } = agent;
+  const { image, imagePullPolicy, command, args = [], env, securityContext } = agent;
   const mounts = agent.volumeMounts ?? [];
   const parents = new Map(
     volumes.flatMap(({ name: volume, hostPath }) => {
@@ -86,7 +98,7 @@ export function cleaningPatch({ spec }: DaemonSet): object {
   };
   const { runAsUser, runAsGroup, seccompProfile } = securityContext ?? {};
   const rest = {
-    ...{ name, image, imagePullPolicy, command: ['sleep', 'infinity'] },
+    ...{ name: agent.name, image, imagePullPolicy, command: ['sleep', 'infinity'] },
     securityContext: {
       ...{
         runAsUser,
@@ -120,9 +132,8 @@ export function cleaningPatch({ spec }: DaemonSet): object {
 }
 
 async function notClean({ client, signal }: CleanOptions, count: number): Promise<string[]> {
-  const { namespace, name } = agents;
   const labelSelector = `app.kubernetes.io/name=${name}`;
-  const { items } = await client.list(pods, { namespace }, { labelSelector, signal });
+  const { items } = await client.list(pods, { namespace: systemNamespace }, { labelSelector, signal });
   const left = items.filter((pod) => !isClean(pod));
   if (left.length === 0) return [`nodes without a pod of DaemonSet ${name}, which are not cleaned: ${count}`];
   return left.map(({ metadata, spec, status }) => {

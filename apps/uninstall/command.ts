@@ -25,7 +25,7 @@ export function uninstallCommand(guards: readonly Guard[]): Command {
     )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('-y, --yes', "delete users' objects, such as policies, without asking")
-    .option('--keep-objects', "keep definitions and users' objects, without finalizers and webhooks")
+    .option('--keep-objects', "keep definitions and users' objects, without finalizers, webhooks and status")
     .addHelpText(
       'after',
       '\nExit codes: 0 nothing is left, 1 failed or something is left, 2 not started: bad input, or the answer was no.\n',

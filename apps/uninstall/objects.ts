@@ -1,18 +1,13 @@
 /** Objects that are found, released and deleted, whatever their kind. */
-import type { ObjectSelection } from '../../guard/leftovers.ts';
 import { isConflict, isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { releaseAll } from '../../lib/kube/controller/finalizers.ts';
 import { type KubeObject, objectKey, type ResourceType } from '../../lib/kube/object/object.ts';
-import { sleep, systemClock } from '../../lib/time/clock.ts';
 import { eachOf } from '../../lib/time/each-of.ts';
-
-export interface Selected extends ObjectSelection {
-  readonly namespace?: string;
-}
+import { follow } from './follow.ts';
+import type { Selected } from './selected.ts';
 
 const PARALLEL = 16;
-const POLL_MS = 200;
 const GONE_MS = 90_000;
 
 interface RemoverOptions {
@@ -65,14 +60,27 @@ export class Remover {
     });
   }
 
-  /** @returns what is still there after a while */
+  /** Removes what was reported of objects, as nobody reports any longer. */
+  async forget(type: ResourceType): Promise<void> {
+    await eachOf(await this.find({ type }), PARALLEL, async (object) => {
+      if (Object.keys((object as { readonly status?: object }).status ?? {}).length === 0) return;
+      const { name = '', namespace } = object.metadata;
+      const target = { name, namespace, subresource: 'status' };
+      const patch = { type: 'merge', body: { status: null } } as const;
+      await orUndefined(this.#client.patch(type, target, patch, { signal: this.#signal }));
+      this.removed.push(`status of ${named(type, object)}`);
+    });
+  }
+
+  /** @returns what is still there when no more of it goes */
   async gone(selected: Selected): Promise<readonly string[]> {
-    for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-      const left = await this.find(selected);
-      if (left.length === 0 || waitedMs >= this.#goneMs)
-        return left.map((object) => named(selected.type, object));
-      await sleep(systemClock, POLL_MS, this.#signal);
+    if ((await this.find(selected)).length > 0) {
+      await follow(selected, {
+        ...{ client: this.#client, signal: this.#signal, stalledMs: this.#goneMs },
+        progress: ({ length }) => (length === 0 ? undefined : String(length)),
+      });
     }
+    return (await this.find(selected)).map((object) => named(selected.type, object));
   }
 }
 

@@ -19,7 +19,7 @@ export async function runUninstall(
   const access = clusterAccess(kubeconfig);
   const { signal } = stopSignal();
   using client = new KubeClient(access, rate);
-  const { removed, left } = await uninstall({
+  const { removed, left, areNodesClean } = await uninstall({
     ...{ client, guards, keepObjects, say, signal },
     confirm: async (counts) => {
       if (!yes && counts.size > 0) await confirm(access.server.href, counts, signal);
@@ -27,7 +27,8 @@ export async function runUninstall(
   });
   process.stdout.write(removed.map((line) => `removed ${line}\n`).join(''));
   process.stdout.write(left.map((line) => `left: ${line}\n`).join(''));
-  process.stdout.write(left.length === 0 ? 'nothing is left\n' : '');
+  const unknown = areNodesClean ? '' : '; the nodes were not looked at, as there are no agents';
+  process.stdout.write(left.length === 0 ? `nothing is left${unknown}\n` : '');
   return left.length === 0 ? 0 : 1;
 }
 

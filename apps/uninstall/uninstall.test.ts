@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
-import { Cluster } from '../agent/deploy.fixture.ts';
+import { join } from 'node:path';
+import { Cluster, deploy } from '../agent/deploy.fixture.ts';
 import { overlay } from '../agent/overlay.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { systemNamespace } from '../../guard/guard.ts';
@@ -18,12 +19,24 @@ import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import { daemonSets, type KubeObject, namespaces, type ResourceType } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
-import { uninstall, type Uninstalled, type UninstallParts } from './uninstall.ts';
+import { clusterRoleBindings, uninstall, type Uninstalled, type UninstallParts } from './uninstall.ts';
 
+const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'rampart-agent' };
 /** Enough for each step, and few definitions. */
 const guards = [fileAccess, networkPolicy, policyAudit];
 const agent = { namespace: systemNamespace, name: 'rampart-agent' };
 const policy = { namespace: 'default', name: 'shadow' };
+const isGuarded = {
+  conditions: [
+    {
+      type: 'Ready',
+      status: 'True',
+      reason: 'Guarded',
+      message: '',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    },
+  ],
+};
 
 async function fill(cluster: Cluster): Promise<void> {
   await cluster.install();
@@ -32,6 +45,11 @@ async function fill(cluster: Cluster): Promise<void> {
     metadata: { ...policy, finalizers: [kivePolicyFinalizer] },
     spec: { traps: [{ path: '/etc/shadow', matchAny: [{ pod: 'web' }] }] },
   } as KubeObject as never);
+  await client.patch(
+    kivePolicyType,
+    { ...policy, subresource: 'status' },
+    { type: 'merge', body: { status: isGuarded } },
+  );
   await client.create(namespaces, { metadata: { name: kiveDataNamespace, labels: dataNamespaceLabels } });
   await client.create(kiveDataType, {
     metadata: { namespace: kiveDataNamespace, name: 'data', finalizers: [kiveDataFinalizer] },
@@ -77,10 +95,13 @@ async function names(client: KubeClient, type: ResourceType): Promise<string[]> 
 suite('rampart uninstall, of one cluster', () => {
   let cluster: Cluster;
   let client: KubeClient;
+  /** With the rights of deploy/uninstall/. */
+  let own: KubeClient;
   before(async () => {
     using mine = overlay(guards);
     cluster = await Cluster.start(mine.path);
     client = cluster.client();
+    own = cluster.clientOf('rampart-uninstall', join(deploy, 'uninstall'));
     await fill(cluster);
   });
   after(() => cluster[Symbol.asyncDispose]());
@@ -91,7 +112,7 @@ suite('rampart uninstall, of one cluster', () => {
       asked = Object.fromEntries(counts);
       throw new Error('no');
     };
-    await assert.rejects(run(client, { confirm }), /^Error: no$/);
+    await assert.rejects(run(own, { confirm }), /^Error: no$/);
     assert.deepEqual(asked, {
       'kivepolicies.kivebpf.san7o.github.io': 1,
       'policyservers.policies.kubewarden.io': 1,
@@ -103,7 +124,7 @@ suite('rampart uninstall, of one cluster', () => {
     const ofAgents = await client.get(daemonSets, agent);
     const confirm = (): never => assert.fail('nothing of users is deleted');
     const options = { keepObjects: true, confirm, stalledMs: 1000 };
-    const [{ removed, left }] = await Promise.all([run(client, options), clean(client, 1)]);
+    const [{ removed, left }] = await Promise.all([run(own, options), clean(client, 1)]);
     assert.equal(removed[0], 'ValidatingWebhookConfiguration clusterwide-carts');
     assert.ok(removed.includes('finalizer of KivePolicy default/shadow'), removed.join('\n'));
     assert.deepEqual(left, ['nodes without a pod of DaemonSet rampart-agent, which are not cleaned: 1']);
@@ -136,9 +157,11 @@ suite('rampart uninstall, of one cluster', () => {
   });
 
   test('--keep-objects keeps what users wrote, without finalizers and webhooks', async () => {
-    const [{ left }] = await Promise.all([run(client, { keepObjects: true }), clean(client)]);
-    assert.deepEqual(left, []);
-    assert.equal((await client.get(kivePolicyType, policy)).metadata.finalizers, undefined);
+    const [{ left, areNodesClean }] = await Promise.all([run(own, { keepObjects: true }), clean(client)]);
+    assert.deepEqual({ left, areNodesClean }, { left: [], areNodesClean: true });
+    const kept = await client.get(kivePolicyType, policy);
+    assert.equal(kept.metadata.finalizers, undefined);
+    assert.equal(kept.status, undefined, 'nothing says that it is guarded');
     assert.equal((await client.get(policyServerType, { name: 'default' })).metadata.finalizers, undefined);
     assert.deepEqual(await names(client, validatingType), ['of-others']);
     assert.ok(!(await names(client, namespaces)).includes(systemNamespace));
@@ -149,16 +172,35 @@ suite('rampart uninstall, of one cluster', () => {
     const others = 'example.com/holds';
     const hold = { metadata: { finalizers: [kivePolicyFinalizer, others] } };
     await client.patch(kivePolicyType, policy, { type: 'merge', body: hold });
-    assert.deepEqual((await run(client, { goneMs: 300 })).left, [
+    assert.deepEqual((await run(own, { goneMs: 300 })).left, [
       'CustomResourceDefinition kivepolicies.kivebpf.san7o.github.io',
       `KivePolicy default/shadow, held by ${others}`,
     ]);
     const release = { metadata: { finalizers: null } };
     await client.patch(kivePolicyType, policy, { type: 'merge', body: release });
-    assert.deepEqual((await run(client)).left, []);
+    assert.deepEqual((await run(own)).left, []);
     assert.deepEqual(await names(client, customResourceDefinitions), []);
     assert.ok(!(await names(client, namespaces)).includes(kiveDataNamespace));
     assert.deepEqual(await names(client, validatingType), ['of-others']);
-    assert.deepEqual(await run(client), { removed: [], left: [] });
+    assert.deepEqual(await run(own), { removed: [], left: [], areNodesClean: false });
+    assert.deepEqual(cluster.refused, []);
+  });
+
+  test('without agents, it says each time that nodes are not clean, until the namespace is deleted', async () => {
+    await client.create(namespaces, { metadata: { name: systemNamespace } });
+    for (let time = 1; time <= 2; time++) {
+      const { left } = await run(own);
+      assert.match(left.join('\n'), /^nodes are not cleaned, .* then delete the namespace rampart-system$/);
+    }
+    await client.delete(namespaces, { name: systemNamespace });
+    // As `kubectl delete ns` leaves it behind.
+    const labels = { 'app.kubernetes.io/part-of': 'rampart' };
+    await client.create(clusterRoleBindings, {
+      metadata: { name: 'rampart-agent', labels },
+      roleRef,
+    } as KubeObject);
+    const { removed, left } = await run(own);
+    assert.deepEqual(removed, ['ClusterRoleBinding rampart-agent']);
+    assert.match(left.join('\n'), /^nodes are not cleaned, .* on each of them$/);
   });
 });

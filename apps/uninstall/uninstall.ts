@@ -1,12 +1,14 @@
 /** Removes Rampart from a cluster, step by step; after an interruption, it begins again and finds less. */
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
+import { agentWorkload, operatorWorkload } from '../../guard/removal.ts';
 import type { Leftovers } from '../../guard/leftovers.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import { type Resource, resourceType } from '../../lib/kube/crd/resource.ts';
 import { deployments, namespaces, pods, type ResourceType } from '../../lib/kube/object/object.ts';
 import { cleanNodes } from './agents.ts';
-import { named, Remover, type Selected } from './objects.ts';
+import { named, Remover } from './objects.ts';
+import type { Selected } from './selected.ts';
 
 export interface UninstallParts {
   readonly client: KubeClient;
@@ -26,33 +28,54 @@ export interface Uninstalled {
   readonly removed: readonly string[];
   /** A line for each thing that is left. */
   readonly left: readonly string[];
+  /** False without agents: nothing is known of the nodes. */
+  readonly areNodesClean: boolean;
 }
 
 const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: false } as const;
-const operator = {
-  ...{ namespace: systemNamespace, labelSelector: 'app.kubernetes.io/name=rampart-operator' },
+const labelSelector = 'app.kubernetes.io/part-of=rampart';
+export const clusterRoleBindings: ResourceType = {
+  ...rbac,
+  plural: 'clusterrolebindings',
+  kind: 'ClusterRoleBinding',
 };
-const clusterRoles: readonly Selected[] = [
-  { ...rbac, plural: 'clusterrolebindings', kind: 'ClusterRoleBinding' },
-  { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' },
-].map((type) => ({ type, labelSelector: 'app.kubernetes.io/part-of=rampart' }));
+const clusterRoles = [
+  { type: clusterRoleBindings, labelSelector },
+  { type: { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' }, labelSelector },
+] as const satisfies readonly Selected[];
+export const operatorPods: Selected = {
+  type: pods,
+  namespace: systemNamespace,
+  labelSelector: `app.kubernetes.io/name=${operatorWorkload.name}`,
+};
+const operator: Selected = {
+  type: deployments,
+  namespace: systemNamespace,
+  fieldSelector: `metadata.name=${operatorWorkload.name}`,
+};
+const system: Selected = { type: namespaces, fieldSelector: `metadata.name=${systemNamespace}` };
+const notCleaned =
+  `nodes are not cleaned, as there is no DaemonSet ${agentWorkload.name}: install Rampart again and repeat this, ` +
+  'or run `rampart uninstall node` on each of them';
 
 /** What it has removed is told also of one that `signal` stops. */
 export async function uninstall(parts: UninstallParts): Promise<Uninstalled> {
   const remover = new Remover(parts);
   const left: string[] = [];
+  let areNodesClean = false;
   try {
-    await removeAll(parts, remover, left);
+    areNodesClean = await removeAll(parts, remover, left);
   } catch (error) {
     if (!parts.signal.aborted) throw error;
     left.push('all that comes later: stopped before the end; run it again');
   }
-  return { removed: remover.removed, left };
+  return { removed: remover.removed, left, areNodesClean };
 }
 
-async function removeAll(parts: UninstallParts, remover: Remover, left: string[]): Promise<void> {
+/** @returns whether the nodes are known to be clean */
+async function removeAll(parts: UninstallParts, remover: Remover, left: string[]): Promise<boolean> {
   const { guards, keepObjects, confirm, say } = parts;
-  const leftovers = await Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
+  const leftovers = await leftoversOf(guards);
   if (!keepObjects) await confirm(await usersObjects(remover, guards, leftovers));
   const gone = async (selected: Selected): Promise<void> =>
     void left.push(...(await remover.gone(selected)).filter((one) => !left.includes(one)));
@@ -61,38 +84,32 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   say('removing webhooks');
   for (const selected of webhooks) await remover.delete(selected);
   say('stopping the operator');
-  await remover.delete({ type: deployments, ...operator });
-  await gone({ type: pods, ...operator });
+  await remover.delete(operator);
+  await gone(operatorPods);
   // Those that it has put back meanwhile.
   for (const selected of webhooks) await remover.delete(selected);
 
   say('cleaning the nodes');
-  const system: Selected = { type: namespaces, fieldSelector: `metadata.name=${systemNamespace}` };
   const notClean = await cleanNodes(parts);
-  if (notClean === undefined && (await remover.find(system)).length > 0)
-    left.push(
-      'nodes: without DaemonSet rampart-agent they are not cleaned; run `rampart uninstall node` on each',
-    );
-  left.push(...(notClean ?? []));
+  const isThere = async (selected: Selected): Promise<boolean> => (await remover.find(selected)).length > 0;
+  if (notClean !== undefined) left.push(...notClean);
+  else if (await isThere(system)) left.push(`${notCleaned}, then delete the namespace ${systemNamespace}`);
+  else if (await isThere(clusterRoles[0])) left.push(notCleaned);
 
   say('removing finalizers and derived objects');
   for (const { type, finalizers } of leftovers.flatMap((of) => of.finalizers ?? []))
     await remover.release(type, finalizers);
+  if (keepObjects) for (const type of usersTypes(guards, leftovers)) await remover.forget(type);
   const derived = leftovers.flatMap((of) => of.objects ?? []);
   for (const selected of derived) await remover.delete(selected);
 
-  const ofUsers = keepObjects
-    ? []
-    : [
-        ...guards.flatMap(({ resources }) => resources).map(definitionOf),
-        ...leftovers.flatMap((of) => of.namespaces ?? []),
-      ];
+  const ofUsers = keepObjects ? [] : removedWithObjects(guards, leftovers);
   if (!keepObjects) say('removing definitions with their objects');
   for (const selected of ofUsers) await remover.delete(selected);
   say('removing roles and the namespace');
   for (const selected of clusterRoles) await remover.delete(selected);
-  // Its pods clean nodes as soon as they can.
-  const isClean = notClean === undefined || notClean.length === 0;
+  // Its pods clean nodes as soon as they can. Without them, it says the next time, too, that nodes are not clean.
+  const isClean = notClean?.length === 0;
   if (isClean) await remover.delete(system);
 
   say('waiting until all is gone');
@@ -102,23 +119,49 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
     for (const object of await remover.find({ type }))
       left.push(`${named(type, object)}, held by ${object.metadata.finalizers?.join(', ') ?? 'nobody'}`);
   }
+  return isClean;
 }
 
-/** How many there are, by kind; what guards derive is not counted. */
+/** All that is ever deleted. */
+export function removedBy(guards: readonly Guard[], leftovers: readonly Leftovers[]): Selected[] {
+  const own = leftovers.flatMap(({ webhooks = [], objects = [] }) => [...webhooks, ...objects]);
+  return [...own, operator, ...removedWithObjects(guards, leftovers), ...clusterRoles, system];
+}
+
+function removedWithObjects(guards: readonly Guard[], leftovers: readonly Leftovers[]): Selected[] {
+  return [
+    ...guards.flatMap(({ resources }) => resources).map(definitionOf),
+    ...leftovers.flatMap((of) => of.namespaces ?? []),
+  ];
+}
+
+export function leftoversOf(guards: readonly Guard[]): Promise<Leftovers[]> {
+  return Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
+}
+
+/** How many there are, by kind. */
 async function usersObjects(
   remover: Remover,
   guards: readonly Guard[],
   leftovers: readonly Leftovers[],
 ): Promise<ReadonlyMap<string, number>> {
-  const key = ({ plural, group }: ResourceType): string => `${plural}.${group}`;
-  const derived = new Set(leftovers.flatMap(({ objects = [] }) => objects.map(({ type }) => key(type))));
   const counts = new Map<string, number>();
-  for (const type of guards.flatMap(({ resources }) => resources).map(storedType)) {
-    if (derived.has(key(type))) continue;
+  for (const type of usersTypes(guards, leftovers)) {
     const { length } = await remover.find({ type });
-    if (length > 0) counts.set(key(type), length);
+    if (length > 0) counts.set(nameOf(type), length);
   }
   return counts;
+}
+
+/** Without those that guards derive. */
+export function usersTypes(guards: readonly Guard[], leftovers: readonly Leftovers[]): ResourceType[] {
+  const derived = new Set(leftovers.flatMap(({ objects = [] }) => objects.map(({ type }) => nameOf(type))));
+  const types = guards.flatMap(({ resources }) => resources).map(storedType);
+  return types.filter((type) => !derived.has(nameOf(type)));
+}
+
+function nameOf({ plural, group }: Pick<ResourceType, 'group' | 'plural'>): string {
+  return `${plural}.${group}`;
 }
 
 function storedType(resource: Resource): ResourceType {
@@ -127,6 +170,6 @@ function storedType(resource: Resource): ResourceType {
   return resourceType(resource, stored);
 }
 
-function definitionOf({ plural, group }: Resource): Selected {
-  return { type: customResourceDefinitions, fieldSelector: `metadata.name=${plural}.${group}` };
+function definitionOf(resource: Resource): Selected {
+  return { type: customResourceDefinitions, fieldSelector: `metadata.name=${nameOf(resource)}` };
 }

@@ -1,8 +1,6 @@
 /** Fields of reports that are written alike, whichever guard writes them. */
 import type { ReportResult } from './report-entry.ts';
 
-export const managedByLabel = 'app.kubernetes.io/managed-by';
-
 export type ReportSummary = Readonly<Record<ReportResult, number>>;
 
 export function summaryOf(results: Iterable<{ readonly result: ReportResult }>): ReportSummary {

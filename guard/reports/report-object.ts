@@ -1,10 +1,11 @@
 /** Turns entries into the object that is written to the API. No I/O, no clock. */
+import { managedLabels } from '../managed-by.ts';
 import { hash } from 'node:crypto';
 
 import { apiVersionOf, type KubeObject, type ResourceType } from '../../lib/kube/object/object.ts';
 import type { PolicyReport } from './policy-reports.ts';
 import { type Report, type ReportEntry, reportResults } from './report-entry.ts';
-import { cut, managedByLabel, noResults, type ReportSummary, timestampOf } from './report-fields.ts';
+import { cut, noResults, type ReportSummary, timestampOf } from './report-fields.ts';
 
 /** A report of that many results is some 300 KiB; etcd takes 1.5 MiB, and consumers hold all reports in memory. */
 export const maxResults = 500;
@@ -15,7 +16,6 @@ const REST_BYTES = 4096;
 
 /** The property of the last result that says how many are not shown. */
 export const omittedProperty = 'omitted-results';
-export const managedBy = 'rampart';
 
 type WireResult = NonNullable<PolicyReport['results']>[number];
 
@@ -57,7 +57,7 @@ export function reportObject(type: ResourceType, report: Report): ReportObject {
     metadata: {
       namespace,
       name,
-      labels: { ...labels, [managedByLabel]: managedBy },
+      labels: { ...labels, ...managedLabels },
       ...(owner && { ownerReferences: [owner] }),
     },
     scope: withoutEmpty(scope),

@@ -1,4 +1,5 @@
 /** Writes reports to the API, as the kind that it serves. */
+import { managedBy, managedByLabel } from '../managed-by.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
@@ -6,9 +7,8 @@ import { apiResources } from '../../lib/kube/client/discovery.ts';
 import type { ResourceType } from '../../lib/kube/object/object.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { type Report, reportKinds } from './report-entry.ts';
-import { managedByLabel } from './report-fields.ts';
 import { reportTypes } from './report-types.ts';
-import { digestOf, managedBy, reportObject } from './report-object.ts';
+import { digestOf, reportObject } from './report-object.ts';
 
 /** The first one that is served is written: who reads both would see each result twice. */
 const types: readonly ResourceType[] = reportKinds.map((kind) => reportTypes[kind].namespaced);

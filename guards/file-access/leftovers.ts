@@ -1,4 +1,5 @@
 /** What this guard leaves behind. Its sensor pins nothing: the kernel has nothing of it once the agent has ended. */
+import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { type KiveData, kiveDataNamespace, kiveDataType, kivePolicyType } from './api.ts';
@@ -18,7 +19,7 @@ export const fileAccessLeftovers = defineLeftovers({
     {
       type: namespaces,
       fieldSelector: `metadata.name=${kiveDataNamespace}`,
-      labelSelector: 'app.kubernetes.io/managed-by=rampart',
+      labelSelector: managedSelector,
     },
   ],
 });

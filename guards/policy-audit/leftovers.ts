@@ -1,4 +1,5 @@
 /** What this guard leaves behind. Policy servers with all that they need are in the namespace of Rampart. */
+import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { clusterOpenReportType, openReportType } from '../../guard/reports/open-reports.ts';
 import { clusterPolicyReportType, policyReportType } from '../../guard/reports/policy-reports.ts';
@@ -8,7 +9,7 @@ import { mutatingType, validatingType } from './cluster/webhooks.ts';
 import { formerFinalizers } from './policies/policy-set.ts';
 import { ourReports } from './reports/report.ts';
 
-const ourWebhooks = `${serverLabel},app.kubernetes.io/managed-by=rampart`;
+const ourWebhooks = `${serverLabel},${managedSelector}`;
 
 export const policyAuditLeftovers = defineLeftovers({
   webhooks: [validatingType, mutatingType].map((type) => ({ type, labelSelector: ourWebhooks })),

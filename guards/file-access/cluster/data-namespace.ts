@@ -1,4 +1,5 @@
 /** Keeps the namespace of KiveData while this guard runs in a cluster; Kive's policies are in it too. */
+import { managedLabels } from '../../../guard/managed-by.ts';
 import type { GuardContext } from '../../../guard/context.ts';
 import { isAlreadyExists } from '../../../lib/kube/client/client-errors.ts';
 import { done, runController } from '../../../lib/kube/controller/controller.ts';
@@ -8,7 +9,7 @@ import { namespaces } from '../../../lib/kube/object/object.ts';
 import { kiveDataNamespace as name } from '../api.ts';
 
 /** Tell one that was created here from Kive's own. */
-export const dataNamespaceLabels = { 'app.kubernetes.io/managed-by': 'rampart' } as const;
+export const dataNamespaceLabels = managedLabels;
 
 /** Creates it where it is missing, until the signal aborts. */
 export async function keepDataNamespace(context: GuardContext): Promise<void> {

@@ -2,6 +2,7 @@
  * What a namespace with FileIntegrity objects needs: the key that baselines are signed with, and the agents' rights on its
  * ConfigMaps. In other namespaces agents have none.
  */
+import { managedLabels } from '../../../guard/managed-by.ts';
 import { randomBytes } from 'node:crypto';
 
 import { isAlreadyExists, isNotFound } from '../../../lib/kube/client/client-errors.ts';
@@ -85,7 +86,7 @@ async function ensureSecret(
 
 function bindingOf(namespace: string, agents: AgentAccount): RoleBinding {
   return {
-    metadata: { namespace, name: agentRole, labels: { 'app.kubernetes.io/managed-by': 'rampart' } },
+    metadata: { namespace, name: agentRole, labels: managedLabels },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: agentRole },
     subjects: [{ kind: 'ServiceAccount', namespace: agents.namespace, name: agents.serviceAccount }],
   };

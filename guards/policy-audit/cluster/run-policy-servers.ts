@@ -2,6 +2,7 @@
  * Runs Kubewarden's PolicyServers in a cluster: for each, a Deployment with its Service, ConfigMap and certificate; for each of its
  * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
  */
+import { managedSelector } from '../../../guard/managed-by.ts';
 import type { GuardContext } from '../../../guard/context.ts';
 import { removalOf } from '../../../guard/removal.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -395,7 +396,7 @@ class PolicyServers {
     const { items } = await this.#context.client.list(
       type,
       {},
-      { labelSelector: `${selector},app.kubernetes.io/managed-by=rampart`, signal },
+      { labelSelector: `${selector},${managedSelector}`, signal },
     );
     return items;
   }

@@ -2,6 +2,7 @@
  * The desired objects that the operator creates for a PolicyServer. Names and labels are Kubewarden's, so that tools find
  * them: its audit scanner finds the Service by `app.kubernetes.io/instance`. Pure.
  */
+import { managedLabels } from '../../../guard/managed-by.ts';
 import { hash } from 'node:crypto';
 
 import {
@@ -178,7 +179,7 @@ function labelsOf(server: PolicyServer): Record<string, string> {
     'app.kubernetes.io/instance': serverName(server),
     'app.kubernetes.io/component': 'policy-server',
     'app.kubernetes.io/part-of': 'kubewarden',
-    'app.kubernetes.io/managed-by': 'rampart',
+    ...managedLabels,
   };
 }
 

@@ -1,4 +1,5 @@
 /** The certificates of policy servers, in Secrets. */
+import { managedLabels } from '../../../guard/managed-by.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type KubeObject, type Secret, secrets } from '../../../lib/kube/object/object.ts';
@@ -29,7 +30,7 @@ export class StoredCertificates {
         'ca.crt': authority.cert,
         ...(authority.before && { 'before.crt': authority.before }),
       };
-      const labels = { 'app.kubernetes.io/part-of': 'kubewarden', 'app.kubernetes.io/managed-by': 'rampart' };
+      const labels = { 'app.kubernetes.io/part-of': 'kubewarden', ...managedLabels };
       const object: KubeObject = {
         apiVersion: 'v1',
         kind: 'Secret',

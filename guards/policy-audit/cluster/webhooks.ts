@@ -1,6 +1,7 @@
 /**
  * The webhook that calls a policy: one webhook configuration for each policy, named by the policy's ID. Pure.
  */
+import { managedLabels } from '../../../guard/managed-by.ts';
 import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { mostMatchConditions } from '../engine/cel/match-conditions.ts';
@@ -71,7 +72,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
       labels: {
         kubewarden: 'true',
         'app.kubernetes.io/part-of': 'kubewarden',
-        'app.kubernetes.io/managed-by': 'rampart',
+        ...managedLabels,
         [serverLabel]: policy.policyServer,
       },
       annotations: {

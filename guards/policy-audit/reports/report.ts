@@ -2,6 +2,7 @@
  * The results of an audit of one object as a report: names, labels and properties are those of Kubewarden's audit scanner
  * (internal/report), so that tools for its reports can read these. Pure.
  */
+import { managedByLabel } from '../../../guard/managed-by.ts';
 import { hash } from 'node:crypto';
 
 import {
@@ -10,13 +11,7 @@ import {
   type OwnerReference,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';
-import {
-  cut,
-  managedByLabel,
-  type ReportSummary,
-  summaryOf,
-  timestampOf,
-} from '../../../guard/reports/report-fields.ts';
+import { cut, type ReportSummary, summaryOf, timestampOf } from '../../../guard/reports/report-fields.ts';
 import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { reportTypes as reportTypesOf } from '../../../guard/reports/report-types.ts';
 import type { Judgement } from '../policies/open-policy.ts';

@@ -1,4 +1,5 @@
 /** The result of the last full pass, stored where `rampart status` finds it. */
+import { managedLabels } from '../../../guard/managed-by.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { type ConfigMap, configMaps } from '../../../lib/kube/object/object.ts';
@@ -53,7 +54,7 @@ async function keep(client: KubeClient, summary: PassSummary, signal: AbortSigna
     metadata: {
       name,
       namespace: systemNamespace,
-      labels: { 'app.kubernetes.io/managed-by': 'rampart', [passLabel]: 'last' },
+      labels: { ...managedLabels, [passLabel]: 'last' },
     },
     data: { [key]: JSON.stringify(summary) },
   };
