@@ -4,7 +4,7 @@ import { nodeFacts, podFacts } from '../../lib/kube/object/facts.ts';
 import { type Node, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';
 import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
 import { type KiveData, kiveDataNamespace, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
-import { nodeOf, ourAnnotations, podOf } from './kive-data.ts';
+import { kernelLabel, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
 import { compilePolicy } from './policy/matching.ts';
 import { annotationOf, kernelOf } from './policy/spellings.ts';
 
@@ -42,10 +42,15 @@ const dataIndexes = {
   },
 };
 
-export function dataQuery(indexes: readonly (keyof typeof dataIndexes)[]): CacheQuery<KiveData> {
+/** @param kernelId - Default: of all kernels. */
+export function dataQuery(
+  indexes: readonly (keyof typeof dataIndexes)[],
+  kernelId?: string,
+): CacheQuery<KiveData> {
   return {
     type: kiveDataType,
     namespace: kiveDataNamespace,
+    labelSelector: kernelId && `${kernelLabel}=${kernelId}`,
     indexes: Object.fromEntries(indexes.map((name) => [name, dataIndexes[name]])),
   };
 }

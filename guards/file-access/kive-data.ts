@@ -1,4 +1,6 @@
 /** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
+import { createHash } from 'node:crypto';
+
 import { type FileIdentity, fileKey } from '../../lib/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
 import { type KiveData, kiveDataNamespace } from './api.ts';
@@ -13,6 +15,10 @@ export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
 export const policyHolds = [kivePolicyFinalizer, oldFinalizer] as const;
 export const dataHolds = [kiveDataFinalizer, oldFinalizer] as const;
 export const trapIdLabel = 'trap-id';
+/** As Kive's v1.0.0-pre2 has it, so that agents ask only for what is of their kernel. */
+export const kernelLabel = 'kernel-id';
+/** The node whose agent found the file, as far as a label can tell. */
+export const nodeLabel = 'kivebpf.san7o.github.io/node';
 
 /** Annotations that are not Kive's. */
 export const ourAnnotations = {
@@ -78,7 +84,7 @@ export function kiveDataOf(
     metadata: {
       name,
       namespace: kiveDataNamespace,
-      labels: { [trapIdLabel]: trap.id },
+      labels: { [trapIdLabel]: trap.id, [kernelLabel]: kernelId, [nodeLabel]: nodeLabelOf(nodeName) },
       annotations: {
         'kive-alert-version': alertVersion,
         'kive-policy-name': trap.policyName,
@@ -105,6 +111,14 @@ export function kiveDataOf(
       metadata: trap.metadata,
     },
   };
+}
+
+const MAX_LABEL = 63;
+
+/** Names of nodes may be longer than labels. */
+export function nodeLabelOf(nodeName: string): string {
+  if (nodeName.length <= MAX_LABEL) return nodeName;
+  return createHash('sha256').update(nodeName).digest('hex').slice(0, MAX_LABEL);
 }
 
 /** What {@link fileKey} makes. */

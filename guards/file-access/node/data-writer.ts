@@ -38,7 +38,7 @@ export async function writeChanges(
 ): Promise<void> {
   await inTurns([
     ...create.map((wanted) => async () => {
-      data.put(await client.create(kiveDataType, wanted, { signal }).catch(explain));
+      data.put(await createOrShow(client, wanted, signal));
       tell('Watching', wanted);
     }),
     ...update.map((wanted) => async () => {
@@ -77,6 +77,18 @@ async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
   };
   await Promise.all(Array.from({ length: Math.min(AT_A_TIME, steps.length) }, work));
   if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
+}
+
+/** One that is there, but has lost the labels that it is selected by, gets them: the next look corrects the rest of it. */
+async function createOrShow(client: KubeClient, wanted: KiveData, signal: AbortSignal): Promise<KiveData> {
+  try {
+    return await client.create(kiveDataType, wanted, { signal });
+  } catch (error) {
+    if (!isAlreadyExists(error)) return explain(error);
+    const { namespace, name = '', labels } = wanted.metadata;
+    const patch = { type: 'merge', body: { metadata: { labels } } } as const;
+    return await client.patch<KiveData>(kiveDataType, { namespace, name }, patch, { signal });
+  }
 }
 
 /** What is not found when something is created is the namespace. */

@@ -75,7 +75,11 @@ suite('the KiveData of a file', () => {
     assert.equal(data.metadata.namespace, 'kivebpf-system');
     assert.match(data.metadata.name ?? '', /^kive-data-nginx-pod-default-/);
     assert.deepEqual(data.metadata.finalizers, ['kivedata.kivebpf.san7o.github.io/finalizer']);
-    assert.deepEqual(Object.keys(data.metadata.labels ?? {}), ['trap-id']);
+    const { 'trap-id': _hash, ...labels } = data.metadata.labels ?? {};
+    assert.deepEqual(labels, {
+      'kernel-id': on.kernelId,
+      'kivebpf.san7o.github.io/node': 'kive-worker',
+    });
     assert.deepEqual(
       { ...data.metadata.annotations },
       {

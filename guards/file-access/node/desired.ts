@@ -7,7 +7,6 @@ import {
   kiveDataOf,
   nodeOf,
   ourAnnotations,
-  trapIdLabel,
 } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
 
@@ -69,7 +68,7 @@ export function diffData(
 /** Whether the stored object says all that the wanted one does; it may have more labels and annotations. */
 function says(stored: KiveData, wanted: KiveData): boolean {
   return (
-    stored.metadata.labels?.[trapIdLabel] === wanted.metadata.labels?.[trapIdLabel] &&
+    holds(stored.metadata.labels, wanted.metadata.labels) &&
     holds(stored.metadata.annotations, wanted.metadata.annotations) &&
     optional.every((key) => stored.metadata.annotations?.[key] === wanted.metadata.annotations?.[key]) &&
     stored.metadata.finalizers?.includes(kiveDataFinalizer) === true &&

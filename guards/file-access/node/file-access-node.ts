@@ -13,6 +13,7 @@ import type { KiveData, KivePolicy } from '../api.ts';
 import { dataQuery, podQuery, policyQuery } from '../caches.ts';
 import type { FoundOn } from '../kive-data.ts';
 import { Discovery } from './discover.ts';
+import { removeEarlierData } from './earlier-data.ts';
 import { Loader } from './loader.ts';
 import { runLoaderElection } from './loader-election.ts';
 import { loaderLeaseQuery } from './loader-lease.ts';
@@ -128,7 +129,7 @@ export class FileAccessNode implements Disposable {
     using stack = new DisposableStack();
     this.#policies = context.cache(policyQuery, 'kivepolicies');
     this.#pods = context.cache({ ...podQuery, fieldSelector: `spec.nodeName=${nodeName}` }, 'pods');
-    this.#data = context.cache(dataQuery(['place', 'kernel']), 'kivedata');
+    this.#data = context.cache(dataQuery(['place', 'kernel'], this.#on.kernelId), 'kivedata');
     const { kernel = machineKernel } = options;
     this.#sensor = this.#openSensor(kernel, stack);
     this.#queues = {
@@ -258,6 +259,7 @@ export class FileAccessNode implements Disposable {
     this.#ready = true;
     this.#tellState();
     await allOrNone(this.#stop, [
+      removeEarlierData({ client, on: this.#on, signal: this.#signal, logger }),
       this.#control('discover', this.#queues.containers, discovery.reconcile),
       this.#control('loader', this.#queues.deletions, loader.reconcile),
       this.#control('report', this.#queues.reports, this.#reporter.reconcile),

@@ -9,8 +9,7 @@ import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../alert/alert.ts';
-import { type KiveData, kiveDataType, kivePolicyType } from '../api.ts';
-import { kiveDataFinalizer } from '../kive-data.ts';
+import { kiveDataType, kivePolicyType } from '../api.ts';
 import { pods } from '../../../lib/kube/object/object.ts';
 import { alertOf, readByCat, TestCluster, type TestContainer } from './node.fixture.ts';
 
@@ -215,31 +214,6 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
       (await cluster.events()).some(({ reason }) => reason === 'FileReplaced'),
     );
   });
-
-  deepTest(
-    'what the node found before its last boot is deleted, and that of other nodes is not',
-    async () => {
-      await using cluster = await TestCluster.start();
-      const old = (name: string, nodeName: string): KiveData => ({
-        metadata: {
-          name,
-          namespace: 'kivebpf-system',
-          annotations: { 'node-name': nodeName, 'container-id': 'containerd://old' },
-          finalizers: [kiveDataFinalizer],
-        },
-        spec: { inodeNo: 1, devId: 1, kernelId: 'before' },
-      });
-      await cluster.client.create(kiveDataType, old('mine', 'n1'));
-      await cluster.client.create(kiveDataType, old('other', 'n2'));
-      await cluster.startNode('n1');
-      const [left] = await until('one', async () => {
-        const all = await cluster.data();
-        return all.length === 1 && all;
-      });
-      assert.equal(left?.metadata.name, 'other');
-      assert.equal(left?.metadata.deletionTimestamp, undefined);
-    },
-  );
 
   test('without its namespace KiveData are written as soon as it is there', async () => {
     await using cluster = await TestCluster.start({ namespace: false });

@@ -68,5 +68,5 @@ export function registerNodeMetrics(
     readings?.isLoader() === true ? 1 : 0,
   );
   gauge('containers', 'Running containers on this node.', readings?.containers);
-  gauge('kivedata', 'KiveData in the cluster.', readings?.data);
+  gauge('kivedata', 'KiveData of the kernel of the agent.', readings?.data);
 }

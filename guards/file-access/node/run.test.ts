@@ -39,7 +39,7 @@ suite('a node', { skip: sensorSkip }, () => {
     assert.equal(mode & 0o7777, 0o444);
     const { name, labels, annotations = {}, finalizers } = data.metadata;
     assert.match(name ?? '', /^kive-data-nginx-pod-default-[0-9a-f]{16}$/);
-    assert.deepEqual(Object.keys(labels ?? {}), ['trap-id']);
+    assert.deepEqual(Object.keys(labels ?? {}), ['trap-id', 'kernel-id', 'kivebpf.san7o.github.io/node']);
     assert.match(labels?.['trap-id'] ?? '', /^[0-9a-f]{63}$/);
     assert.deepEqual(finalizers, ['kivedata.kivebpf.san7o.github.io/finalizer']);
     const {
