@@ -165,6 +165,16 @@ export interface Right {
   readonly inSystem?: true;
 }
 
+/** @param group - Of the API; '' is the core group. */
+export function right(
+  group: string,
+  resources: readonly string[],
+  verbs: readonly string[],
+  limits: Pick<Right, 'resourceNames' | 'why' | 'inSystem'> = {},
+): Right {
+  return { apiGroups: [group], resources, verbs, ...limits };
+}
+
 export interface GuardRights {
   readonly agent?: readonly Right[];
   readonly operator?: readonly Right[];

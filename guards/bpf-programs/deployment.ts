@@ -1,65 +1,49 @@
 /** The permissions and mounts that deploy/ grants this guard. After a change: node scripts/manifests.ts --write */
-import type { GuardRights, PodNeeds } from '../../guard/guard.ts';
+import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
 import { group, nodeTypes, parentKinds } from './api.ts';
 
-const apiGroups = [group];
 const parents = parentKinds.map(({ type }) => type.plural);
 const ofNodes = Object.values(nodeTypes).map(({ plural }) => plural);
 const statusOf = (plural: string): string => `${plural}/status`;
 
 export const rights: GuardRights = {
   agent: [
-    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: "The users' resources." },
-    {
-      apiGroups,
-      resources: ofNodes,
-      verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+    right(group, parents, ['list', 'watch'], { why: "The users' resources." }),
+    right(group, ofNodes, ['get', 'list', 'watch', 'create', 'patch', 'delete'], {
       why: 'Those of its node, by label; RBAC cannot restrict that. get: for a finalizer that others change too.',
-    },
-    { apiGroups, resources: ofNodes.map(statusOf), verbs: ['patch'] },
-    {
-      apiGroups,
-      resources: parents.map((plural) => `${plural}/finalizers`),
-      verbs: ['update'],
-      why: 'Owner references that block the deletion of the owner (OwnerReferencesPermissionEnforcement).',
-    },
-    {
-      apiGroups: [''],
-      resources: ['pods', 'nodes'],
-      verbs: ['list', 'watch'],
+    }),
+    right(group, ofNodes.map(statusOf), ['patch']),
+    right(
+      group,
+      parents.map((plural) => `${plural}/finalizers`),
+      ['update'],
+      {
+        why: 'Owner references that block the deletion of the owner (OwnerReferencesPermissionEnforcement).',
+      },
+    ),
+    right('', ['pods', 'nodes'], ['list', 'watch'], {
       why: 'Those of its node, by spec.nodeName and metadata.name; RBAC cannot restrict that.',
-    },
-    {
-      apiGroups: [''],
-      resources: ['secrets'],
-      verbs: ['get'],
+    }),
+    right('', ['secrets'], ['get'], {
       inSystem: true,
       why: 'Pull secrets of cluster-scoped programs in this namespace; in others see rampart-bpf-pull-secrets.',
-    },
+    }),
   ],
   operator: [
-    {
-      apiGroups,
-      resources: parents,
-      verbs: ['get', 'list', 'watch', 'patch'],
-      why: 'patch: the finalizer.',
-    },
-    { apiGroups, resources: parents.map(statusOf), verbs: ['patch'] },
-    {
-      apiGroups,
-      resources: ofNodes,
-      verbs: ['get', 'list', 'watch', 'patch', 'delete'],
+    right(group, parents, ['get', 'list', 'watch', 'patch'], { why: 'patch: the finalizer.' }),
+    right(group, parents.map(statusOf), ['patch']),
+    right(group, ofNodes, ['get', 'list', 'watch', 'patch', 'delete'], {
       why: 'patch, delete: those of removed nodes.',
-    },
-    { apiGroups: [''], resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
+    }),
+    right('', ['nodes'], ['get', 'list', 'watch']),
   ],
-  viewer: [{ apiGroups, resources: [...parents, ...ofNodes], verbs: ['get', 'list', 'watch'] }],
+  viewer: [right(group, [...parents, ...ofNodes], ['get', 'list', 'watch'])],
   roles: [
     {
       name: 'rampart-bpf-pull-secrets',
       why: "Pull secrets of another namespace. Not bound by default: the owner of a namespace binds it there to the agents' service account if programs name Secrets of it.",
-      rules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }],
+      rules: [right('', ['secrets'], ['get'])],
     },
   ],
 };

@@ -1,88 +1,55 @@
 /**
  * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
  */
-import type { GuardRights, PodNeeds } from '../../guard/guard.ts';
+import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
 import { btfMount, runtimeMount } from '../../guard/mounts.ts';
 import { kiveDataNamespace, kivePolicies } from './api.ts';
 
-const group = [kivePolicies.group];
+const { group } = kivePolicies;
 const dataWhy = `They are in ${kiveDataNamespace}, which does not exist before the operator runs; a Role needs its namespace.`;
 
 export const rights: GuardRights = {
   agent: [
-    { apiGroups: group, resources: ['kivepolicies'], verbs: ['list', 'watch'] },
-    {
-      apiGroups: group,
-      resources: ['kivepolicies/status'],
-      verbs: ['patch'],
+    right(group, ['kivepolicies'], ['list', 'watch']),
+    right(group, ['kivepolicies/status'], ['patch'], {
       why: 'The status of this node, with server-side apply.',
-    },
-    {
-      apiGroups: [''],
-      resources: ['pods'],
-      verbs: ['list', 'watch'],
+    }),
+    right('', ['pods'], ['list', 'watch'], {
       why: 'Only those of its node, selected by spec.nodeName; RBAC cannot enforce that.',
-    },
-    {
-      apiGroups: group,
-      resources: ['kivedata'],
-      verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'],
+    }),
+    right(group, ['kivedata'], ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'], {
       why: dataWhy,
-    },
-    {
-      apiGroups: ['coordination.k8s.io'],
-      resources: ['leases'],
-      verbs: ['list', 'watch'],
+    }),
+    right('coordination.k8s.io', ['leases'], ['list', 'watch'], {
       inSystem: true,
       why: 'Only that of its kernel, selected by its name; another agent on the kernel writes there that it is asked for.',
-    },
-    {
-      apiGroups: [''],
-      resources: ['secrets'],
-      verbs: ['get'],
+    }),
+    right('', ['secrets'], ['get'], {
       inSystem: true,
       why: 'Credentials for callbacks of policies in this namespace and for --callback-secret; read by name when an alert is sent.',
-    },
+    }),
   ],
   operator: [
-    {
-      apiGroups: group,
-      resources: ['kivepolicies'],
-      verbs: ['get', 'list', 'watch', 'patch'],
-      why: 'patch: the finalizer.',
-    },
-    { apiGroups: group, resources: ['kivepolicies/status'], verbs: ['patch'] },
-    { apiGroups: [''], resources: ['pods', 'nodes'], verbs: ['get', 'list', 'watch'] },
-    {
-      apiGroups: group,
-      resources: ['kivedata'],
-      verbs: ['get', 'list', 'watch', 'patch', 'delete'],
-      why: dataWhy,
-    },
-    {
-      apiGroups: [''],
-      resources: ['namespaces'],
+    right(group, ['kivepolicies'], ['get', 'list', 'watch', 'patch'], { why: 'patch: the finalizer.' }),
+    right(group, ['kivepolicies/status'], ['patch']),
+    right('', ['pods', 'nodes'], ['get', 'list', 'watch']),
+    right(group, ['kivedata'], ['get', 'list', 'watch', 'patch', 'delete'], { why: dataWhy }),
+    right('', ['namespaces'], ['list', 'watch'], {
       resourceNames: [kiveDataNamespace],
-      verbs: ['list', 'watch'],
       why: 'It creates the namespace of KiveData, and again after it was deleted.',
-    },
-    { apiGroups: [''], resources: ['namespaces'], verbs: ['create'] },
+    }),
+    right('', ['namespaces'], ['create']),
   ],
   viewer: [
-    { apiGroups: group, resources: ['kivepolicies'], verbs: ['get', 'list', 'watch'] },
-    {
-      apiGroups: [''],
-      resources: ['pods'],
-      verbs: ['list'],
-      why: 'To find nodes with pods that a policy matches.',
-    },
-    { apiGroups: group, resources: ['kivedata'], verbs: ['get', 'list', 'watch'] },
+    right(group, ['kivepolicies'], ['get', 'list', 'watch']),
+    right('', ['pods'], ['list'], { why: 'To find nodes with pods that a policy matches.' }),
+    right(group, ['kivedata'], ['get', 'list', 'watch']),
   ],
   roles: [
     {
       name: 'rampart-callback-secrets',
       why: 'Secrets for callbacks in other namespaces. Not bound by default: the owner of a namespace binds this role there if policies in it name Secrets.',
-      rules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }],
+      rules: [right('', ['secrets'], ['get'])],
     },
   ],
 };

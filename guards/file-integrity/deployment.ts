@@ -1,112 +1,71 @@
 /**
  * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
  */
-import type { GuardRights, PodNeeds } from '../../guard/guard.ts';
+import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
 import { bothGroups } from './api.ts';
 
-const rbac = ['rbac.authorization.k8s.io'];
+const rbac = 'rbac.authorization.k8s.io';
 // As the code has them, which would be much to load for the sake of two names: a test runs both with these rights.
 const agentRole = 'rampart-agent-file-integrity';
 const keySecretName = 'file-integrity-baseline-key';
 
 export const rights: GuardRights = {
   agent: [
-    ...bothGroups.map(({ group, integrities, nodeStatuses }) => ({
-      apiGroups: [group],
-      resources: [integrities.plural, nodeStatuses.plural],
-      verbs: ['list', 'watch'],
-      why: 'FileIntegrities and the state of this node. Results are written as ConfigMaps; see rampart-agent-file-integrity.',
-    })),
-    {
-      apiGroups: [''],
-      resources: ['nodes'],
-      verbs: ['list', 'watch'],
+    ...bothGroups.map(({ group, integrities, nodeStatuses }) =>
+      right(group, [integrities.plural, nodeStatuses.plural], ['list', 'watch'], {
+        why: 'FileIntegrities and the state of this node. Results are written as ConfigMaps; see rampart-agent-file-integrity.',
+      }),
+    ),
+    right('', ['nodes'], ['list', 'watch'], {
       why: 'Labels and taints of its node only, selected by metadata.name; RBAC cannot enforce that.',
-    },
+    }),
   ],
   operator: [
     ...bothGroups.flatMap(({ group, integrities: { plural }, nodeStatuses }) => [
-      {
-        apiGroups: [group],
-        resources: [plural],
-        verbs: ['get', 'list', 'watch', 'patch'],
+      right(group, [plural], ['get', 'list', 'watch', 'patch'], {
         why: 'patch: removes processed annotations.',
-      },
-      { apiGroups: [group], resources: [`${plural}/status`], verbs: ['patch'] },
-      {
-        apiGroups: [group],
-        resources: [nodeStatuses.plural],
-        verbs: ['get', 'list', 'watch', 'create', 'patch', 'update', 'delete'],
-      },
+      }),
+      right(group, [`${plural}/status`], ['patch']),
+      right(group, [nodeStatuses.plural], ['get', 'list', 'watch', 'create', 'patch', 'update', 'delete']),
     ]),
-    { apiGroups: [''], resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
-    {
-      apiGroups: ['scheduling.k8s.io'],
-      resources: ['priorityclasses'],
-      verbs: ['get'],
+    right('', ['nodes'], ['get', 'list', 'watch']),
+    right('scheduling.k8s.io', ['priorityclasses'], ['get'], {
       why: 'To check whether the priorityClassName of a FileIntegrity exists.',
-    },
-    {
-      apiGroups: [''],
-      resources: ['configmaps'],
-      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+    }),
+    right('', ['configmaps'], ['get', 'list', 'watch', 'create', 'update', 'delete'], {
       why: 'Configurations, which may be in any namespace, results of agents, and stored logs.',
-    },
-    {
-      apiGroups: [''],
-      resources: ['secrets'],
+    }),
+    right('', ['secrets'], ['list', 'watch'], {
       resourceNames: [keySecretName],
-      verbs: ['list', 'watch'],
       why: 'The baseline signing key: looked up by name and created. Its content is never read.',
-    },
-    { apiGroups: [''], resources: ['secrets'], verbs: ['create'] },
-    {
-      apiGroups: rbac,
-      resources: ['rolebindings'],
+    }),
+    right('', ['secrets'], ['create']),
+    right(rbac, ['rolebindings'], ['list', 'watch', 'delete'], {
       resourceNames: [agentRole],
-      verbs: ['list', 'watch', 'delete'],
       why: 'To grant agents this role, and no other, in namespaces with a FileIntegrity.',
-    },
-    { apiGroups: rbac, resources: ['rolebindings'], verbs: ['create'] },
-    { apiGroups: rbac, resources: ['clusterroles'], resourceNames: [agentRole], verbs: ['bind'] },
-    {
-      apiGroups: ['wgpolicyk8s.io'],
-      resources: ['policyreports'],
-      verbs: ['get', 'create', 'patch', 'delete'],
+    }),
+    right(rbac, ['rolebindings'], ['create']),
+    right(rbac, ['clusterroles'], ['bind'], { resourceNames: [agentRole] }),
+    right('wgpolicyk8s.io', ['policyreports'], ['get', 'create', 'patch', 'delete'], {
       why: 'Reports with findings, of the kind that the cluster supports.',
-    },
-    {
-      apiGroups: ['openreports.io'],
-      resources: ['reports'],
-      verbs: ['get', 'create', 'patch', 'delete'],
-    },
+    }),
+    right('openreports.io', ['reports'], ['get', 'create', 'patch', 'delete']),
   ],
   viewer: [
-    ...bothGroups.map(({ group, integrities, nodeStatuses }) => ({
-      apiGroups: [group],
-      resources: [integrities.plural, nodeStatuses.plural],
-      verbs: ['get', 'list', 'watch'],
-    })),
+    ...bothGroups.map(({ group, integrities, nodeStatuses }) =>
+      right(group, [integrities.plural, nodeStatuses.plural], ['get', 'list', 'watch']),
+    ),
   ],
   roles: [
     {
       name: agentRole,
       why: 'The operator binds it in each namespace with a FileIntegrity and removes the binding after the last one; in other namespaces agents have no access to ConfigMaps.',
       rules: [
-        {
-          apiGroups: [''],
-          resources: ['configmaps'],
-          verbs: ['list', 'watch', 'create', 'patch'],
+        right('', ['configmaps'], ['list', 'watch', 'create', 'patch'], {
           why: 'list, watch: the configuration. create, patch: results for the operator, by server-side apply.',
-        },
-        {
-          apiGroups: [''],
-          resources: ['secrets'],
-          resourceNames: [keySecretName],
-          verbs: ['get'],
-          why: 'The baseline signing key.',
-        },
+        }),
+        right('', ['secrets'], ['get'], { resourceNames: [keySecretName], why: 'The baseline signing key.' }),
       ],
     },
   ],

@@ -1,29 +1,18 @@
 /** The permissions that deploy/ grants this guard. */
-import type { GuardRights, PodNeeds } from '../../guard/guard.ts';
+import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
 
 export const rights: GuardRights = {
   agent: [
-    {
-      apiGroups: ['networking.k8s.io'],
-      resources: ['networkpolicies'],
-      verbs: ['list', 'watch'],
-      why: "The users' resources.",
-    },
-    {
-      apiGroups: [''],
-      resources: ['pods', 'namespaces', 'nodes'],
-      verbs: ['list', 'watch'],
+    right('networking.k8s.io', ['networkpolicies'], ['list', 'watch'], { why: "The users' resources." }),
+    right('', ['pods', 'namespaces', 'nodes'], ['list', 'watch'], {
       why: 'The pods that selectors match, on any node; the pod addresses of this node.',
-    },
+    }),
   ],
   viewer: [
-    { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: ['get', 'list', 'watch'] },
-    {
-      apiGroups: [''],
-      resources: ['pods', 'namespaces'],
-      verbs: ['list'],
+    right('networking.k8s.io', ['networkpolicies'], ['get', 'list', 'watch']),
+    right('', ['pods', 'namespaces'], ['list'], {
       why: 'For rampart network explain, including namespaces.',
-    },
+    }),
   ],
 };
 

@@ -1,5 +1,5 @@
 /** The permissions that deploy/ grants this guard. After a change: node scripts/manifests.ts --write */
-import type { GuardRights } from '../../guard/guard.ts';
+import { type GuardRights, right } from '../../guard/guard.ts';
 import { kubewardenTypes, policyGroup, policyServerType } from './api.ts';
 
 const read = ['get', 'list', 'watch'] as const;
@@ -11,85 +11,55 @@ const openReports = ['reports', 'clusterreports'];
 
 export const rights: GuardRights = {
   operator: [
-    {
-      apiGroups: ['*'],
-      resources: ['*'],
-      verbs: read,
+    right('*', ['*'], read, {
       why: 'Policies can apply to any kind. Unreadable kinds are skipped, and rampart status names them.',
-    },
-    { apiGroups: [policyGroup], resources: kinds, verbs: read, why: 'Always needed.' },
-    {
-      apiGroups: [policyGroup],
-      resources: ['policyservers'],
-      verbs: ['patch'],
+    }),
+    right(policyGroup, kinds, read, { why: 'Always needed.' }),
+    right(policyGroup, ['policyservers'], ['patch'], {
       why: 'With a finalizer, so that webhooks are removed before their server.',
-    },
-    {
-      apiGroups: [policyGroup],
-      resources: policies,
-      verbs: ['patch'],
+    }),
+    right(policyGroup, policies, ['patch'], {
       why: "Removes finalizers of Kubewarden's controller from deleted policies.",
-    },
-    {
-      apiGroups: [policyGroup],
-      resources: [...kinds.map((one) => `${one}/status`), 'policyservers/finalizers'],
-      verbs: ['patch', 'update'],
-    },
-    {
-      apiGroups: ['admissionregistration.k8s.io'],
-      resources: ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
-      verbs: ['list', 'watch'],
-      why: 'They are audited too.',
-    },
-    {
-      apiGroups: ['admissionregistration.k8s.io'],
-      resources: ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'],
-      verbs: [...apply, 'delete'],
-      why: 'One for each policy.',
-    },
-    {
-      apiGroups: ['authorization.k8s.io'],
-      resources: ['subjectaccessreviews'],
-      verbs: ['create'],
+    }),
+    right(
+      policyGroup,
+      [...kinds.map((one) => `${one}/status`), 'policyservers/finalizers'],
+      ['patch', 'update'],
+    ),
+    right(
+      'admissionregistration.k8s.io',
+      ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
+      ['list', 'watch'],
+      { why: 'They are audited too.' },
+    ),
+    right(
+      'admissionregistration.k8s.io',
+      ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'],
+      [...apply, 'delete'],
+      { why: 'One for each policy.' },
+    ),
+    right('authorization.k8s.io', ['subjectaccessreviews'], ['create'], {
       why: 'Policies check permissions: can_i, and authorizer in CEL.',
-    },
-    {
-      apiGroups: ['wgpolicyk8s.io'],
-      resources: reports,
-      verbs: [...read, 'create', 'update', 'delete'],
+    }),
+    right('wgpolicyk8s.io', reports, [...read, 'create', 'update', 'delete'], {
       why: 'Reports of the results.',
-    },
-    {
-      apiGroups: ['openreports.io'],
-      resources: openReports,
-      verbs: [...read, 'create', 'update', 'delete'],
-    },
-    { apiGroups: [''], resources: ['namespaces'], verbs: read },
-    {
-      apiGroups: ['apiextensions.k8s.io'],
-      resources: ['customresourcedefinitions'],
-      verbs: ['list', 'watch'],
+    }),
+    right('openreports.io', openReports, [...read, 'create', 'update', 'delete']),
+    right('', ['namespaces'], read),
+    right('apiextensions.k8s.io', ['customresourcedefinitions'], ['list', 'watch'], {
       why: 'They determine which kinds are served.',
-    },
-    { apiGroups: ['apps'], resources: ['deployments'], verbs: apply, inSystem: true, why: 'Policy servers.' },
-    {
-      apiGroups: [''],
-      resources: ['configmaps', 'services', 'secrets'],
-      verbs: apply,
+    }),
+    right('apps', ['deployments'], apply, { inSystem: true, why: 'Policy servers.' }),
+    right('', ['configmaps', 'services', 'secrets'], apply, {
       inSystem: true,
       why: 'The result of the last pass, for rampart status; policies, addresses and certificates of policy servers.',
-    },
-    {
-      apiGroups: ['policy'],
-      resources: ['poddisruptionbudgets'],
-      verbs: [...apply, 'delete'],
-      inSystem: true,
-    },
+    }),
+    right('policy', ['poddisruptionbudgets'], [...apply, 'delete'], { inSystem: true }),
   ],
   viewer: [
-    { apiGroups: [policyGroup], resources: kinds, verbs: read },
-    { apiGroups: ['wgpolicyk8s.io'], resources: reports, verbs: read },
-    { apiGroups: ['openreports.io'], resources: openReports, verbs: read },
-    { apiGroups: [''], resources: ['configmaps'], verbs: ['list'], inSystem: true },
+    right(policyGroup, kinds, read),
+    right('wgpolicyk8s.io', reports, read),
+    right('openreports.io', openReports, read),
+    right('', ['configmaps'], ['list'], { inSystem: true }),
   ],
 };
