@@ -15,53 +15,37 @@ const ASK_MS = 2_000;
 const PATIENCE_MS = 1_000;
 
 /** Tells `tell` the state of the machine, now and after each change, until it is disposed. */
-export class MachinePods implements Disposable {
-  readonly #runtime: NodeRuntime;
-  readonly #tell: (state: MachineState) => void;
-  readonly #subscription: Disposable;
+export function followMachinePods(source: NodeRuntime, tell: (state: MachineState) => void): Disposable {
   /** By id. */
-  readonly #endings = new Map<string, Ending | 'asking'>();
-  #waitingSinceMs: number | undefined;
+  const endings = new Map<string, Ending | 'asking'>();
+  let waitingSinceMs: number | undefined;
 
-  constructor(runtime: NodeRuntime, tell: (state: MachineState) => void) {
-    this.#runtime = runtime;
-    this.#tell = tell;
-    this.#subscription = runtime.onState(() => this.#changed());
-    this.#changed();
-  }
-
-  [Symbol.dispose](): void {
-    this.#subscription[Symbol.dispose]();
-  }
-
-  #changed(): void {
-    const { state } = this.#runtime;
+  function changed(): void {
+    const { state } = source;
     if ('unavailable' in state) {
-      this.#tell(state);
+      tell(state);
       return;
     }
     const { cri, name, version } = state;
     const containers = [...state.containers];
     const ids = new Set(containers.map(({ id }) => id));
-    for (const id of this.#endings.keys()) if (!ids.has(id)) this.#endings.delete(id);
+    for (const id of endings.keys()) if (!ids.has(id)) endings.delete(id);
     for (const { id, state: is } of containers) {
-      if (is === 'exited' && !this.#endings.has(id)) void this.#ask(cri, id);
+      if (is === 'exited' && !endings.has(id)) void ask(cri, id);
     }
     // How a container has ended decides what it was; the answer is a matter of milliseconds.
     const now = performance.now();
-    this.#waitingSinceMs = [...this.#endings.values()].includes('asking')
-      ? (this.#waitingSinceMs ?? now)
-      : undefined;
-    if (this.#waitingSinceMs !== undefined && now - this.#waitingSinceMs < PATIENCE_MS) return;
+    waitingSinceMs = [...endings.values()].includes('asking') ? (waitingSinceMs ?? now) : undefined;
+    if (waitingSinceMs !== undefined && now - waitingSinceMs < PATIENCE_MS) return;
     const pods = Map.groupBy(containers, ({ pod }) => pod.id);
-    this.#tell({
+    tell({
       runtimeVersion: `${name}://${version}`,
-      pods: [...pods.values()].map((ofPod) => this.#podOf(ofPod, name)),
+      pods: [...pods.values()].map((ofPod) => podOf(ofPod, name)),
     });
   }
 
-  async #ask(cri: Cri, id: string): Promise<void> {
-    this.#endings.set(id, 'asking');
+  async function ask(cri: Cri, id: string): Promise<void> {
+    endings.set(id, 'asking');
     let ending: Ending = { startedMs: 0, finishedMs: 0, exitCode: undefined };
     try {
       const { status } = await cri.call('ContainerStatus', { containerId: id }, { timeoutMs: ASK_MS });
@@ -72,11 +56,11 @@ export class MachinePods implements Disposable {
     } catch {
       // Gone meanwhile, or the runtime does not answer: then it is not known how it ended.
     }
-    this.#endings.set(id, ending);
-    this.#changed();
+    endings.set(id, ending);
+    changed();
   }
 
-  #podOf(containers: readonly NodeContainer[], runtime: string): MachinePod {
+  function podOf(containers: readonly NodeContainer[], runtime: string): MachinePod {
     const [first] = containers;
     if (first === undefined) throw new TypeError('pod without containers');
     const { pod } = first;
@@ -91,12 +75,12 @@ export class MachinePods implements Disposable {
       ready: pod.state === 'ready',
       ips: pod.ips,
       hostNetwork: pod.hostNetwork,
-      containers: containers.map((one) => this.#containerOf(one, runtime)),
+      containers: containers.map((one) => containerOf(one, runtime)),
     };
   }
 
-  #containerOf(one: NodeContainer, runtime: string): MachineContainer {
-    const ending = this.#endings.get(one.id);
+  function containerOf(one: NodeContainer, runtime: string): MachineContainer {
+    const ending = endings.get(one.id);
     const known = ending === 'asking' ? undefined : ending;
     return {
       id: `${runtime}://${one.id}`,
@@ -113,6 +97,9 @@ export class MachinePods implements Disposable {
       message: '',
     };
   }
+
+  changed();
+  return source.onState(changed);
 }
 
 function ms(nanoseconds: bigint): number {

@@ -37,7 +37,7 @@ import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/p
 import { installedResourceNames, installResources } from '../resources.ts';
 import { aborted } from '../../lib/time/abort.ts';
 import type { StandaloneOptions } from './command.ts';
-import { MachinePods } from './machine-pods.ts';
+import { followMachinePods } from './machine-pods.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { ApiError, apiErrors } from '../../lib/apiserver/resources/api-error.ts';
 import { openContainerLog } from '../../lib/cri/container-log.ts';
@@ -122,7 +122,7 @@ async function run(
     node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(options.nodeLabel) },
     logger,
   });
-  stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
+  stack.use(followMachinePods(containers, (state) => mirror.tell(state)));
   made.mirror = mirror;
   const [states, clusterStates] = [new GuardStates(), new GuardStates()];
   // No other process has this directory: after a kill the lease need not end first.

@@ -35,7 +35,7 @@ export class Search<T> {
   /** Begins an attempt, unless one is under way or it is too early. */
   begin(): void {
     if (this.#attempt !== undefined || performance.now() < this.#nextAtMs) return;
-    this.#attempt = this.#options.limit.run(() => this.#run());
+    this.#attempt = this.#options.limit(() => this.#run());
   }
 
   /** It is worth asking at once again. */

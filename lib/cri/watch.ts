@@ -8,7 +8,7 @@ import { Pacer } from './pacer.ts';
 import { isInContainer, isSameProcess, type ProcessIdentity, processIdentity } from './process.ts';
 import { type Container, containerFrom, noNetwork, podFrom } from './records.ts';
 import { Search } from './search.ts';
-import { WorkLimit } from './work-limit.ts';
+import { workLimit } from './work-limit.ts';
 import type { CallOptions } from './connection.ts';
 
 export interface WatchOptions {
@@ -68,7 +68,7 @@ export class ContainerWatch implements AsyncDisposable {
   /** As the listeners know them. */
   readonly #told = new Map<string, NodeContainer>();
   readonly #listeners = new Set<Listener>();
-  readonly #limit = new WorkLimit(PARALLEL_SEARCHES);
+  readonly #limit = workLimit(PARALLEL_SEARCHES);
   readonly #errors: Record<string, number> = {};
   readonly #pacer: Pacer;
   readonly #running: Promise<unknown>;

@@ -39,37 +39,22 @@ const backoff: BackoffOptions = { baseMs: 200, maxMs: 5000, jitter: 0.3 };
 /** A host that demands more patience is not retried now. */
 const LONGEST_RETRY_AFTER_S = 5;
 
-export class EndpointClient {
-  readonly #options: EndpointClientOptions;
-  readonly #authenticator: Authenticator;
+/**
+ * An answer of status 200.
+ *
+ * @throws {RampartError} `NOT_FOUND`, `PRIVILEGE`, `API_UNREACHABLE`, `LIMIT`; the signal's reason
+ */
+export type GetFromEndpoint = (request: Request) => Promise<Answer>;
+
+export function endpointClient(options: EndpointClientOptions): GetFromEndpoint {
   /** By host: what has worked. */
-  readonly #security = new Map<string, Security>();
+  const securityOf = new Map<string, Security>();
+  const authenticator = new Authenticator(options.exchange, options.clock);
 
-  constructor(options: EndpointClientOptions) {
-    this.#options = options;
-    this.#authenticator = new Authenticator(options.exchange, options.clock);
-  }
-
-  /**
-   * An answer of status 200.
-   *
-   * @throws {RampartError} `NOT_FOUND`, `PRIVILEGE`, `API_UNREACHABLE`, `LIMIT`; the signal's reason
-   */
-  async get(request: Request): Promise<Answer> {
-    for (let attempt = 0; ; attempt++) {
-      const failure = await this.#try(request);
-      if ('status' in failure) return failure;
-      request.signal?.throwIfAborted();
-      if (attempt + 1 >= TRIES || !failure.again) throw failure.error;
-      const delayMs = failure.afterMs ?? backoffDelayMs(attempt, backoff);
-      await sleep(this.#options.clock, delayMs, request.signal);
-    }
-  }
-
-  async #try(request: Request): Promise<Answer | Failure> {
+  async function tryOnce(request: Request): Promise<Answer | Failure> {
     let answer: Answer;
     try {
-      answer = await this.#ask(request);
+      answer = await ask(request);
     } catch (error) {
       if (!(error instanceof ExchangeError)) throw error;
       return { again: !error.tls, error: unreachable(request, error.message, error) };
@@ -84,7 +69,7 @@ export class EndpointClient {
       return { again: false, error };
     }
     if (status === 401 || status === 403) {
-      const subject = this.#subject(request, 'verified');
+      const subject = subjectOf(request, 'verified');
       return { again: false, error: refused(subject, `it responded ${reasonOf(answer)}`) };
     }
     const again = status >= 500 || status === 429 || status === 408;
@@ -97,24 +82,24 @@ export class EndpointClient {
   }
 
   /** In the most secure way that works, of those allowed for the host. */
-  async #ask(request: Request): Promise<Answer> {
+  async function ask(request: Request): Promise<Answer> {
     const { registry } = request.endpoint;
-    const known = this.#security.get(registry) ?? 'verified';
-    const ways: readonly Security[] = this.#mayBeInsecure(request.endpoint)
+    const known = securityOf.get(registry) ?? 'verified';
+    const ways: readonly Security[] = mayBeInsecure(request.endpoint)
       ? [known, ...everyWay.filter((way) => way !== known)]
       : ['verified'];
     for (const [index, security] of ways.entries()) {
       try {
-        const answer = await this.#askAs(request, security);
+        const answer = await askAs(request, security);
         if (security !== known && security !== 'verified') {
-          this.#options.logger.warn(
+          options.logger.warn(
             { registry },
             security === 'plain'
               ? 'querying a registry without TLS, as configured'
               : 'querying a registry without verifying its certificate, as configured',
           );
         }
-        this.#security.set(registry, security);
+        securityOf.set(registry, security);
         return answer;
       } catch (error) {
         if (!(error instanceof ExchangeError) || index + 1 >= ways.length) throw error;
@@ -124,17 +109,17 @@ export class EndpointClient {
     throw new TypeError('no way to query a registry');
   }
 
-  #mayBeInsecure({ registry, insecure }: Endpoint): boolean {
-    return insecure || this.#options.insecure.has(registry) || this.#options.insecure.has(hostName(registry));
+  function mayBeInsecure({ registry, insecure }: Endpoint): boolean {
+    return insecure || options.insecure.has(registry) || options.insecure.has(hostName(registry));
   }
 
-  async #askAs(request: Request, security: Security): Promise<Answer> {
+  async function askAs(request: Request, security: Security): Promise<Answer> {
     const { endpoint, path, method, accept, maxBytes, what, signal } = request;
     const scheme = security === 'plain' ? 'http' : 'https';
     const url = new URL(`${scheme}://${apiHost(endpoint.registry)}/v2/${endpoint.repository}/${path}`);
-    const subject = this.#subject(request, security);
-    const ask = (authorization: string | undefined): Promise<Answer> =>
-      this.#options.exchange.ask({
+    const subject = subjectOf(request, security);
+    const askWith = (authorization: string | undefined): Promise<Answer> =>
+      options.exchange.ask({
         url,
         security,
         method,
@@ -143,13 +128,24 @@ export class EndpointClient {
         what,
         signal,
       });
-    const first = await ask(this.#authenticator.known(subject));
-    return first.status === 401 ? ask(await this.#authenticator.answer(first, subject)) : first;
+    const first = await askWith(authenticator.known(subject));
+    return first.status === 401 ? askWith(await authenticator.answer(first, subject)) : first;
   }
 
-  #subject({ endpoint, credentials, signal }: Request, security: Security): Subject {
+  function subjectOf({ endpoint, credentials, signal }: Request, security: Security): Subject {
     return { registry: endpoint.registry, repository: endpoint.repository, credentials, security, signal };
   }
+
+  return async (request) => {
+    for (let attempt = 0; ; attempt++) {
+      const failure = await tryOnce(request);
+      if ('status' in failure) return failure;
+      request.signal?.throwIfAborted();
+      if (attempt + 1 >= TRIES || !failure.again) throw failure.error;
+      const delayMs = failure.afterMs ?? backoffDelayMs(attempt, backoff);
+      await sleep(options.clock, delayMs, request.signal);
+    }
+  };
 }
 
 interface Failure {

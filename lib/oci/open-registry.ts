@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../time/clock.ts';
 import { credentialsKey } from './authentication.ts';
 import { BlobCache } from './blob-cache.ts';
 import { checkDigest, digestOf, isDigest } from './digest.ts';
-import { EndpointClient } from './endpoint-client.ts';
+import { endpointClient, type GetFromEndpoint } from './endpoint-client.ts';
 import { type Answer, Exchange } from './exchange.ts';
 import {
   acceptManifests,
@@ -78,7 +78,7 @@ interface Pull {
 class CachingRegistry implements Registry {
   readonly #cache: BlobCache;
   readonly #exchange: Exchange;
-  readonly #client: EndpointClient;
+  readonly #get: GetFromEndpoint;
   readonly #conf: RegistriesConf;
   readonly #maxLayerBytes: number;
   readonly #logger: Logger;
@@ -96,7 +96,7 @@ class CachingRegistry implements Registry {
       idleTimeoutMs: options.idleTimeoutMs ?? defaults.idleTimeoutMs,
     });
     const insecure = new Set(options.insecureSources);
-    this.#client = new EndpointClient({ exchange: this.#exchange, insecure, clock, logger });
+    this.#get = endpointClient({ exchange: this.#exchange, insecure, clock, logger });
   }
 
   async pull(text: string, options: PullOptions = {}): Promise<Artifact> {
@@ -288,7 +288,7 @@ class CachingRegistry implements Registry {
     const failures: RampartError[] = [];
     for (const endpoint of endpointsOf(reference, this.#conf)) {
       try {
-        return await this.#client.get({
+        return await this.#get({
           endpoint,
           credentials: options.credentials?.(endpoint.registry, endpoint.repository),
           path,

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { AttachmentChanges } from './attachment-changes.ts';
+import { followAttachmentChanges } from './attachment-changes.ts';
 import { NetworkNamespace } from '../../../test/network-policy/namespaces.fixture.ts';
 
 const obstacle =
@@ -23,7 +23,7 @@ suite('changes of interfaces and of what is attached to them', { skip: obstacle 
         execFileSync(program, args);
       });
     let told = 0;
-    using _changes = namespace.run(() => new AttachmentChanges(() => told++));
+    using _changes = namespace.run(() => followAttachmentChanges(() => told++));
     const tells = async (command: string): Promise<void> => {
       const before = told;
       run(command);

@@ -2,7 +2,7 @@
  * Notices what programs on interfaces may have lost, as the kernel tells it to groups of rtnetlink(7): interfaces that come, go or
  * get another name, and qdiscs and filters that are deleted.
  */
-import { type Poll, pollReadable } from '../../../lib/ebpf/ffi.ts';
+import { pollReadable } from '../../../lib/ebpf/ffi.ts';
 import { attributesOf, type NetlinkMessage, messagesOf, textOf } from '../../../lib/netlink/message.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from '../../../lib/netlink/socket.ts';
 
@@ -17,63 +17,49 @@ const IFLA_IFNAME = 3;
 /** struct ifinfomsg. */
 const IFINFO_BYTES = 16;
 
-/** Does not keep the process alive. */
-export class AttachmentChanges implements Disposable {
-  readonly #socket: NetlinkSocket;
-  readonly #onChange: () => void;
-  readonly #poll: Poll;
+/**
+ * Follows the network namespace that the calling thread has now, until it is disposed. Does not keep the process alive.
+ *
+ * @param onChange - Called for each read of the socket that has a change, and when the kernel had no room to tell all of them.
+ *   What the caller changes itself is told, too.
+ * @throws {SystemCallError} `SYSTEM`
+ */
+export function followAttachmentChanges(onChange: () => void): Disposable {
   /** Names by index, of those that something was told of: the kernel tells of an interface at each change of its flags, too. */
-  readonly #names = new Map<number, string>();
+  const names = new Map<number, string>();
+  using stack = new DisposableStack();
+  const socket = stack.use(
+    new NetlinkSocket({ protocol: NETLINK_ROUTE, groups: [RTNLGRP_LINK, RTNLGRP_TC] }),
+  );
 
-  /**
-   * Of the network namespace that the calling thread has now.
-   *
-   * @param onChange - Called for each read of the socket that has a change, and when the kernel had no room to tell all of them.
-   *   What the caller changes itself is told, too.
-   * @throws {SystemCallError} `SYSTEM`
-   */
-  constructor(onChange: () => void) {
-    this.#onChange = onChange;
-    this.#socket = new NetlinkSocket({ protocol: NETLINK_ROUTE, groups: [RTNLGRP_LINK, RTNLGRP_TC] });
-    try {
-      this.#poll = pollReadable(this.#socket.fd, () => this.#read());
-    } catch (error) {
-      this.#socket[Symbol.dispose]();
-      throw error;
-    }
-    this.#poll.unref();
-  }
-
-  [Symbol.dispose](): void {
-    this.#poll[Symbol.dispose]();
-    this.#socket[Symbol.dispose]();
-  }
-
-  #read(): void {
+  function read(): void {
     let isChanged = false;
     for (;;) {
-      const bytes = this.#socket.receive();
+      const bytes = socket.receive();
       if (bytes === 'nothing') break;
       if (bytes === 'overrun') isChanged = true;
       // Each of them is looked at: names are kept.
-      else for (const message of messagesOf(bytes)) isChanged = this.#isChange(message) || isChanged;
+      else for (const message of messagesOf(bytes)) isChanged = isChange(message) || isChanged;
     }
-    if (isChanged) this.#onChange();
+    if (isChanged) onChange();
   }
 
-  #isChange({ type, body }: NetlinkMessage): boolean {
+  function isChange({ type, body }: NetlinkMessage): boolean {
     if (type === RTM_DELQDISC || type === RTM_DELTFILTER) return true;
     // Others are of ports of a bridge (AF_BRIDGE), whose interface is told of by itself.
     const isLink = (type === RTM_NEWLINK || type === RTM_DELLINK) && body[0] === AF_UNSPEC;
     if (!isLink || body.length < IFINFO_BYTES) return false;
     const index = body.readInt32LE(4);
     if (type === RTM_DELLINK) {
-      this.#names.delete(index);
+      names.delete(index);
       return true;
     }
     const name = textOf(attributesOf(body.subarray(IFINFO_BYTES)).get(IFLA_IFNAME));
-    if (this.#names.get(index) === name) return false;
-    this.#names.set(index, name);
+    if (names.get(index) === name) return false;
+    names.set(index, name);
     return true;
   }
+
+  stack.use(pollReadable(socket.fd, read)).unref();
+  return stack.move();
 }

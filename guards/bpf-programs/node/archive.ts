@@ -48,7 +48,7 @@ export async function readArchive(
 ): Promise<ArchiveFile[]> {
   const bounds = { ...defaults, ...limits };
   const tar = await decompressed(bytes, what, bounds.totalBytes);
-  return new TarReader(tar, what, bounds).files();
+  return readFiles(tar, what, bounds);
 }
 
 async function decompressed(bytes: Uint8Array, what: string, maxOutputLength: number): Promise<Buffer> {
@@ -75,92 +75,49 @@ interface Header {
   readonly type: string;
 }
 
-class TarReader {
-  readonly #tar: Buffer;
-  readonly #what: string;
-  readonly #limits: Required<ArchiveLimits>;
-  #at = 0;
-
-  constructor(tar: Buffer, what: string, limits: Required<ArchiveLimits>) {
-    this.#tar = tar;
-    this.#what = what;
-    this.#limits = limits;
-  }
-
-  files(): ArchiveFile[] {
-    const files = new Map<string, Uint8Array>();
-    const maxEntries = this.#limits.files * ENTRIES_FOR_EACH_FILE + 100;
-    for (let entries = 0; ; entries++) {
-      if (entries > maxEntries) throw this.#over(`it has more than ${maxEntries} entries`);
-      const header = this.#next();
-      if (header === undefined) break;
-      const path = this.#path(header.name);
-      if (header.type === '5') {
-        if (header.size !== 0) throw this.#corrupt(`the directory ${path} has contents`);
-        continue;
-      }
-      if (header.type !== '0') {
-        throw this.#refused(
-          `${path} is ${kinds[header.type] ?? `of type ${JSON.stringify(header.type)}`}, not a regular file`,
-        );
-      }
-      if (path === '') throw this.#refused('a file has no name');
-      if (header.size > this.#limits.fileBytes) {
-        throw this.#over(`${path} has ${header.size} bytes, and the limit is ${this.#limits.fileBytes}`);
-      }
-      if (files.size >= this.#limits.files) throw this.#over(`it has more than ${this.#limits.files} files`);
-      if (files.has(path)) throw this.#refused(`${path} appears twice`);
-      files.set(path, this.#content(header.size));
-    }
-    for (const path of files.keys()) {
-      for (let at = path.indexOf('/'); at > 0; at = path.indexOf('/', at + 1)) {
-        if (files.has(path.slice(0, at)))
-          throw this.#refused(`${path.slice(0, at)} is a file and a directory`);
-      }
-    }
-    return [...files].map(([path, bytes]) => ({ path, bytes }));
-  }
+function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): ArchiveFile[] {
+  let at = 0;
 
   /** The next real entry, with the information from the headers before it; undefined at the end. */
-  #next(): Header | undefined {
+  function nextEntry(): Header | undefined {
     let longName: string | undefined;
     let pax: ReadonlyMap<string, string> = new Map();
     for (let extras = 0; ; extras++) {
-      if (extras > 4) throw this.#corrupt('an entry has too many headers');
-      const header = this.#header();
+      if (extras > 4) throw corrupt('an entry has too many headers');
+      const header = readHeader();
       if (header === undefined) {
-        if (extras > 0) throw this.#corrupt('it ends after a header');
+        if (extras > 0) throw corrupt('it ends after a header');
         return undefined;
       }
-      if (header.type === 'L') longName = text(this.#extra(header));
-      else if (header.type === 'x') pax = this.#pax(this.#extra(header));
+      if (header.type === 'L') longName = text(readExtra(header));
+      else if (header.type === 'x') pax = readPax(readExtra(header));
       // Of all entries that follow: comments, such as git's.
-      else if (header.type === 'g') this.#pax(this.#extra(header));
+      else if (header.type === 'g') readPax(readExtra(header));
       else {
         const size = pax.has('size') ? Number(pax.get('size')) : header.size;
-        if (!Number.isSafeInteger(size) || size < 0) throw this.#corrupt('a size is malformed');
+        if (!Number.isSafeInteger(size) || size < 0) throw corrupt('a size is malformed');
         if ([...pax.keys()].some((key) => key.startsWith('GNU.sparse.')))
-          throw this.#refused('it contains sparse files');
+          throw refused('it contains sparse files');
         return { type: header.type, size, name: pax.get('path') ?? longName ?? header.name };
       }
     }
   }
 
-  #header(): Header | undefined {
-    const block = this.#tar.subarray(this.#at, this.#at + BLOCK);
-    if (block.length < BLOCK) throw this.#corrupt('it ends without an end marker');
+  function readHeader(): Header | undefined {
+    const block = tar.subarray(at, at + BLOCK);
+    if (block.length < BLOCK) throw corrupt('it ends without an end marker');
     if (isZero(block)) {
       // Two of them end it. Some readers would read what follows, and others not.
-      if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('it has data after its end marker');
+      if (!isZero(tar.subarray(at))) throw corrupt('it has data after its end marker');
       return undefined;
     }
-    this.#at += BLOCK;
+    at += BLOCK;
     const sum = numberAt(block, 148, 8);
     let own = 0;
     for (const [index, byte] of block.entries()) own += index >= 148 && index < 156 ? 32 : byte;
-    if (sum !== own) throw this.#corrupt('the checksum of a header is wrong');
+    if (sum !== own) throw corrupt('the checksum of a header is wrong');
     const size = numberAt(block, 124, 12);
-    if (size === undefined) throw this.#corrupt('a size is malformed');
+    if (size === undefined) throw corrupt('a size is malformed');
     const isPosix = block.toString('latin1', 257, 263) === 'ustar\0';
     const prefix = isPosix ? text(block.subarray(345, 500)) : '';
     const name = text(block.subarray(0, 100));
@@ -173,61 +130,93 @@ class TarReader {
   }
 
   /** Of a header with information about the next entry. */
-  #extra({ size }: Header): Buffer {
-    if (size > 16 * MAX_NAME_BYTES) throw this.#over('it has a header that is too large');
-    return this.#content(size);
+  function readExtra({ size }: Header): Buffer {
+    if (size > 16 * MAX_NAME_BYTES) throw over('it has a header that is too large');
+    return readContent(size);
   }
 
   /** `length key=value\n`, with the total length in bytes. */
-  #pax(data: Buffer): ReadonlyMap<string, string> {
+  function readPax(data: Buffer): ReadonlyMap<string, string> {
     const records = new Map<string, string>();
-    for (let at = 0; at < data.length;) {
-      const space = data.indexOf(0x20, at);
-      const digits = space < 0 ? '' : data.toString('latin1', at, space);
-      const end = at + Number(digits);
+    for (let from = 0; from < data.length;) {
+      const space = data.indexOf(0x20, from);
+      const digits = space < 0 ? '' : data.toString('latin1', from, space);
+      const end = from + Number(digits);
       if (!/^[1-9]\d{0,6}$/.test(digits) || end > data.length || data[end - 1] !== 0x0a || end <= space) {
-        throw this.#corrupt('a pax header is malformed');
+        throw corrupt('a pax header is malformed');
       }
       const record = data.toString('utf8', space + 1, end - 1);
       const equals = record.indexOf('=');
-      if (equals <= 0) throw this.#corrupt('a pax header is malformed');
+      if (equals <= 0) throw corrupt('a pax header is malformed');
       records.set(record.slice(0, equals), record.slice(equals + 1));
-      at = end;
+      from = end;
     }
     return records;
   }
 
-  #content(size: number): Buffer {
-    const end = this.#at + size;
-    if (end > this.#tar.length) throw this.#corrupt('it ends within a file');
-    const content = this.#tar.subarray(this.#at, end);
-    this.#at += Math.ceil(size / BLOCK) * BLOCK;
+  function readContent(size: number): Buffer {
+    const end = at + size;
+    if (end > tar.length) throw corrupt('it ends within a file');
+    const content = tar.subarray(at, end);
+    at += Math.ceil(size / BLOCK) * BLOCK;
     return content;
   }
 
-  #path(name: string): string {
-    if (Buffer.byteLength(name) > MAX_NAME_BYTES) throw this.#over('a name is too long');
-    if (name.includes('\0') || name.includes('\uFFFD')) throw this.#refused('a name is not valid text');
+  function checkedPath(name: string): string {
+    if (Buffer.byteLength(name) > MAX_NAME_BYTES) throw over('a name is too long');
+    if (name.includes('\0') || name.includes('\uFFFD')) throw refused('a name is not valid text');
     const parts = name.split('/');
     if (name.startsWith('/') || parts.includes('..'))
-      throw this.#refused(`the name ${JSON.stringify(name)} points outside the archive`);
+      throw refused(`the name ${JSON.stringify(name)} points outside the archive`);
     return parts.filter((part) => part !== '' && part !== '.').join('/');
   }
 
-  #corrupt(why: string): RampartError {
+  function corrupt(why: string): RampartError {
     return new RampartError(errorCodes.CORRUPT, {
-      what: `${this.#what} is not a readable archive`,
+      what: `${what} is not a readable archive`,
       why,
     });
   }
 
-  #refused(why: string): RampartError {
-    return new RampartError(errorCodes.INPUT, { what: `${this.#what} is refused`, why });
+  function refused(why: string): RampartError {
+    return new RampartError(errorCodes.INPUT, { what: `${what} is refused`, why });
   }
 
-  #over(why: string): RampartError {
-    return new RampartError(errorCodes.LIMIT, { what: `${this.#what} is too large`, why });
+  function over(why: string): RampartError {
+    return new RampartError(errorCodes.LIMIT, { what: `${what} is too large`, why });
   }
+
+  const files = new Map<string, Uint8Array>();
+  const maxEntries = limits.files * ENTRIES_FOR_EACH_FILE + 100;
+  for (let entries = 0; ; entries++) {
+    if (entries > maxEntries) throw over(`it has more than ${maxEntries} entries`);
+    const header = nextEntry();
+    if (header === undefined) break;
+    const path = checkedPath(header.name);
+    if (header.type === '5') {
+      if (header.size !== 0) throw corrupt(`the directory ${path} has contents`);
+      continue;
+    }
+    if (header.type !== '0') {
+      throw refused(
+        `${path} is ${kinds[header.type] ?? `of type ${JSON.stringify(header.type)}`}, not a regular file`,
+      );
+    }
+    if (path === '') throw refused('a file has no name');
+    if (header.size > limits.fileBytes) {
+      throw over(`${path} has ${header.size} bytes, and the limit is ${limits.fileBytes}`);
+    }
+    if (files.size >= limits.files) throw over(`it has more than ${limits.files} files`);
+    if (files.has(path)) throw refused(`${path} appears twice`);
+    files.set(path, readContent(header.size));
+  }
+  for (const path of files.keys()) {
+    for (let slash = path.indexOf('/'); slash > 0; slash = path.indexOf('/', slash + 1)) {
+      const parent = path.slice(0, slash);
+      if (files.has(parent)) throw refused(`${parent} is a file and a directory`);
+    }
+  }
+  return [...files].map(([path, bytes]) => ({ path, bytes }));
 }
 
 const kinds: Readonly<Record<string, string>> = {

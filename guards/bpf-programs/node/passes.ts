@@ -2,7 +2,7 @@
 import type { NodeContext } from '../../../guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { Node, Pod } from '../../../lib/kube/object/object.ts';
-import { AttachmentChanges } from '../kernel/attachment-changes.ts';
+import { followAttachmentChanges } from '../kernel/attachment-changes.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
@@ -57,7 +57,7 @@ function followAttachments(logger: Logger, onChange: () => void): Disposable {
   let timer: NodeJS.Timeout | undefined;
   try {
     stack.use(
-      new AttachmentChanges(() => {
+      followAttachmentChanges(() => {
         timer ??= setTimeout(() => {
           timer = undefined;
           onChange();
@@ -72,33 +72,28 @@ function followAttachments(logger: Logger, onChange: () => void): Disposable {
 }
 
 /** The users' objects, compiled; an object is compiled again only if it has changed. */
-class CompiledParents {
-  readonly #caches: ParentCaches;
-  readonly #compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
+function compiledParents(caches: ParentCaches): () => Parent[] {
+  const compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
 
-  constructor(caches: ParentCaches) {
-    this.#caches = caches;
-  }
-
-  all(): Parent[] {
+  return (): Parent[] => {
     const seen = new Set<string>();
-    const all = this.#caches.flatMap(({ kind, cache }) =>
+    const all = caches.flatMap(({ kind, cache }) =>
       [...cache.keys()].map((key): Parent => {
         const id = `${kind.kind}/${key}`;
         seen.add(id);
         const version = cache.versionOf(key) ?? '';
-        const known = this.#compiled.get(id);
+        const known = compiled.get(id);
         if (known?.version === version) return known.parent;
         const object = cache.get(key);
         if (object === undefined) throw new TypeError(`${id} is not in its cache`);
         const parent = parentOf(kind, object);
-        this.#compiled.set(id, { version, parent });
+        compiled.set(id, { version, parent });
         return parent;
       }),
     );
-    for (const id of this.#compiled.keys()) if (!seen.has(id)) this.#compiled.delete(id);
+    for (const id of compiled.keys()) if (!seen.has(id)) compiled.delete(id);
     return all;
-  }
+  };
 }
 
 /** One for a node. Disposing it leaves the kernel's programs running. */
@@ -108,7 +103,7 @@ export class Passes implements AsyncDisposable {
   readonly #caches: NodeCaches;
   readonly #counts: NodeCounts;
   readonly #written: NodeObjects;
-  readonly #parents: CompiledParents;
+  readonly #parents: () => Parent[];
   readonly #wake = (): void => this.#changed.resolve();
   #changed = Promise.withResolvers<void>();
   #containersKnown = false;
@@ -121,7 +116,7 @@ export class Passes implements AsyncDisposable {
     this.#options = options;
     this.#caches = caches;
     this.#counts = counts;
-    this.#parents = new CompiledParents(caches.parents);
+    this.#parents = compiledParents(caches.parents);
     const { client, logger } = context;
     this.#written = new NodeObjects({ client, caches: caches.objects, logger });
     void context.containers.synced.then(() => {
@@ -203,7 +198,7 @@ export class Passes implements AsyncDisposable {
     const { node, pods } = this.#caches;
     const result = await reconciler.pass(
       {
-        parents: this.#parents.all(),
+        parents: this.#parents(),
         nodeLabels: node.get(nodeName)?.metadata.labels ?? { [labels.hostname]: nodeName },
         node: {
           name: nodeName,

@@ -31,7 +31,7 @@ import {
 import { MAX_ID_BYTES, RecordEncoder } from './record.ts';
 import { prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
 import { isSecretName } from './segment-header.ts';
-import { Slots } from './slots.ts';
+import { type AcquireSlot, slotsFor } from './slots.ts';
 
 /** Small enough that what is delivered gives its space back soon, large enough that files are few. */
 const MAX_SEGMENT_BYTES = 4 * 1024 * 1024;
@@ -66,7 +66,7 @@ export class Delivery implements AsyncDisposable {
   readonly #lanes = new LaneTable();
   readonly #troubleListeners = new Set<(callback: CallbackStats) => void>();
   readonly #lastingListeners = new Set<(callback: CallbackState) => void>();
-  readonly #slots: Slots;
+  readonly #acquireSlot: AcquireSlot;
   readonly #sync: GroupSync;
   readonly #encoder = new RecordEncoder();
   readonly #counts = newCounts();
@@ -85,7 +85,7 @@ export class Delivery implements AsyncDisposable {
     // or forth makes no difference.
     this.#epochMs = clock.wallMs() - clock.monotonicMs();
     this.#nowMs = () => this.#epochMs + clock.monotonicMs();
-    this.#slots = new Slots(options.concurrency);
+    this.#acquireSlot = slotsFor(options.concurrency);
     const failed = (error: NodeJS.ErrnoException): void => {
       this.#counts.syncErrors++;
       options.log?.warn({ err: error }, 'alerts for callbacks could not be synced to disk');
@@ -235,7 +235,7 @@ export class Delivery implements AsyncDisposable {
     const lane = new Lane(log, {
       ...this.#options,
       rules: this.#rules,
-      slots: this.#slots,
+      acquireSlot: this.#acquireSlot,
       nowMs: this.#nowMs,
       observer: this.#laneObserver,
     });

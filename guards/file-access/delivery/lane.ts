@@ -12,7 +12,7 @@ import type { CallbackState, CallbackStats, LastError } from './options.ts';
 import type { Outcome } from './outcome.ts';
 import { Poster, type PosterOptions } from './poster.ts';
 import type { StoredAlert } from './record.ts';
-import type { Slots } from './slots.ts';
+import type { AcquireSlot } from './slots.ts';
 
 /** What a lane tells. Names of callbacks are those of {@link displayName}. */
 export interface LaneObserver {
@@ -31,7 +31,7 @@ export interface LaneObserver {
 }
 
 export interface LaneOptions extends PosterOptions {
-  readonly slots: Slots;
+  readonly acquireSlot: AcquireSlot;
   readonly backoff: BackoffOptions;
   readonly maxAgeMs: number;
   readonly maxRetryAfterMs: number;
@@ -177,7 +177,7 @@ export class Lane {
       // Before there is a place for the request: credentials may take their time.
       const prepared = await this.#poster.prepare(leave);
       if (prepared.kind !== 'prepared') return prepared;
-      using _slot = await this.#options.slots.acquire(this.#backoff.attempts > 0);
+      using _slot = await this.#options.acquireSlot(this.#backoff.attempts > 0);
       if (leave.aborted) return undefined;
       return await this.#poster.post(alert, prepared, this.#abort.signal);
     } catch (error) {

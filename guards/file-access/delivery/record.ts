@@ -84,34 +84,20 @@ export interface FoundRecord {
   readonly next: number;
 }
 
+/**
+ * The first whole record at or after `offset` that ends by `end`; undefined when there is none.
+ *
+ * @throws {NodeJS.ErrnoException} when the file cannot be read.
+ */
+export type FindRecord = (offset: number, end: number) => FoundRecord | undefined;
+
 /** Finds records in a file, a window of it in memory. */
-export class RecordReader {
-  readonly #fd: number;
-  #window: Buffer = Buffer.alloc(0);
-  #windowAt = 0;
+export function recordsIn(fd: number): FindRecord {
+  let kept: Buffer = Buffer.alloc(0);
+  let keptAt = 0;
 
-  constructor(fd: number) {
-    this.#fd = fd;
-  }
-
-  /**
-   * The first whole record at or after `offset` that ends by `end`; undefined when there is none.
-   *
-   * @throws {NodeJS.ErrnoException} when the file cannot be read.
-   */
-  find(offset: number, end: number): FoundRecord | undefined {
-    for (let at = offset; at + RECORD_HEADER_BYTES <= end;) {
-      const found = this.#recordAt(at, end);
-      if (found !== undefined) return found;
-      const mark = this.#nextMark(at + 1, end);
-      if (mark === undefined) return undefined;
-      at = mark;
-    }
-    return undefined;
-  }
-
-  #recordAt(at: number, end: number): FoundRecord | undefined {
-    const header = this.#bytes(at, RECORD_HEADER_BYTES, end);
+  function recordAt(at: number, end: number): FoundRecord | undefined {
+    const header = bytesAt(at, RECORD_HEADER_BYTES, end);
     if (header === undefined || header.readUInt32LE(0) !== MARK_NUMBER) return undefined;
     const lineBytes = header.readUInt32LE(LINE_LENGTH_AT);
     const idBytes = header.readUInt32LE(ID_LENGTH_AT);
@@ -119,16 +105,16 @@ export class RecordReader {
     const checksum = header.readUInt32LE(CHECKSUM_AT);
     const acceptedMs = header.readDoubleLE(ACCEPTED_AT);
     const lineAt = RECORD_HEADER_BYTES + idBytes;
-    const bytes = this.#bytes(at, lineAt + lineBytes, end);
+    const bytes = bytesAt(at, lineAt + lineBytes, end);
     if (bytes === undefined || crc32(bytes.subarray(LINE_LENGTH_AT)) !== checksum) return undefined;
     const id = bytes.toString('latin1', RECORD_HEADER_BYTES, lineAt);
     const line = Buffer.from(bytes.subarray(lineAt));
     return { alert: { id, line, acceptedMs }, at, next: at + bytes.byteLength };
   }
 
-  #nextMark(from: number, end: number): number | undefined {
+  function nextMark(from: number, end: number): number | undefined {
     for (let at = from; at + RECORD_HEADER_BYTES <= end;) {
-      const bytes = this.#bytes(at, Math.min(READ_BYTES, end - at), end);
+      const bytes = bytesAt(at, Math.min(READ_BYTES, end - at), end);
       if (bytes === undefined) return undefined;
       const index = bytes.indexOf(MARK);
       if (index >= 0) return at + index;
@@ -139,21 +125,32 @@ export class RecordReader {
   }
 
   /** A view that holds until the next call; undefined when the file ends before. */
-  #bytes(at: number, sizeBytes: number, end: number): Buffer | undefined {
+  function bytesAt(at: number, sizeBytes: number, end: number): Buffer | undefined {
     if (at + sizeBytes > end) return undefined;
-    const start = at - this.#windowAt;
-    if (start >= 0 && start + sizeBytes <= this.#window.byteLength) {
-      return this.#window.subarray(start, start + sizeBytes);
+    const start = at - keptAt;
+    if (start >= 0 && start + sizeBytes <= kept.byteLength) {
+      return kept.subarray(start, start + sizeBytes);
     }
     const window = Buffer.allocUnsafe(Math.max(sizeBytes, Math.min(READ_BYTES, end - at)));
     let filled = 0;
     while (filled < window.byteLength) {
-      const readBytes = readSync(this.#fd, window, filled, window.byteLength - filled, at + filled);
+      const readBytes = readSync(fd, window, filled, window.byteLength - filled, at + filled);
       if (readBytes === 0) break;
       filled += readBytes;
     }
-    this.#window = window.subarray(0, filled);
-    this.#windowAt = at;
+    kept = window.subarray(0, filled);
+    keptAt = at;
     return filled < sizeBytes ? undefined : window.subarray(0, sizeBytes);
   }
+
+  return (offset, end) => {
+    for (let at = offset; at + RECORD_HEADER_BYTES <= end;) {
+      const found = recordAt(at, end);
+      if (found !== undefined) return found;
+      const mark = nextMark(at + 1, end);
+      if (mark === undefined) return undefined;
+      at = mark;
+    }
+    return undefined;
+  };
 }

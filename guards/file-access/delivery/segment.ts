@@ -1,7 +1,7 @@
 /** One file of a queue: a header (segment-header.ts), then records (record.ts). */
 import { closeSync, constants, fdatasync, ftruncateSync, openSync, renameSync, rmSync } from 'node:fs';
 
-import { RecordReader, type StoredAlert } from './record.ts';
+import { type FindRecord, recordsIn, type StoredAlert } from './record.ts';
 import {
   CURSOR_AT,
   encodeHeader,
@@ -30,7 +30,7 @@ export class Segment {
   readonly secret: string;
   #extent: Extent;
   #fd: number | undefined;
-  #reader: RecordReader | undefined;
+  #find: FindRecord | undefined;
   #head: StoredAlert | undefined;
   #headNext = 0;
   #damaged = false;
@@ -138,8 +138,8 @@ export class Segment {
     if (this.#head !== undefined) return this.#head;
     const { passedBytes, endBytes } = this.#extent;
     if (passedBytes >= endBytes) return undefined;
-    this.#reader ??= new RecordReader(this.#open());
-    const found = this.#reader.find(passedBytes, endBytes);
+    this.#find ??= recordsIn(this.#open());
+    const found = this.#find(passedBytes, endBytes);
     if (found === undefined || found.at !== passedBytes) this.#damaged = true;
     this.#head = found?.alert;
     this.#headNext = found?.next ?? endBytes;
@@ -185,7 +185,7 @@ export class Segment {
   /** Until it is needed again. Not under a sync of the thread pool: the number could mean another file by then. */
   close(): void {
     this.#closing = true;
-    this.#reader = undefined;
+    this.#find = undefined;
     if (!this.#syncing) this.#closeNow();
   }
 
@@ -227,9 +227,9 @@ export class Segment {
   /** Counts the records after the cursor and cuts off a torn end, whose size is returned. */
   #count(sizeBytes: number): number {
     const extent = this.#extent;
-    const reader = new RecordReader(this.#open());
+    const find = recordsIn(this.#open());
     let endBytes = extent.passedBytes;
-    for (let found; (found = reader.find(endBytes, sizeBytes)) !== undefined; endBytes = found.next) {
+    for (let found; (found = find(endBytes, sizeBytes)) !== undefined; endBytes = found.next) {
       if (found.at !== endBytes) this.#damaged = true;
       extent.records++;
     }

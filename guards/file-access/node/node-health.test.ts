@@ -6,7 +6,7 @@ import { Health } from '../../../lib/telemetry/health.ts';
 import type { SensorStats } from '../../../lib/sensor/options.ts';
 import { type GuardProcess, partContext } from '../../../guard/part-context.ts';
 import { fileAccess } from '../guard.ts';
-import { registerNodeHealth, RingWatch } from './node-health.ts';
+import { registerNodeHealth, ringProblem } from './node-health.ts';
 
 const idle: SensorStats = {
   produced: 10,
@@ -25,22 +25,22 @@ suite('how an agent is', () => {
   test('a ring that nobody reads is noticed, a busy and an idle one are not', async () => {
     const clock = new ManualClock();
     let stats = idle;
-    const ring = new RingWatch(() => stats, clock);
+    const problem = ringProblem(() => stats, clock);
     for (let i = 0; i < 5; i++) {
-      assert.equal(ring.problem(), undefined);
+      assert.equal(problem(), undefined);
       await clock.advance(20_000);
     }
     // Always something in it, and always another.
     for (let i = 0; i < 5; i++) {
       stats = { ...stats, produced: stats.produced + 9, received: stats.received + 8 };
-      assert.equal(ring.problem(), undefined);
+      assert.equal(problem(), undefined);
       await clock.advance(20_000);
     }
-    assert.equal(ring.problem(), undefined);
+    assert.equal(problem(), undefined);
     await clock.advance(10_000);
-    assert.equal(ring.problem(), '5 accesses are waiting in the ring buffer; none has been read for 30 s');
+    assert.equal(problem(), '5 accesses are waiting in the ring buffer; none has been read for 30 s');
     stats = { ...stats, received: stats.received + 5 };
-    assert.equal(ring.problem(), undefined);
+    assert.equal(problem(), undefined);
   });
 
   test('each part says what it waits for, and nothing of it stays behind', async () => {

@@ -26,35 +26,26 @@ export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: 
   ready('containers', () => containersKnown, 'the container runtime has not listed them yet');
   ready('files', parts.looked, 'not examined yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
-  const ring = new RingWatch(parts.sensor, clock);
-  health.alive('sensor', () => ring.problem());
+  health.alive('sensor', ringProblem(parts.sensor, clock));
 }
 
-/** Notices a ring that nobody reads any more. */
-export class RingWatch {
-  readonly #stats: () => SensorStats;
-  readonly #clock: Clock;
-  #received = -1;
-  #sinceMs = 0;
+/** Notices a ring that nobody reads any more; to be asked now and then. */
+export function ringProblem(stats: () => SensorStats, clock: Clock): () => string | undefined {
+  let lastReceived = -1;
+  let sinceMs = 0;
 
-  constructor(stats: () => SensorStats, clock: Clock) {
-    this.#stats = stats;
-    this.#clock = clock;
-  }
-
-  /** To be asked now and then. */
-  problem(): string | undefined {
-    const { produced, received, folded, lost } = this.#stats();
+  return () => {
+    const { produced, received, folded, lost } = stats();
     const waiting = produced - received - folded - lost.ringFull - lost.noReturn - lost.consumer;
-    const nowMs = this.#clock.monotonicMs();
-    if (waiting <= 0 || received !== this.#received) {
-      this.#received = received;
-      this.#sinceMs = nowMs;
+    const nowMs = clock.monotonicMs();
+    if (waiting <= 0 || received !== lastReceived) {
+      lastReceived = received;
+      sinceMs = nowMs;
       return undefined;
     }
-    const seconds = Math.floor((nowMs - this.#sinceMs) / 1000);
-    return nowMs - this.#sinceMs < STUCK_MS
+    const seconds = Math.floor((nowMs - sinceMs) / 1000);
+    return nowMs - sinceMs < STUCK_MS
       ? undefined
       : `${waiting} accesses are waiting in the ring buffer; none has been read for ${seconds} s`;
-  }
+  };
 }

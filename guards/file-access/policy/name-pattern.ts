@@ -39,7 +39,7 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
       };
     }
     // Read alone above: put between these, `a)|(b` would be one.
-    return new RegexPattern(new Regex(`^(?:${expression})$`));
+    return { test: regexTest(new Regex(`^(?:${expression})$`)) };
   } catch (error) {
     if (error instanceof RegexSyntaxError) return { why: error.message };
     throw error;
@@ -53,22 +53,17 @@ const MAX_KEPT = 64;
  * A regular expression, asked for few and short names. `Regex.test` would build an automaton of them, which takes longer
  * than it saves (50 ms for a new name and 1,000 patterns) and 600 bytes for each state.
  */
-class RegexPattern implements NamePattern {
-  readonly #regex: Regex;
-  readonly #kept = new Map<string, boolean>();
+function regexTest(regex: Regex): NamePattern['test'] {
+  const kept = new Map<string, boolean>();
 
-  constructor(regex: Regex) {
-    this.#regex = regex;
-  }
-
-  test(name: string): boolean {
-    const known = this.#kept.get(name);
+  return (name) => {
+    const known = kept.get(name);
     if (known !== undefined) return known;
-    const matches = this.#regex.find(name) !== undefined;
-    if (this.#kept.size >= MAX_KEPT) this.#kept.clear();
-    this.#kept.set(name, matches);
+    const matches = regex.find(name) !== undefined;
+    if (kept.size >= MAX_KEPT) kept.clear();
+    kept.set(name, matches);
     return matches;
-  }
+  };
 }
 
 /** What a glob is as a regular expression: `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. */

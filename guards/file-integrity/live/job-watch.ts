@@ -31,7 +31,7 @@ export class JobWatch implements AsyncDisposable {
   readonly job: LiveJob;
   readonly tree: FollowedTree;
   readonly #scanner: Scanner;
-  readonly #links: HardLinks;
+  readonly #linksOf: LinksOf;
   readonly #moves: MovesWithin;
   readonly #slow = new SlowPaths();
   readonly #stop = new AbortController();
@@ -51,7 +51,7 @@ export class JobWatch implements AsyncDisposable {
     const { directory } = job.root;
     this.#directory = Buffer.from(directory === '/' ? '' : directory, 'utf8').toString('latin1');
     this.#scanner = new Scanner({ root: job.root, workers: 1 });
-    this.#links = new HardLinks(job.baseline);
+    this.#linksOf = hardLinksIn(job.baseline);
     this.#moves = new MovesWithin(job, tree.selection);
     tree.onQueued = () => this.#wake();
     this.#wake();
@@ -148,7 +148,7 @@ export class JobWatch implements AsyncDisposable {
       this.#slow.add({ ...change, below: true });
     const entry = after ?? before;
     if (change.isLink || entry === undefined) return;
-    for (const name of await this.#links.namesOf(entry, this.#stop.signal)) {
+    for (const name of await this.#linksOf(entry, this.#stop.signal)) {
       if (name === path) continue;
       this.tree.queue.add(name, { author: change.author, isLink: true, saysLittle: true });
     }
@@ -275,37 +275,31 @@ export class JobWatch implements AsyncDisposable {
 const mostNames = 50_000;
 const needed = setOf('i', 'n');
 
-export class HardLinks {
-  readonly #baseline: Baseline;
-  #names: Map<bigint, ByteString[]> | undefined;
+/** The names in the baseline of the file with this entry, its own too; none where it has but one. */
+type LinksOf = (entry: Entry, signal: AbortSignal) => Promise<readonly ByteString[]>;
 
-  constructor(baseline: Baseline) {
-    this.#baseline = baseline;
-  }
-
-  /** The names in the baseline of the file with this entry, its own too; none where it has but one. */
-  async namesOf(
-    { type, attributes, linkCount, inode }: Entry,
-    signal: AbortSignal,
-  ): Promise<readonly ByteString[]> {
-    if (type === 'd' || (attributes & needed) !== needed || linkCount < 2) return [];
-    this.#names ??= await this.#read(signal);
-    return this.#names.get(inode) ?? [];
-  }
+export function hardLinksIn(baseline: Baseline): LinksOf {
+  let known: Map<bigint, ByteString[]> | undefined;
 
   /** The whole baseline is read for it, so not before a file with several names changes. */
-  async #read(signal: AbortSignal): Promise<Map<bigint, ByteString[]>> {
+  async function read(signal: AbortSignal): Promise<Map<bigint, ByteString[]>> {
     const names = new Map<bigint, ByteString[]>();
     let count = 0;
-    for await (const batch of this.#baseline.entries(signal)) {
+    for await (const batch of baseline.entries(signal)) {
       for (const { type, attributes, linkCount, inode, path } of batch) {
         if (type === 'd' || (attributes & needed) !== needed || linkCount < 2 || count >= mostNames) continue;
         count++;
-        const known = names.get(inode);
-        if (known === undefined) names.set(inode, [path]);
-        else known.push(path);
+        const links = names.get(inode);
+        if (links === undefined) names.set(inode, [path]);
+        else links.push(path);
       }
     }
     return names;
   }
+
+  return async ({ type, attributes, linkCount, inode }, signal) => {
+    if (type === 'd' || (attributes & needed) !== needed || linkCount < 2) return [];
+    known ??= await read(signal);
+    return known.get(inode) ?? [];
+  };
 }

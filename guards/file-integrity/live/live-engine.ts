@@ -6,37 +6,34 @@ import type { LiveJob } from './live-job.ts';
 /** Dispose it when the job or its baseline is not there any more. */
 export type Followed = AsyncDisposable;
 
-export class LiveEngine {
-  readonly #options: LiveOptions;
-  readonly #watches = new Map<string, { readonly containers: ContainerSource; readonly watch: NodeWatch }>();
+/**
+ * Follows a job until what it returns is disposed.
+ *
+ * @returns undefined when the signal aborts first
+ * @throws RampartError as `new ChangeWatch`; Selection's for rules that are too large
+ */
+export type FollowJob = (job: LiveJob, signal: AbortSignal) => Followed | undefined;
 
-  constructor(options: LiveOptions) {
-    this.#options = options;
-    options.signal?.addEventListener('abort', () => this.#close(), { once: true });
-  }
+export function liveEngine(options: LiveOptions): FollowJob {
+  const watches = new Map<string, { readonly containers: ContainerSource; readonly watch: NodeWatch }>();
 
-  /**
-   * Follows a job until what it returns is disposed.
-   *
-   * @returns undefined when the signal aborts first
-   * @throws RampartError as `new ChangeWatch`; Selection's for rules that are too large
-   */
-  follow(job: LiveJob, signal: AbortSignal): Followed | undefined {
-    if (signal.aborted || this.#options.signal?.aborted === true) return undefined;
-    return this.#watchOf(job).follow(job);
-  }
-
-  #watchOf({ root: { directory }, containers }: LiveJob): NodeWatch {
-    const known = this.#watches.get(directory);
+  function watchOf({ root: { directory }, containers }: LiveJob): NodeWatch {
+    const known = watches.get(directory);
     if (known?.containers === containers) return known.watch;
-    const watch = new NodeWatch(directory, containers, this.#options, () => {
-      if (this.#watches.get(directory)?.watch === watch) this.#watches.delete(directory);
+    const watch = new NodeWatch(directory, containers, options, () => {
+      if (watches.get(directory)?.watch === watch) watches.delete(directory);
     });
-    this.#watches.set(directory, { containers, watch });
+    watches.set(directory, { containers, watch });
     return watch;
   }
 
-  #close(): void {
-    for (const { watch } of [...this.#watches.values()]) watch[Symbol.dispose]();
+  function close(): void {
+    for (const { watch } of [...watches.values()]) watch[Symbol.dispose]();
   }
+
+  options.signal?.addEventListener('abort', close, { once: true });
+  return (job, signal) => {
+    if (signal.aborted || options.signal?.aborted === true) return undefined;
+    return watchOf(job).follow(job);
+  };
 }

@@ -35,7 +35,7 @@ export class NodeWatch implements Disposable {
   readonly #jobs = new Set<JobWatch>();
   readonly #parked = new Map<string, { readonly tree: FollowedTree; readonly timer: NodeJS.Timeout }>();
   readonly #trees = new Set<FollowedTree>();
-  readonly #madeUp: MadeUpMounts;
+  readonly #isMadeUp: (path: ByteString) => boolean;
   #refused: string | undefined;
   #lost = 0;
   #lostAuthors = 0;
@@ -50,7 +50,7 @@ export class NodeWatch implements Disposable {
   /** @throws RampartError as `new ChangeWatch` */
   constructor(root: string, containers: ContainerSource, options: LiveOptions, onClosed: () => void) {
     this.#root = root;
-    this.#madeUp = new MadeUpMounts(root);
+    this.#isMadeUp = madeUpMounts(root);
     this.#options = options;
     this.#onClosed = onClosed;
     this.#authors = new ChangeAuthors(containers);
@@ -119,7 +119,7 @@ export class NodeWatch implements Disposable {
     try {
       await walkDirectories({
         root: this.#root,
-        wants: (path) => tree.wants(path) && !this.#madeUp.has(path),
+        wants: (path) => tree.wants(path) && !this.#isMadeUp(path),
         watch: (path) => this.#watch.watchDirectory(path),
         changed: {
           sinceMs: fromMs - tickMs,
@@ -204,7 +204,7 @@ export class NodeWatch implements Disposable {
   }
 
   #wants(path: ByteString): boolean {
-    for (const tree of this.#trees) if (tree.wants(path)) return !this.#madeUp.has(path);
+    for (const tree of this.#trees) if (tree.wants(path)) return !this.#isMadeUp(path);
     return false;
   }
 
@@ -317,24 +317,19 @@ const types: ReadonlySet<string> = new Set(
 /** What is mounted is read again after so long; a node has thousands of mounts. */
 const freshMs = 10_000;
 
-export class MadeUpMounts {
-  readonly #root: string;
-  #paths: ReadonlySet<ByteString> = new Set();
-  #readMs = -Infinity;
+/** Whether a path below the root is such a mount. */
+function madeUpMounts(root: string): (path: ByteString) => boolean {
+  let paths: ReadonlySet<ByteString> = new Set();
+  let readMs = -Infinity;
 
-  constructor(root: string) {
-    this.#root = root;
-  }
-
-  /** @param path below the root */
-  has(path: ByteString): boolean {
+  return (path) => {
     const nowMs = performance.now();
-    if (nowMs - this.#readMs > freshMs) {
-      this.#paths = read(this.#root);
-      this.#readMs = nowMs;
+    if (nowMs - readMs > freshMs) {
+      paths = read(root);
+      readMs = nowMs;
     }
-    return this.#paths.has(path);
-  }
+    return paths.has(path);
+  };
 }
 
 function read(root: string): ReadonlySet<ByteString> {

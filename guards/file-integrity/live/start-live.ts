@@ -3,7 +3,7 @@
  */
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { noDetection } from '../model/finding.ts';
-import type { Followed, LiveEngine } from './live-engine.ts';
+import type { FollowJob, Followed } from './live-engine.ts';
 import type { LiveOptions } from './options.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { LiveJob, StartLive } from './live-job.ts';
@@ -18,9 +18,9 @@ const retryMs = 60_000;
  * Whoever gives it aborts it at the end.
  */
 export function liveOf(options: LiveOptions = {}): StartLive {
-  let engine: Promise<LiveEngine> | undefined;
-  const loaded = (): Promise<LiveEngine> =>
-    (engine ??= import('./live-engine.ts').then((module) => new module.LiveEngine(options)));
+  let engine: Promise<FollowJob> | undefined;
+  const loaded = (): Promise<FollowJob> =>
+    (engine ??= import('./live-engine.ts').then((module) => module.liveEngine(options)));
   return (job) => {
     const stop = new AbortController();
     const following = follow(job, loaded, stop.signal);
@@ -36,13 +36,12 @@ export function liveOf(options: LiveOptions = {}): StartLive {
 /** Does not throw: a job without it has its scans. */
 async function follow(
   job: LiveJob,
-  loaded: () => Promise<LiveEngine>,
+  loaded: () => Promise<FollowJob>,
   signal: AbortSignal,
 ): Promise<Followed | undefined> {
   while (!signal.aborted) {
     try {
-      const engine = await loaded();
-      return engine.follow(job, signal);
+      return (await loaded())(job, signal);
     } catch (err) {
       if (signal.aborted) return undefined;
       job.logger.error({ err }, 'changes are found by scans only; retrying in a minute');

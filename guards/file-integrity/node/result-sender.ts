@@ -5,7 +5,7 @@ import { readFile, unlink } from 'node:fs/promises';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
-import { FailureLevel } from '../../../lib/kube/client/failure-level.ts';
+import { failureLevels } from '../../../lib/kube/client/failure-level.ts';
 import { configMaps, type OwnerReference } from '../../../lib/kube/object/object.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { replaceFile } from '../database/replace-file.ts';
@@ -35,7 +35,7 @@ const purpose = 'result';
 export class ResultSender {
   readonly #options: ResultSenderOptions;
   readonly #fieldManager: string;
-  readonly #level = new FailureLevel(systemClock);
+  readonly #level = failureLevels(systemClock);
   #waiting: NodeResult | undefined;
   #isSaved = false;
   #running: Promise<void> | undefined;
@@ -107,7 +107,7 @@ export class ResultSender {
         if (this.#waiting === undefined && this.#isSaved) await this.#forget();
       } catch (err) {
         if (signal.aborted) return;
-        logger[this.#level.of(err, backoff.attempts)]({ err }, 'cannot write a result yet; retrying');
+        logger[this.#level(err, backoff.attempts)]({ err }, 'cannot write a result yet; retrying');
         const wait = AbortSignal.any([signal, this.#hurry.signal]);
         await sleep(systemClock, backoff.nextMs(), wait).catch(() => undefined);
       }

@@ -108,7 +108,7 @@ export async function runNetworkPolicyNode(
     refusesUnknown: options.refusesUnknown === true,
     bridges: options.bridges,
   });
-  const told = new ToldProblems(logger, recorder, objects.policies);
+  const tellProblems = problemTeller(logger, recorder, objects.policies);
   const tellFacts = (): void => {
     const { isProgrammed, refused, bypassed } = enforcement;
     const untold = refusals.problem;
@@ -140,7 +140,7 @@ export async function runNetworkPolicyNode(
       }
       const problems = [...engine.problems(), ...enforcement.refused];
       counts.problems = problems.length;
-      told.tell(problems, engine.rules);
+      tellProblems(problems, engine.rules);
       tellFacts();
       await turns.next();
     }
@@ -160,36 +160,26 @@ async function openCutter(
   });
 }
 
-/** Reports the parts of policies that cannot be expressed: a line and an event each time they change. */
-export class ToldProblems {
-  readonly #logger: Logger;
-  readonly #recorder: Pick<EventRecorder, 'record'>;
-  readonly #policies: FollowedObjects['policies'];
+/** Reports the parts of policies that cannot be expressed, of those that pods of this node need: a line and an event each time they change. */
+export function problemTeller(
+  logger: Logger,
+  recorder: Pick<EventRecorder, 'record'>,
+  policies: FollowedObjects['policies'],
+): (problems: readonly PolicyProblem[], rules: NodeRules) => void {
   /** By policy. */
-  readonly #told = new Map<string, string>();
+  const told = new Map<string, string>();
 
-  constructor(
-    logger: Logger,
-    recorder: Pick<EventRecorder, 'record'>,
-    policies: FollowedObjects['policies'],
-  ) {
-    this.#logger = logger;
-    this.#recorder = recorder;
-    this.#policies = policies;
-  }
-
-  /** Those of policies that pods of this node need. */
-  tell(problems: readonly PolicyProblem[], rules: NodeRules): void {
-    if (problems.length === 0 && this.#told.size === 0) return;
+  return (problems, rules) => {
+    if (problems.length === 0 && told.size === 0) return;
     const needed = new Set([...rules.policies.values()].map(({ policy }) => policy));
     for (const [key, of] of Map.groupBy(problems, (one) => one.policy)) {
       if (!needed.has(key)) continue;
       const note = of.map(({ field, message }) => `${field}: ${message}`).join('\n');
-      const policy = this.#policies.get(key);
-      if (policy === undefined || this.#told.get(key) === note) continue;
-      this.#told.set(key, note);
-      this.#logger.warn({ policy: key }, `cannot be expressed, and allows nothing: ${note}`);
-      this.#recorder.record({
+      const policy = policies.get(key);
+      if (policy === undefined || told.get(key) === note) continue;
+      told.set(key, note);
+      logger.warn({ policy: key }, `cannot be expressed, and allows nothing: ${note}`);
+      recorder.record({
         regarding: referenceTo(networkPolicies, policy),
         type: 'Warning',
         reason: 'NotExpressed',
@@ -197,8 +187,8 @@ export class ToldProblems {
         note,
       });
     }
-    for (const key of this.#told.keys()) {
-      if (!problems.some(({ policy }) => policy === key)) this.#told.delete(key);
+    for (const key of told.keys()) {
+      if (!problems.some(({ policy }) => policy === key)) told.delete(key);
     }
-  }
+  };
 }

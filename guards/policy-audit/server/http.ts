@@ -14,13 +14,13 @@ import { listen } from '../../../lib/net/listen.ts';
 import { createServer } from '../../../lib/net/node-http.ts';
 import type { CertificateTexts } from './certificate-files.ts';
 import { ShapeError } from './review.ts';
-import type { Reviewer, ReviewKind } from './reviewer.ts';
+import type { Review, ReviewKind } from './reviewer.ts';
 
 export interface HttpOptions {
   readonly address: Address;
   /** Undefined: without TLS. */
   readonly certificates: CertificateTexts | undefined;
-  readonly reviewer: Reviewer;
+  readonly review: Review;
   /** Why the server cannot answer reviews yet; undefined when it can. */
   readonly notLoaded: () => string | undefined;
   /** Why it should not be sent reviews, also if it can answer some. */
@@ -190,7 +190,7 @@ class Requests {
     const onClose = (): void => gone.abort(new Error('the client is gone'));
     response.once('close', onClose);
     try {
-      const answer = await this.#options.reviewer.review(kind, id, body, gone.signal);
+      const answer = await this.#options.review(kind, id, body, gone.signal);
       if (answer === undefined)
         send(response, 404, { error: 'not found', message: `policy not found: ${id}` });
       else send(response, 200, answer);

@@ -26,46 +26,26 @@ export interface ReviewerOptions {
   readonly logger: Logger;
 }
 
-export class Reviewer {
-  readonly #options: ReviewerOptions;
+/**
+ * @returns the body of the response; undefined if there is no such policy.
+ * @throws {ShapeError} if the body is not a review
+ */
+export type Review = (
+  kind: ReviewKind,
+  id: string,
+  body: unknown,
+  signal: AbortSignal,
+) => Promise<JsonObject | undefined>;
 
-  constructor(options: ReviewerOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * @returns the body of the response; undefined if there is no such policy.
-   * @throws {ShapeError} if the body is not a review
-   */
-  async review(
-    kind: ReviewKind,
-    id: string,
-    body: unknown,
-    signal: AbortSignal,
-  ): Promise<JsonObject | undefined> {
-    // Taken before anything is awaited: the policy from when the request arrived answers.
-    using inUse = this.#options.table.take(id);
-    if (inUse === undefined) return undefined;
-    const isRaw = kind === 'validate_raw';
-    const request = isRaw ? requestOfRawReview(body) : requestOfReview(body);
-    const { acceptedNamespace } = this.#options;
-    const startMs = performance.now();
-    const response =
-      !isRaw && acceptedNamespace !== undefined && request.namespace === acceptedNamespace
-        ? { uid: request.uid, allowed: true }
-        : await this.#ask(inUse, request, { isRaw, signal });
-    this.#record(inUse, request, response, { kind, latencyMs: performance.now() - startMs });
-    return reviewOf(kind === 'audit' ? response : constrained(response, inUse.policy), isRaw);
-  }
-
-  async #ask(
+export function reviewer(options: ReviewerOptions): Review {
+  async function ask(
     { problem, evaluator }: PolicyInUse,
     request: PolicyRequest,
     { isRaw, signal }: { readonly isRaw: boolean; readonly signal: AbortSignal },
   ): Promise<AdmissionResponse> {
     if (problem !== undefined || evaluator === undefined)
       return failureOf(request, problem ?? 'the policy is closed');
-    const { deadlineMs } = this.#options;
+    const { deadlineMs } = options;
     try {
       const verdict = await evaluator.evaluate(request, {
         signal,
@@ -78,13 +58,13 @@ export class Reviewer {
     }
   }
 
-  #record(
+  function record(
     { policy, problem }: PolicyInUse,
     request: PolicyRequest,
     response: AdmissionResponse,
     { kind, latencyMs }: { readonly kind: ReviewKind; readonly latencyMs: number },
   ): void {
-    const { metrics, logger } = this.#options;
+    const { metrics, logger } = options;
     if (
       policy.mode === 'monitor' &&
       kind !== 'audit' &&
@@ -122,4 +102,20 @@ export class Reviewer {
       );
     }
   }
+
+  return async (kind, id, body, signal) => {
+    // Taken before anything is awaited: the policy from when the request arrived answers.
+    using inUse = options.table.take(id);
+    if (inUse === undefined) return undefined;
+    const isRaw = kind === 'validate_raw';
+    const request = isRaw ? requestOfRawReview(body) : requestOfReview(body);
+    const { acceptedNamespace } = options;
+    const startMs = performance.now();
+    const response =
+      !isRaw && acceptedNamespace !== undefined && request.namespace === acceptedNamespace
+        ? { uid: request.uid, allowed: true }
+        : await ask(inUse, request, { isRaw, signal });
+    record(inUse, request, response, { kind, latencyMs: performance.now() - startMs });
+    return reviewOf(kind === 'audit' ? response : constrained(response, inUse.policy), isRaw);
+  };
 }

@@ -27,7 +27,7 @@ import { EvaluationMetrics } from './evaluation-metrics.ts';
 import { serveReadiness, servePolicies } from './http.ts';
 import { parsePoliciesFile } from './policies-file.ts';
 import { PolicyTable } from './policy-table.ts';
-import { Reviewer } from './reviewer.ts';
+import { reviewer } from './reviewer.ts';
 
 export interface PolicyServerOptions {
   readonly policiesFile: string;
@@ -120,7 +120,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     isReady ||= outOfReach.length === 0 || clock.monotonicMs() >= readyAtMs;
     return isReady ? undefined : `the modules of these policies are out of reach: ${outOfReach.join(', ')}`;
   };
-  const reviewer = new Reviewer({
+  const review = reviewer({
     table,
     metrics,
     deadlineMs: options.deadlineMs,
@@ -129,7 +129,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   });
   const { address, readinessAddress } = options;
   const server = opened.use(
-    await servePolicies({ address, certificates, reviewer, notLoaded, notReady, logger }),
+    await servePolicies({ address, certificates, review, notLoaded, notReady, logger }),
   );
   const probe = readinessAddress && opened.use(await serveReadiness(readinessAddress, notReady));
   options.listening?.({ address: server.address, readinessAddress: probe?.address });

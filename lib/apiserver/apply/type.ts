@@ -105,41 +105,23 @@ export function applyTypeOf(
   resolve: ResolveRef = () => undefined,
 ): ApplyType {
   if (schema === undefined) return schemaless;
-  return new Compiler(resolve).resource(schema, false);
+  return compilerFor(resolve)(schema, false);
 }
 
-class Compiler {
-  readonly #resolve: ResolveRef;
+function compilerFor(resolve: ResolveRef): (schema: JsonObject, preserves: boolean) => ApplyType {
   /** By `$ref`: a schema may contain itself. */
-  readonly #named = new Map<string, ApplyType>();
+  const named = new Map<string, ApplyType>();
 
-  constructor(resolve: ResolveRef) {
-    this.#resolve = resolve;
-  }
-
-  /** An object with apiVersion, kind and metadata, whether its schema says so or not. */
-  resource(schema: JsonObject, preserves: boolean): ApplyType {
-    const type = this.#type(schema, preserves);
-    if (type.map === undefined) return type;
-    const metadata = type.map.fields.get('metadata');
-    const known = metadata?.map?.fields.has('ownerReferences') === true;
-    const fields = new Map(type.map.fields)
-      .set('apiVersion', scalarType('string'))
-      .set('kind', scalarType('string'))
-      .set('metadata', known ? metadata : this.#type(objectMeta, false));
-    return { ...type, map: { ...type.map, fields } };
-  }
-
-  #type(schema: JsonObject, inherited: boolean): ApplyType {
+  function typeOf(schema: JsonObject, inherited: boolean): ApplyType {
     const ref = refOf(schema);
-    if (ref !== undefined) return this.#reference(ref, schema, inherited);
+    if (ref !== undefined) return reference(ref, schema, inherited);
     const preserves = inherited || fieldOf(schema, 'x-kubernetes-preserve-unknown-fields') === true;
     if (fieldOf(schema, 'x-kubernetes-int-or-string') === true) return scalarType('untyped');
     switch (fieldOf(schema, 'type')) {
       case 'object':
-        return { scalar: undefined, list: undefined, map: this.#map(schema, preserves) };
+        return { scalar: undefined, list: undefined, map: mapOf(schema, preserves) };
       case 'array':
-        return { scalar: undefined, list: this.#list(schema, preserves), map: undefined };
+        return { scalar: undefined, list: listType(schema, preserves), map: undefined };
       case 'integer':
       case 'number':
         return scalarType('numeric');
@@ -151,22 +133,22 @@ class Compiler {
         return scalarType(plain ? 'string' : 'untyped');
       }
       default:
-        return { scalar: 'untyped', list: this.#list(schema, preserves), map: this.#map(schema, preserves) };
+        return { scalar: 'untyped', list: listType(schema, preserves), map: mapOf(schema, preserves) };
     }
   }
 
-  #reference(ref: string, schema: JsonObject, preserves: boolean): ApplyType {
+  function reference(ref: string, schema: JsonObject, preserves: boolean): ApplyType {
     // A quantity is a text or a number, and what a RawExtension holds is nobody's business.
     if (/\.(?:Quantity|RawExtension)$/.test(ref)) return scalarType('untyped');
     const mapType = fieldOf(schema, 'x-kubernetes-map-type');
     const name = JSON.stringify([ref, mapType ?? null, preserves]);
-    const made = this.#named.get(name);
+    const made = named.get(name);
     if (made !== undefined) return made;
-    const target = this.#resolve(ref);
+    const target = resolve(ref);
     if (target === undefined || refOf(target) !== undefined) return untyped;
     const type = selfContaining((self) => {
-      this.#named.set(name, self);
-      return this.#type(
+      named.set(name, self);
+      return typeOf(
         mapType === undefined ? target : { ...target, 'x-kubernetes-map-type': mapType },
         preserves,
       );
@@ -174,17 +156,17 @@ class Compiler {
     return type;
   }
 
-  #map(schema: JsonObject, preserves: boolean): MapType {
+  function mapOf(schema: JsonObject, preserves: boolean): MapType {
     const properties = fieldOf(schema, 'properties');
     const fields = new Map<string, ApplyType>();
     if (isObject(properties)) {
       for (const [name, property] of Object.entries(properties)) {
-        if (isObject(property)) fields.set(name, this.#field(property, preserves));
+        if (isObject(property)) fields.set(name, field(property, preserves));
       }
     }
     const additional = fieldOf(schema, 'additionalProperties');
     let rest: ApplyType | undefined;
-    if (isObject(additional)) rest = this.#field(additional, preserves);
+    if (isObject(additional)) rest = field(additional, preserves);
     else if (additional === true) rest = schemaless;
     else if (additional === undefined || additional === null) {
       if (preserves || fields.size === 0) rest = schemaless;
@@ -192,27 +174,42 @@ class Compiler {
     return { atomic: fieldOf(schema, 'x-kubernetes-map-type') === 'atomic', fields, rest };
   }
 
-  #field(schema: JsonObject, preserves: boolean): ApplyType {
+  function field(schema: JsonObject, preserves: boolean): ApplyType {
     const embedded = fieldOf(schema, 'x-kubernetes-embedded-resource') === true;
-    return embedded ? this.resource(schema, preserves) : this.#type(schema, preserves);
+    return embedded ? resource(schema, preserves) : typeOf(schema, preserves);
   }
 
-  #list(schema: JsonObject, preserves: boolean): ListType {
+  function listType(schema: JsonObject, preserves: boolean): ListType {
     const items = fieldOf(schema, 'items');
     if (!isObject(items)) return { relation: 'atomic', keys: [], items: untyped };
     const [relation, names] = relationOf(schema);
-    const properties = fieldOf(this.#target(items), 'properties');
+    const properties = fieldOf(targetOf(items), 'properties');
     const keys = names.toSorted().map((name) => {
       const property = isObject(properties) ? fieldOf(properties, name) : undefined;
       return { name, default: isObject(property) ? fieldOf(property, 'default') : undefined };
     });
-    return { relation, keys, items: this.#field(items, preserves) };
+    return { relation, keys, items: field(items, preserves) };
   }
 
-  #target(schema: JsonObject): JsonObject {
+  function targetOf(schema: JsonObject): JsonObject {
     const ref = refOf(schema);
-    return ref === undefined ? schema : (this.#resolve(ref) ?? {});
+    return ref === undefined ? schema : (resolve(ref) ?? {});
   }
+
+  /** An object with apiVersion, kind and metadata, whether its schema says so or not. */
+  function resource(schema: JsonObject, preserves: boolean): ApplyType {
+    const type = typeOf(schema, preserves);
+    if (type.map === undefined) return type;
+    const metadata = type.map.fields.get('metadata');
+    const known = metadata?.map?.fields.has('ownerReferences') === true;
+    const fields = new Map(type.map.fields)
+      .set('apiVersion', scalarType('string'))
+      .set('kind', scalarType('string'))
+      .set('metadata', known ? metadata : typeOf(objectMeta, false));
+    return { ...type, map: { ...type.map, fields } };
+  }
+
+  return resource;
 }
 
 function scalarType(scalar: Scalar): ApplyType {

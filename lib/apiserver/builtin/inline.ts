@@ -26,42 +26,25 @@ const wellKnown: ReadonlyMap<string, JsonObject> = new Map([
 const kept = ['type', 'required', 'enum', 'default'] as const;
 
 /** The whole schema of a kind. A definition inside of itself (JSONSchemaProps) is not looked into a second time. */
-export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, name: string): JsonObject {
-  return new Inliner(definitions).root(name);
-}
+export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, kind: string): JsonObject {
+  const entered = new Set<string>();
 
-class Inliner {
-  readonly #definitions: ReadonlyMap<string, JsonObject>;
-  readonly #open = new Set<string>();
-
-  constructor(definitions: ReadonlyMap<string, JsonObject>) {
-    this.#definitions = definitions;
-  }
-
-  root(name: string): JsonObject {
-    const schema = this.#definition(name);
-    const properties = schema['properties'];
-    // What a resource's metadata may be is checked for all kinds alike, elsewhere.
-    if (isObject(properties) && 'metadata' in properties) properties['metadata'] = { type: 'object' };
-    return schema;
-  }
-
-  #definition(name: string): JsonObject {
+  function definitionOf(name: string): JsonObject {
     const known = wellKnown.get(name);
     if (known !== undefined) return known;
-    const definition = this.#definitions.get(name);
-    if (definition === undefined || this.#open.has(name)) return anything;
-    this.#open.add(name);
-    const schema = this.#schema(definition);
-    this.#open.delete(name);
+    const definition = definitions.get(name);
+    if (definition === undefined || entered.has(name)) return anything;
+    entered.add(name);
+    const schema = inlined(definition);
+    entered.delete(name);
     // A time that is no pointer is null where nobody has set it; `go-form.ts` takes away all other nulls.
     return name === timeName || name === microTimeName ? { ...schema, nullable: true } : schema;
   }
 
-  #schema(source: JsonObject): JsonObject {
+  function inlined(source: JsonObject): JsonObject {
     const name = refIn(source);
     if (name !== undefined) {
-      const schema = this.#definition(name);
+      const schema = definitionOf(name);
       return 'default' in source ? { ...schema, default: source['default'] } : schema;
     }
     const schema: JsonObject = {};
@@ -72,15 +55,21 @@ class Inliner {
     const { properties, items, additionalProperties } = source;
     if (isObject(properties)) {
       schema['properties'] = Object.fromEntries(
-        Object.entries(properties).map(([field, property]) => [field, this.#schema(property as JsonObject)]),
+        Object.entries(properties).map(([field, property]) => [field, inlined(property as JsonObject)]),
       );
     }
-    if (isObject(items)) schema['items'] = this.#schema(items);
-    if (isObject(additionalProperties)) schema['additionalProperties'] = this.#schema(additionalProperties);
+    if (isObject(items)) schema['items'] = inlined(items);
+    if (isObject(additionalProperties)) schema['additionalProperties'] = inlined(additionalProperties);
     const open = properties === undefined && additionalProperties === undefined && items === undefined;
     const typed = typeof source['type'] === 'string' && source['type'] !== 'object';
     return open && !typed ? { ...schema, ...anything } : schema;
   }
+
+  const schema = definitionOf(kind);
+  const properties = schema['properties'];
+  // What a resource's metadata may be is checked for all kinds alike, elsewhere.
+  if (isObject(properties) && 'metadata' in properties) properties['metadata'] = { type: 'object' };
+  return schema;
 }
 
 /** The definition that stands alone in an `allOf`, as references do here. */

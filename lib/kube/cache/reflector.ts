@@ -5,7 +5,7 @@ import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import { loopSlice } from '../../time/loop-slice.ts';
 import { CallScope } from '../client/call-scope.ts';
 import { isGone, isUnreachable, KubeError, unreachable } from '../client/client-errors.ts';
-import { FailureLevel } from '../client/failure-level.ts';
+import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
 import type { IndexedCache } from './indexed-cache.ts';
 import { type KubeObject, objectKey } from '../object/object.ts';
 import type { ReflectorStats } from './reflector-metrics.ts';
@@ -97,7 +97,7 @@ class Reflector<T extends KubeObject> {
     this.#options = options;
     this.#cache = options.cache;
     this.#clock = clock;
-    this.#level = new FailureLevel(clock);
+    this.#level = failureLevels(clock);
     this.#random = random;
     this.#backoff = new Backoff({ random, ...(options.backoff ?? defaultBackoff) });
     this.#healthyMs = healthyMs;
@@ -314,7 +314,7 @@ class Reflector<T extends KubeObject> {
     const { name, logger } = this.#options;
     // These are everyday.
     const everyday = isGone(error) || isUnreachable(error) ? 'info' : 'warn';
-    const level = this.#level.of(error, 0) === 'debug' ? 'debug' : everyday;
+    const level = this.#level(error, 0) === 'debug' ? 'debug' : everyday;
     logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);
   }
 }

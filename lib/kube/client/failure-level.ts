@@ -10,22 +10,19 @@ const CONFLICTS = 5;
 /** An API that is away is told of so often: everything that asks it fails then. */
 const AWAY_MS = 60_000;
 
+/** @param retries how often the same has failed in a row before. */
+export type FailureLevel = (error: unknown, retries: number) => 'debug' | 'warn';
+
 /** One for each part of the program that tries again. */
-export class FailureLevel {
-  readonly #clock: Clock;
-  #toldAwayMs = -Infinity;
+export function failureLevels(clock: Clock): FailureLevel {
+  let toldAwayMs = -Infinity;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** @param retries how often the same has failed in a row before. */
-  of(error: unknown, retries: number): 'debug' | 'warn' {
+  return (error, retries) => {
     if (isConflict(error) || isAlreadyExists(error)) return retries < CONFLICTS ? 'debug' : 'warn';
     if (!isUnreachable(error)) return 'warn';
-    const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#toldAwayMs < AWAY_MS) return 'debug';
-    this.#toldAwayMs = nowMs;
+    const nowMs = clock.monotonicMs();
+    if (nowMs - toldAwayMs < AWAY_MS) return 'debug';
+    toldAwayMs = nowMs;
     return 'warn';
-  }
+  };
 }

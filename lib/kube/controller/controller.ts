@@ -4,7 +4,7 @@ import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { Logger } from '../../telemetry/log.ts';
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
-import { FailureLevel } from '../client/failure-level.ts';
+import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
 import type { WorkQueue } from './workqueue.ts';
 import type { Outcome } from './controller-metrics.ts';
 
@@ -164,7 +164,7 @@ class Run<K> {
 
   constructor(options: RunOptions<K>) {
     this.#options = options;
-    this.#level = new FailureLevel(options.clock);
+    this.#level = failureLevels(options.clock);
   }
 
   /** One worker, until the queue is shut down. */
@@ -248,7 +248,7 @@ class Run<K> {
       return;
     }
     this.outcomes[call.timedOut ? 'timeout' : 'error']++;
-    const level = this.#level.of(error, queue.retries(key));
+    const level = this.#level(error, queue.retries(key));
     queue.addRateLimited(key);
     logger?.[level]({ ...about, retries: queue.retries(key) }, 'reconcile failed; retrying');
   }

@@ -24,7 +24,7 @@ import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { Logger } from '../../telemetry/log.ts';
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import { isAlreadyExists, isConflict } from '../client/client-errors.ts';
-import { FailureLevel } from '../client/failure-level.ts';
+import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
 import { type Held, LeaseClaim } from './lease-claim.ts';
 import type { LeaseStore } from './lease-store.ts';
 
@@ -127,7 +127,7 @@ class Election {
     this.#options = options;
     this.#identity = options.identity ?? `${hostname()}_${randomUUID()}`;
     this.#clock = options.clock ?? systemClock;
-    this.#level = new FailureLevel(this.#clock);
+    this.#level = failureLevels(this.#clock);
     const [identity, clock] = [this.#identity, this.#clock];
     this.#claim = new LeaseClaim({
       lock,
@@ -162,7 +162,7 @@ class Election {
           signal.throwIfAborted();
           // A conflict is another candidate that was quicker.
           if (!isConflict(error) && !isAlreadyExists(error)) {
-            const level = this.#level.of(error, 0);
+            const level = this.#level(error, 0);
             logger?.[level]({ lock: lock.description, err: error }, 'cannot acquire the lease; retrying');
           }
         }
@@ -246,10 +246,7 @@ class Election {
       } catch (error) {
         if (over.aborted) return;
         if (!isConflict(error))
-          logger?.[this.#level.of(error, 0)](
-            { lock: lock.description, err: error },
-            'cannot renew the lease',
-          );
+          logger?.[this.#level(error, 0)]({ lock: lock.description, err: error }, 'cannot renew the lease');
       }
     }
   }

@@ -6,7 +6,7 @@ import { parseAddress } from '../../engine/addresses.ts';
 import { PolicyEngine } from '../../engine/engine.ts';
 import { judge } from '../../judge/judge.ts';
 import { addresses, change, clusterOf, nodes, portNumbers } from '../../random-cluster.fixture.ts';
-import { FlowRules } from './allowed-flow.ts';
+import { flowsAllowedBy } from './allowed-flow.ts';
 
 const protocols = { TCP: 6, UDP: 17, SCTP: 132, ICMP: 1 } as const;
 
@@ -22,7 +22,7 @@ suite('a connection that there is', () => {
           for (const one of cluster.policies) engine.upsertPolicy(one);
           return engine;
         });
-        const rules = engines.map((engine) => new FlowRules(engine.rules, () => false));
+        const rules = engines.map((engine) => flowsAllowedBy(engine.rules, () => false));
         const local = new Set(
           engines
             .flatMap((engine) => [...engine.rules.pods.values()])
@@ -50,7 +50,7 @@ suite('a connection that there is', () => {
                   destinationPort: 40_000,
                 },
               };
-              const all = rules.every((one) => one.isAllowed(flow));
+              const all = rules.every((one) => one(flow));
               // Each node knows its own pods; some are of none yet.
               const allowed =
                 (!local.has(to) || ingress.verdict !== 'refused') &&

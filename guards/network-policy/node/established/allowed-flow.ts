@@ -39,40 +39,31 @@ export function seenFlow({ family, original, reply }: Flow): SeenFlow {
   };
 }
 
-/** For one state of the rules. */
-export class FlowRules {
-  readonly #rules: NodeRules;
-  readonly #byAddress = new Map<Address, LocalPod>();
-  readonly #isOwn: (address: Address) => boolean;
-
-  /** @param isOwn - Whether an address is the node's own: the node always reaches its own pods. */
-  constructor(rules: NodeRules, isOwn: (address: Address) => boolean) {
-    this.#rules = rules;
-    this.#isOwn = isOwn;
-    for (const pod of rules.pods.values()) {
-      for (const address of [...pod.addresses[4], ...pod.addresses[6]]) {
-        // If two pods have the same address, it counts for the isolated one, as in the kernel.
-        const isIsolated = pod.ingress !== undefined || pod.egress !== undefined;
-        if (isIsolated || !this.#byAddress.has(address)) this.#byAddress.set(address, pod);
-      }
+/**
+ * Whether a state of the rules allows a flow. One that no pod of this node starts or receives is not covered by them, so it is.
+ *
+ * @param isOwn - Whether an address is the node's own: the node always reaches its own pods.
+ */
+export function flowsAllowedBy(
+  rules: NodeRules,
+  isOwn: (address: Address) => boolean,
+): (flow: Flow) => boolean {
+  const byAddress = new Map<Address, LocalPod>();
+  for (const pod of rules.pods.values()) {
+    for (const address of [...pod.addresses[4], ...pod.addresses[6]]) {
+      // If two pods have the same address, it counts for the isolated one, as in the kernel.
+      const isIsolated = pod.ingress !== undefined || pod.egress !== undefined;
+      if (isIsolated || !byAddress.has(address)) byAddress.set(address, pod);
     }
   }
 
-  /** A flow that no pod of this node starts or receives is not covered by these rules, so it is allowed. */
-  isAllowed(flow: Flow): boolean {
-    // A flow that belongs to another connection was allowed because of that one.
-    if (flow.isExpected) return true;
-    const seen = seenFlow(flow);
-    return directions.every((direction) => this.#allows(direction, flow, seen));
-  }
-
-  #allows(direction: Direction, { protocol }: Flow, { from, to, port }: SeenFlow): boolean {
+  function allows(direction: Direction, { protocol }: Flow, { from, to, port }: SeenFlow): boolean {
     const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
-    const pod = this.#byAddress.get(own);
+    const pod = byAddress.get(own);
     const policies = pod?.[direction];
     if (pod === undefined || policies === undefined) return true;
-    if (this.#byAddress.get(peer) === pod) return true;
-    if (direction === 'ingress' && this.#isOwn(from)) return true;
+    if (byAddress.get(peer) === pod) return true;
+    if (direction === 'ingress' && isOwn(from)) return true;
     const packet = {
       family: to.includes(':') ? 6 : 4,
       peer,
@@ -81,11 +72,18 @@ export class FlowRules {
       protocol: protocols[protocol],
     } as const;
     return policies.some((policy) =>
-      this.#rules.policies
+      rules.policies
         .get(policyRulesKey(direction, policy))
-        ?.rules.some(({ clauses }) => clauses.some((clause) => fits(clause, this.#rules.peers, packet))),
+        ?.rules.some(({ clauses }) => clauses.some((clause) => fits(clause, rules.peers, packet))),
     );
   }
+
+  return (flow) => {
+    // A flow that belongs to another connection was allowed because of that one.
+    if (flow.isExpected) return true;
+    const seen = seenFlow(flow);
+    return directions.every((direction) => allows(direction, flow, seen));
+  };
 }
 
 interface FlowPacket {

@@ -10,7 +10,7 @@ import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
 import { parseAddress } from '../../engine/addresses.ts';
 import type { Address, NodeRules } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
-import { FlowRules, seenFlow } from './allowed-flow.ts';
+import { flowsAllowedBy, seenFlow } from './allowed-flow.ts';
 import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
 
@@ -103,10 +103,10 @@ export class Cutter implements Disposable {
     const { signal, logger, onCut } = this.#options;
     const own = this.#inNetwork(ownAddresses);
     using conntrack = this.#inNetwork(() => new Conntrack());
-    const allowed = new FlowRules(rules, (address) => own.has(address));
+    const isAllowed = flowsAllowedBy(rules, (address) => own.has(address));
     const refused: Flow[] = [];
     for (const flows of conntrack.flows()) {
-      refused.push(...flows.filter((flow) => !flow.isOver && !allowed.isAllowed(flow)));
+      refused.push(...flows.filter((flow) => !flow.isOver && !isAllowed(flow)));
       if (this.#slice.over) await this.#slice.next();
       if (signal.aborted) return;
     }

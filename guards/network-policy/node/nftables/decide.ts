@@ -31,65 +31,53 @@ export function decideInKernel(
   const own = direction === 'egress' ? packet.source : packet.destination;
   const map = objects.get(objectKey({ kind: 'map', name: podMap(direction, own.family) }));
   const chains: string[] = [];
-  const walk = new Walk(objects, packet, chains);
+  const chain = chainVerdicts(objects, packet, chains);
   const hook = packet.fromNode && direction === 'ingress' ? 'output' : 'forward';
   return {
-    verdict: walk.chain(`${hook}-${shortDirection[direction]}`) === 'refuse' ? 'refused' : 'allowed',
+    verdict: chain(`${hook}-${shortDirection[direction]}`) === 'refuse' ? 'refused' : 'allowed',
     isKnown: map !== undefined && map.kind === 'map' && map.elements.has(own.text),
     chains,
   };
 }
 
-class Walk {
-  readonly #objects: TableObjects;
-  readonly #packet: KernelPacket;
-  readonly #chains: string[];
-
-  constructor(objects: TableObjects, packet: KernelPacket, chains: string[]) {
-    this.#objects = objects;
-    this.#packet = packet;
-    this.#chains = chains;
-  }
-
-  chain(name: string): RuleVerdict {
-    const chain = this.#objects.get(objectKey({ kind: 'chain', name }));
-    const rules = chain?.kind === 'chain' ? chain.rules : undefined;
-    return followChain(name, rules, this.#chains, (listed) => this.#rule(parseRule(ruleText(listed))));
-  }
-
-  #rule(rule: Rule): RuleVerdict {
+function chainVerdicts(
+  objects: TableObjects,
+  packet: KernelPacket,
+  chains: string[],
+): (name: string) => RuleVerdict {
+  function decideRule(rule: Rule): RuleVerdict {
     for (const statement of rule.statements) {
-      const verdict = this.#statement(statement, rule);
+      const verdict = decideStatement(statement, rule);
       if (verdict !== 'next statement') return verdict;
     }
     return 'continue';
   }
 
-  #statement(statement: Statement, rule: Rule): RuleVerdict | 'next statement' {
-    const { protocol, port, fromNode } = this.#packet;
+  function decideStatement(statement: Statement, rule: Rule): RuleVerdict | 'next statement' {
+    const { protocol, port, fromNode } = packet;
     const onlyIf = (matches: boolean) => (matches ? 'next statement' : 'continue');
     switch (statement.kind) {
       case 'address': {
-        const address = this.#address(statement);
+        const address = addressAt(statement);
         return onlyIf(address !== undefined && isWithin(address, statement.range));
       }
       case 'address in set': {
-        const address = this.#address(statement);
-        return onlyIf(address !== undefined && holds(this.#set(statement.set, rule), address));
+        const address = addressAt(statement);
+        return onlyIf(address !== undefined && holds(setOf(statement.set, rule), address));
       }
       case 'verdict map': {
-        const address = this.#address(statement);
+        const address = addressAt(statement);
         if (address === undefined) return 'continue';
-        const map = this.#set(statement.map, rule);
+        const map = setOf(statement.map, rule);
         if (map.holds !== 'verdicts') throw unknownRule(ruleText(rule));
         const verdict = map.elements.get(address.text);
-        return verdict === undefined ? 'continue' : this.#verdict(verdict);
+        return verdict === undefined ? 'continue' : decideVerdict(verdict);
       }
       case 'endpoint in set': {
-        const address = this.#address({ family: statement.family, side: 'daddr' });
+        const address = addressAt({ family: statement.family, side: 'daddr' });
         if (address === undefined || port === undefined) return 'continue';
         const key = endpointText({ address: address.text, protocol, port });
-        return onlyIf(this.#set(statement.set, rule).elements.has(key));
+        return onlyIf(setOf(statement.set, rule).elements.has(key));
       }
       case 'local address':
         return onlyIf((statement.side === 'saddr' && fromNode) === statement.is);
@@ -122,19 +110,19 @@ class Walk {
       case 'return':
       case 'jump':
       case 'goto':
-        return this.#verdict(statement);
+        return decideVerdict(statement);
     }
   }
 
-  #verdict(verdict: Verdict): RuleVerdict {
+  function decideVerdict(verdict: Verdict): RuleVerdict {
     switch (verdict.kind) {
       case 'drop':
         return 'refuse';
       case 'jump':
-        return this.chain(verdict.chain);
+        return chain(verdict.chain);
       case 'goto': {
         // Does not return: only the target chain decides.
-        const decided = this.chain(verdict.chain);
+        const decided = chain(verdict.chain);
         return decided === 'continue' ? 'return' : decided;
       }
       case 'accept':
@@ -144,18 +132,32 @@ class Walk {
   }
 
   /** Undefined: it is of the other family. */
-  #address({ family, side }: { readonly family: Family; readonly side: Side }): IpAddress | undefined {
-    const address = side === 'saddr' ? this.#packet.source : this.#packet.destination;
+  function addressAt({
+    family,
+    side,
+  }: {
+    readonly family: Family;
+    readonly side: Side;
+  }): IpAddress | undefined {
+    const address = side === 'saddr' ? packet.source : packet.destination;
     return address.family === family ? address : undefined;
   }
 
-  #set(name: string, rule: Rule): ElementSet {
+  function setOf(name: string, rule: Rule): ElementSet {
     for (const kind of ['set', 'map'] as const) {
-      const found = this.#objects.get(objectKey({ kind, name }));
+      const found = objects.get(objectKey({ kind, name }));
       if (found !== undefined && 'holds' in found && found.holds !== 'unknown') return found;
     }
     throw unknownRule(ruleText(rule));
   }
+
+  function chain(name: string): RuleVerdict {
+    const found = objects.get(objectKey({ kind: 'chain', name }));
+    const rules = found?.kind === 'chain' ? found.rules : undefined;
+    return followChain(name, rules, chains, (listed) => decideRule(parseRule(ruleText(listed))));
+  }
+
+  return chain;
 }
 
 function holds(set: ElementSet, address: IpAddress): boolean {

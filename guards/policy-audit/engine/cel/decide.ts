@@ -93,38 +93,16 @@ function placesOf({ variables }: Scope, used: ReadonlySet<string>) {
   };
 }
 
+export type CreateFrame = (request: PolicyRequest, asks: Asks, params?: JsonObject) => Frame;
+
 /** Creates frames of a scope for requests; created once all expressions of the scope are compiled. */
-export class Frames {
-  readonly #dialect: Dialect;
-  readonly #empty: readonly unknown[];
+export function framesOf(dialect: Dialect, scope: Scope, used: ReadonlySet<string>): CreateFrame {
+  const empty: readonly unknown[] = Array.from({ length: scope.size }, () => undefined);
   /** What is costly is undefined unless an expression uses it. */
-  readonly #places: ReturnType<typeof placesOf>;
+  const places = placesOf(scope, used);
 
-  constructor(dialect: Dialect, scope: Scope, used: ReadonlySet<string>) {
-    this.#dialect = dialect;
-    this.#empty = Array.from({ length: scope.size }, () => undefined);
-    this.#places = placesOf(scope, used);
-  }
-
-  of(request: PolicyRequest, asks: Asks, params?: JsonObject): Frame {
-    const frame = this.#empty.slice();
-    const places = this.#places;
-    // The module decodes a missing value into an empty object; Kubernetes gives null.
-    const absent = this.#dialect === 'cel-policy' ? {} : null;
-    frame[places.object] = request.object ?? absent;
-    frame[places.oldObject] = request.oldObject ?? absent;
-    if (places.request !== undefined) frame[places.request] = this.#requestValue(request);
-    if (places.namespaceObject !== undefined)
-      frame[places.namespaceObject] = this.#namespaceValue(request, asks);
-    if (places.params !== undefined) frame[places.params] = params ?? null;
-    if (places.authorizer !== undefined) frame[places.authorizer] = authorizerOf(request, asks);
-    if (places.requestResource !== undefined)
-      frame[places.requestResource] = requestResourceOf(request, authorizerOf(request, asks));
-    return frame;
-  }
-
-  #requestValue(request: PolicyRequest): unknown {
-    if (this.#dialect === 'cel-policy') return request;
+  function requestValue(request: PolicyRequest): unknown {
+    if (dialect === 'cel-policy') return request;
     const { kind, resource, subResource } = request;
     const named = {
       requestKind: kind,
@@ -136,16 +114,31 @@ export class Frames {
   }
 
   /** The namespace that the object is in; null for cluster-scoped objects. */
-  #namespaceValue(request: PolicyRequest, asks: Asks): unknown {
-    const name = this.#dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
+  function namespaceValue(request: PolicyRequest, asks: Asks): unknown {
+    const name = dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
     // The namespace of a Namespace object is itself, which may not exist yet.
     const { kind } = request as Partial<PolicyRequest>;
     const own = kind?.kind === 'Namespace' && kind.group === '';
     if (name === undefined || name === '' || own) return null;
     const namespace = asks.object({ apiVersion: 'v1', kind: 'Namespace', name });
     if (namespace === undefined) return null;
-    return this.#dialect === 'cel-policy' ? namespace : toCel(namespace, namespaceType);
+    return dialect === 'cel-policy' ? namespace : toCel(namespace, namespaceType);
   }
+
+  return (request, asks, params) => {
+    const frame = empty.slice();
+    // The module decodes a missing value into an empty object; Kubernetes gives null.
+    const absent = dialect === 'cel-policy' ? {} : null;
+    frame[places.object] = request.object ?? absent;
+    frame[places.oldObject] = request.oldObject ?? absent;
+    if (places.request !== undefined) frame[places.request] = requestValue(request);
+    if (places.namespaceObject !== undefined) frame[places.namespaceObject] = namespaceValue(request, asks);
+    if (places.params !== undefined) frame[places.params] = params ?? null;
+    if (places.authorizer !== undefined) frame[places.authorizer] = authorizerOf(request, asks);
+    if (places.requestResource !== undefined)
+      frame[places.requestResource] = requestResourceOf(request, authorizerOf(request, asks));
+    return frame;
+  };
 }
 
 /** A raw request, which is not an admission request, may lack any of it. */

@@ -1,7 +1,7 @@
 /** The match conditions of a policy of any runtime, for deciding whether to evaluate it at all. */
 import { EvaluationError } from '../evaluator.ts';
 import { Asks } from './asks.ts';
-import { Evaluation, Frames, perMatchLimit } from './decide.ts';
+import { type CreateFrame, Evaluation, framesOf, perMatchLimit } from './decide.ts';
 import { type Match, matchAll, type Matcher } from './matching.ts';
 import type { World } from './cluster.ts';
 import { type CompiledCondition, PolicyCompiler } from './policy.ts';
@@ -20,14 +20,14 @@ export const mostMatchConditions = 64;
  * const { matched, error } = await matcher.match(request);
  */
 export function compileMatchConditions(conditions: readonly unknown[], world: World = {}): Matcher {
-  const { compiled, problems, frames } = compileAll(conditions);
+  const { compiled, problems, frameOf } = compileAll(conditions);
   return {
     problems: problems.texts,
     match: async (request, evaluateOptions = {}) => {
       if (problems.all.length > 0) return { matched: false, error: problems.texts.join('; ') };
       if (compiled.length === 0) return { matched: true };
       const asks = new Asks(world, evaluateOptions);
-      const evaluation = (): Evaluation => new Evaluation(frames.of(request, asks), asks, perMatchLimit);
+      const evaluation = (): Evaluation => new Evaluation(frameOf(request, asks), asks, perMatchLimit);
       const run = (): Match => matchAll(compiled, asks.evaluation('match', evaluation));
       let match: Match;
       try {
@@ -50,7 +50,7 @@ export function matchConditionProblems(conditions: readonly unknown[]): readonly
 function compileAll(conditions: readonly unknown[]): {
   readonly compiled: readonly CompiledCondition[];
   readonly problems: Problems;
-  readonly frames: Frames;
+  readonly frameOf: CreateFrame;
 } {
   const problems = new Problems();
   const named = readNamed({ matchConditions: conditions }, 'matchConditions', problems);
@@ -59,5 +59,5 @@ function compileAll(conditions: readonly unknown[]): {
   const scope = policyScope('validating-admission-policy', false);
   const compiler = new PolicyCompiler(scope, problems);
   const compiled = compiler.conditions(named, 'matchConditions');
-  return { compiled, problems, frames: new Frames('validating-admission-policy', scope, compiler.used) };
+  return { compiled, problems, frameOf: framesOf('validating-admission-policy', scope, compiler.used) };
 }

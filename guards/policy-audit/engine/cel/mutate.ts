@@ -7,7 +7,7 @@ import { deepEqual } from '../../../../lib/json/json.ts';
 import { toJson } from './patch-types.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
-import { Evaluation, type Frames } from './decide.ts';
+import { type CreateFrame, Evaluation } from './decide.ts';
 import { matchAll } from './matching.ts';
 import type { ParamsFound } from './params.ts';
 import type { CompiledPolicy } from './policy.ts';
@@ -19,7 +19,7 @@ import type { CompiledPolicy } from './policy.ts';
  */
 export function mutatedObject(
   policy: CompiledPolicy,
-  frames: Frames,
+  frameOf: CreateFrame,
   request: PolicyRequest,
   asks: Asks,
   params: ParamsFound,
@@ -31,7 +31,7 @@ export function mutatedObject(
     for (const [index, { expression, source }] of policy.mutations.entries()) {
       const before = current;
       const evaluation = asks.evaluation(`mutation ${place} ${index}`, () => {
-        return new Evaluation(frames.of({ ...request, object: before }, asks, one), asks);
+        return new Evaluation(frameOf({ ...request, object: before }, asks, one), asks);
       });
       if (index === 0 && !matchAll(policy.matchConditions, evaluation).matched) break;
       const result = evaluation.run(expression, source);

@@ -13,7 +13,7 @@ import {
 } from '../evaluator.ts';
 import { Asks } from './asks.ts';
 import type { World } from './cluster.ts';
-import { Frames } from './decide.ts';
+import { type CreateFrame, framesOf } from './decide.ts';
 import { compilePolicy, type CompiledPolicy } from './policy.ts';
 import type { Dialect } from './scope.ts';
 import { type Problem, Problems, readSettings } from './settings.ts';
@@ -48,7 +48,7 @@ export function celProblems(settings: JsonObject, dialect: Dialect): readonly Pr
 class CelEvaluator implements Evaluator {
   readonly runtime = 'cel';
   readonly #policy: CompiledPolicy;
-  readonly #frames: Frames;
+  readonly #frameOf: CreateFrame;
   readonly #problems: readonly string[];
   readonly #world: World;
   readonly #closed = new AbortController();
@@ -56,7 +56,7 @@ class CelEvaluator implements Evaluator {
   constructor(settings: JsonObject, { dialect = 'cel-policy', ...world }: CelOptions) {
     const problems = new Problems();
     this.#policy = compilePolicy(readSettings(settings, problems), dialect, problems);
-    this.#frames = new Frames(dialect, this.#policy.scope, this.#policy.used);
+    this.#frameOf = framesOf(dialect, this.#policy.scope, this.#policy.used);
     this.#problems = problems.texts;
     this.#world = world;
   }
@@ -71,7 +71,7 @@ class CelEvaluator implements Evaluator {
       throw new EvaluationError('expression', `The settings are invalid: ${this.#problems.join('; ')}`);
     const asks = new Asks(this.#world, options, this.#closed.signal);
     try {
-      const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frames, request, asks));
+      const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frameOf, request, asks));
       return asks.asked.length === 0 ? verdict : { ...verdict, asked: asks.asked };
     } catch (error) {
       if (error instanceof EvaluationError) error.asked = asks.asked;

@@ -1,7 +1,7 @@
 /** What the results of a policy's expressions mean for the request. */
 import { EvaluationError, type PolicyRequest, type Verdict } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
-import { Evaluation, type Frames } from './decide.ts';
+import { type CreateFrame, Evaluation } from './decide.ts';
 import { mutatedObject } from './mutate.ts';
 import { paramsOf, type ParamsFound } from './params.ts';
 import type { CompiledPolicy, CompiledValidation } from './policy.ts';
@@ -25,26 +25,26 @@ const codes = {
 /** @throws {EvaluationError} if there is no verdict. */
 export function verdictOf(
   policy: CompiledPolicy,
-  frames: Frames,
+  frameOf: CreateFrame,
   request: PolicyRequest,
   asks: Asks,
 ): Verdict {
   const params = paramsOf(policy, request, asks);
   if ('verdict' in params) return params.verdict;
-  const evaluations = evaluationsOf(frames, request, asks, params.found);
+  const evaluations = evaluationsOf(frameOf, request, asks, params.found);
   if (policy.dialect === 'cel-policy') return firstFailure(policy, evaluations);
-  return allFailures(policy, evaluations, () => mutatedObject(policy, frames, request, asks, params.found));
+  return allFailures(policy, evaluations, () => mutatedObject(policy, frameOf, request, asks, params.found));
 }
 
 /** One for each parameter, created when the one before has run. */
 function* evaluationsOf(
-  frames: Frames,
+  frameOf: CreateFrame,
   request: PolicyRequest,
   asks: Asks,
   params: ParamsFound,
 ): Iterable<Evaluation> {
   for (const [place, one] of params.entries()) {
-    yield asks.evaluation(String(place), () => new Evaluation(frames.of(request, asks, one), asks));
+    yield asks.evaluation(String(place), () => new Evaluation(frameOf(request, asks, one), asks));
   }
 }
 

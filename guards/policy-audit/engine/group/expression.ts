@@ -33,7 +33,7 @@ interface Token {
 export function parseGroupExpression(source: string): GroupNode {
   if (source.length > maxLength)
     throw new GroupExpressionError(1, `the expression is longer than ${maxLength} characters`);
-  return new GroupParser(tokensOf(source)).whole();
+  return parseTokens(tokensOf(source));
 }
 
 function tokensOf(source: string): Token[] {
@@ -56,74 +56,66 @@ function tokensOf(source: string): Token[] {
   }
 }
 
-class GroupParser {
-  readonly #tokens: readonly Token[];
-  #at = 0;
-  #depth = 0;
+function parseTokens(all: readonly Token[]): GroupNode {
+  let at = 0;
+  let depth = 0;
 
-  constructor(all: readonly Token[]) {
-    this.#tokens = all;
+  function next(): Token {
+    return all[at] ?? { text: '', column: 1 };
   }
 
-  get #next(): Token {
-    return this.#tokens[this.#at] ?? { text: '', column: 1 };
-  }
-
-  #take(text: string): boolean {
-    if (this.#next.text !== text) return false;
-    this.#at++;
+  function take(text: string): boolean {
+    if (next().text !== text) return false;
+    at++;
     return true;
   }
 
-  #expectEnd(): void {
-    if (!this.#take(')')) throw this.#unexpected('")"');
+  function expectEnd(): void {
+    if (!take(')')) throw unexpected('")"');
   }
 
-  #unexpected(wanted: string): GroupExpressionError {
-    const { text, column } = this.#next;
+  function unexpected(wanted: string): GroupExpressionError {
+    const { text, column } = next();
     const found = text === '' ? 'the end' : JSON.stringify(text);
     return new GroupExpressionError(column, `expected ${wanted}, found ${found}`);
   }
 
-  whole(): GroupNode {
-    const node = this.#or();
-    if (this.#next.text !== '') throw this.#unexpected('&& or ||');
-    return node;
-  }
-
-  #or(): GroupNode {
-    let left = this.#and();
-    while (this.#take('||')) left = { op: 'or', left, right: this.#and() };
+  function or(): GroupNode {
+    let left = and();
+    while (take('||')) left = { op: 'or', left, right: and() };
     return left;
   }
 
-  #and(): GroupNode {
-    let left = this.#unary();
-    while (this.#take('&&')) left = { op: 'and', left, right: this.#unary() };
+  function and(): GroupNode {
+    let left = unary();
+    while (take('&&')) left = { op: 'and', left, right: unary() };
     return left;
   }
 
-  #unary(): GroupNode {
-    const { text, column } = this.#next;
-    if (++this.#depth > maxDepth)
-      throw new GroupExpressionError(column, 'the expression is nested too deeply');
+  function unary(): GroupNode {
+    const { text, column } = next();
+    if (++depth > maxDepth) throw new GroupExpressionError(column, 'the expression is nested too deeply');
     try {
-      if (this.#take('!')) return { op: 'not', operand: this.#unary() };
-      if (this.#take('(')) {
-        const inner = this.#or();
-        this.#expectEnd();
+      if (take('!')) return { op: 'not', operand: unary() };
+      if (take('(')) {
+        const inner = or();
+        expectEnd();
         return inner;
       }
-      if (!/^[A-Za-z_]/.test(text)) throw this.#unexpected('a member call');
-      this.#at++;
+      if (!/^[A-Za-z_]/.test(text)) throw unexpected('a member call');
+      at++;
       if (text === 'true' || text === 'false') return { op: 'literal', value: text === 'true' };
-      if (!this.#take('(')) throw this.#unexpected(`"()" after ${text}`);
-      this.#expectEnd();
+      if (!take('(')) throw unexpected(`"()" after ${text}`);
+      expectEnd();
       return { op: 'member', name: text, column };
     } finally {
-      this.#depth--;
+      depth--;
     }
   }
+
+  const node = or();
+  if (next().text !== '') throw unexpected('&& or ||');
+  return node;
 }
 
 /** The calls of members, in their order. */

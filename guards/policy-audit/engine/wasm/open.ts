@@ -19,7 +19,7 @@ import type { AnswerOfHost, AskedOfHost, GuestPolicy, Job, Outcome } from './mes
 import { inspectPolicy, type WasmRuntime } from './metadata.ts';
 import { PolicyPool } from './pool.ts';
 import { pageBytes, prepareModule } from './prepare.ts';
-import { RegoData, type RegoDocument } from './rego-data.ts';
+import { type CurrentData, currentData, type RegoDocument } from './rego-data.ts';
 import { requestText, settingsText } from './request-text.ts';
 import { answerOf } from './thread.ts';
 
@@ -82,7 +82,7 @@ export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<
   const { hostCalls, settings, resources = [] } = options;
   const isRego = runtime === 'opa' || runtime === 'gatekeeper';
   const data =
-    isRego && resources.length > 0 ? new RegoData({ runtime, settings, resources, hostCalls }) : undefined;
+    isRego && resources.length > 0 ? currentData({ runtime, settings, resources, hostCalls }) : undefined;
   return new WasmEvaluator(policy, { pool, limits, hostCalls, resources, data, release });
 }
 
@@ -116,7 +116,7 @@ interface Means {
   readonly limits: Required<WasmLimits>;
   readonly hostCalls: HostCalls;
   readonly resources: readonly KindName[];
-  readonly data: RegoData | undefined;
+  readonly data: CurrentData | undefined;
   readonly release: (() => Promise<void>) | undefined;
 }
 
@@ -162,7 +162,7 @@ class WasmEvaluator implements Evaluator {
     let known: RegoDocument | undefined;
     if (data !== undefined) {
       for (const kind of resources) asked.add(kind);
-      known = await data.now(timeFor(options, limits));
+      known = await data(timeFor(options, limits));
     }
     const job = {
       operation: 'validate',

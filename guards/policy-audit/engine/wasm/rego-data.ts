@@ -28,51 +28,30 @@ export interface RegoDocument {
   readonly text: string;
 }
 
-export class RegoData {
-  readonly #options: RegoDataOptions;
-  readonly #plurals = new Map<KindName, string>();
-  #last: (RegoDocument & { readonly listed: readonly Listed[] }) | undefined;
+/** The current state of the cluster. @throws {EvaluationError} if it cannot be queried. */
+export type CurrentData = (signal: AbortSignal) => Promise<RegoDocument>;
 
-  constructor(options: RegoDataOptions) {
-    this.#options = options;
-  }
+export function currentData(options: RegoDataOptions): CurrentData {
+  const plurals = new Map<KindName, string>();
+  let lastDocument: (RegoDocument & { readonly listed: readonly Listed[] }) | undefined;
 
-  /** The current state of the cluster. @throws {EvaluationError} if it cannot be queried. */
-  async now(signal: AbortSignal): Promise<RegoDocument> {
-    const listed: Listed[] = [];
-    for (const kind of this.#options.resources) {
-      listed.push({
-        kind,
-        plural: this.#options.runtime === 'opa' ? await this.#pluralOf(kind, signal) : '',
-        answer: await this.#ask('kubewarden', 'list_resources_all', kind, signal),
-      });
-    }
-    const last = this.#last;
-    const isSame = last?.listed.every(
-      ({ answer }, at) => Buffer.compare(answer, listed[at]?.answer ?? answer) === 0,
-    );
-    if (last !== undefined && isSame === true) return last;
-    this.#last = { version: (last?.version ?? 0) + 1, text: this.#textOf(listed), listed };
-    return this.#last;
-  }
-
-  #textOf(listed: readonly Listed[]): string {
-    if (this.#options.runtime === 'opa') {
-      return settingsText({ ...this.#options.settings, kubernetes: byPlural(listed) });
+  function textOf(listed: readonly Listed[]): string {
+    if (options.runtime === 'opa') {
+      return settingsText({ ...options.settings, kubernetes: byPlural(listed) });
     }
     return JSON.stringify({ inventory: inventoryOf(listed) });
   }
 
-  async #pluralOf(kind: KindName, signal: AbortSignal): Promise<string> {
-    let plural = this.#plurals.get(kind);
+  async function pluralOf(kind: KindName, signal: AbortSignal): Promise<string> {
+    let plural = plurals.get(kind);
     if (plural === undefined) {
-      const answer = await this.#ask(ownBinding, 'get_resource_plural_name', kind, signal);
-      this.#plurals.set(kind, (plural = String(JSON.parse(Buffer.from(answer).toString('utf8')))));
+      const answer = await ask(ownBinding, 'get_resource_plural_name', kind, signal);
+      plurals.set(kind, (plural = String(JSON.parse(Buffer.from(answer).toString('utf8')))));
     }
     return plural;
   }
 
-  async #ask(
+  async function ask(
     binding: string,
     operation: string,
     { apiVersion, kind }: KindName,
@@ -80,16 +59,30 @@ export class RegoData {
   ): Promise<Uint8Array> {
     const payload = Buffer.from(JSON.stringify({ api_version: apiVersion, kind }));
     try {
-      return await this.#options.hostCalls.call(
-        { binding, namespace: 'kubernetes', operation },
-        payload,
-        signal,
-      );
+      return await options.hostCalls.call({ binding, namespace: 'kubernetes', operation }, payload, signal);
     } catch (error) {
       const what = `the policy needs all objects ${apiVersion}/${kind}`;
       throw new EvaluationError('answer', `${what}: ${messageOf(error)}`, { cause: error });
     }
   }
+
+  return async (signal) => {
+    const listed: Listed[] = [];
+    for (const kind of options.resources) {
+      listed.push({
+        kind,
+        plural: options.runtime === 'opa' ? await pluralOf(kind, signal) : '',
+        answer: await ask('kubewarden', 'list_resources_all', kind, signal),
+      });
+    }
+    const last = lastDocument;
+    const isSame = last?.listed.every(
+      ({ answer }, at) => Buffer.compare(answer, listed[at]?.answer ?? answer) === 0,
+    );
+    if (last !== undefined && isSame === true) return last;
+    lastDocument = { version: (last?.version ?? 0) + 1, text: textOf(listed), listed };
+    return lastDocument;
+  };
 }
 
 interface Item extends JsonObject {
