@@ -8,7 +8,7 @@ import { parsedOptions } from './guard-options.ts';
 import { GuardStates } from './guard-states.ts';
 import { Leadership } from './lead.ts';
 import { type GuardProcess, healthName, partContext } from './part-context.ts';
-import { isNotFound } from '../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
 import { Backoff } from '../lib/time/backoff.ts';
@@ -224,10 +224,7 @@ async function missing(
   const byVersion = Map.groupBy(resources, ({ group, versions }) => `${group}/${storedVersion(versions)}`);
   for (const [path, ofVersion] of byVersion) {
     const [group = '', version = ''] = path.split('/');
-    const served = await apiResources(client, { group, version }, { signal }).catch((error: unknown) => {
-      if (isNotFound(error)) return [];
-      throw error;
-    });
+    const served = (await orUndefined(apiResources(client, { group, version }, { signal }))) ?? [];
     const absent = ofVersion.find(({ plural }) => !served.some(({ name }) => name === plural));
     if (absent !== undefined) {
       return `the API does not serve ${absent.plural}.${group}/${version}: its CustomResourceDefinition is not installed`;

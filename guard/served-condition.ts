@@ -1,5 +1,5 @@
 /** Reports in the status of users' objects where a node cannot run their guard. */
-import { isNotFound } from '../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import { type Condition, findCondition, setCondition } from '../lib/kube/object/conditions.ts';
 import { done, type Result, runController } from '../lib/kube/controller/controller.ts';
 import { isDeleting } from '../lib/kube/controller/finalizers.ts';
@@ -75,17 +75,10 @@ export async function followServed(
           observedGeneration: generation,
         });
         if (conditions === before) return done;
-        try {
-          await context.client.patch(
-            type,
-            { namespace, name, subresource: 'status' },
-            // With the version: the list is replaced as a whole, and others write into it.
-            { type: 'merge', body: { metadata: { resourceVersion }, status: { conditions } } },
-            { signal: ofKey },
-          );
-        } catch (error) {
-          if (!isNotFound(error)) throw error;
-        }
+        const target = { namespace, name, subresource: 'status' };
+        // With the version: the list is replaced as a whole, and others write into it.
+        const body = { metadata: { resourceVersion }, status: { conditions } };
+        await orUndefined(context.client.patch(type, target, { type: 'merge', body }, { signal: ofKey }));
         return done;
       };
       await runController({

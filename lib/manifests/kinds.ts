@@ -1,6 +1,6 @@
 /** Finds the resource of an object in a manifest, by the server's discovery. */
 import type { KubeClient } from '../kube/client/client.ts';
-import { isNotFound } from '../kube/client/client-errors.ts';
+import { orUndefined } from '../kube/client/client-errors.ts';
 import { apiGroups, type ApiResource, apiResources } from '../kube/client/discovery.ts';
 import type { ResourceType } from '../kube/object/object.ts';
 
@@ -46,18 +46,12 @@ export class Kinds {
 
   async #resources(group: string, version: string, signal: AbortSignal): Promise<readonly ApiResource[]> {
     const name = `${group}/${version}`;
-    let resources = this.#versions.get(name);
-    if (resources === undefined) {
-      try {
-        resources = await apiResources(this.#client, { group, version }, { signal });
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-        // Not kept: it may come with a CustomResourceDefinition.
-        return [];
-      }
-      this.#versions.set(name, resources);
-    }
-    return resources;
+    const known = this.#versions.get(name);
+    if (known !== undefined) return known;
+    const found = await orUndefined(apiResources(this.#client, { group, version }, { signal }));
+    // That there is none is not kept: it may come with a CustomResourceDefinition.
+    if (found !== undefined) this.#versions.set(name, found);
+    return found ?? [];
   }
 }
 

@@ -5,7 +5,7 @@
 import { managedLabels } from '../../../guard/managed-by.ts';
 import { randomBytes } from 'node:crypto';
 
-import { isAlreadyExists, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { isAlreadyExists, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { done, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
@@ -120,7 +120,5 @@ async function removeBinding(
   namespace: string,
   signal: AbortSignal,
 ): Promise<void> {
-  await client.delete(roleBindings, { namespace, name: agentRole }, { signal }).catch((error: unknown) => {
-    if (!isNotFound(error)) throw error;
-  });
+  await orUndefined(client.delete(roleBindings, { namespace, name: agentRole }, { signal }));
 }

@@ -1,7 +1,7 @@
 /** The policies that can be evaluated now, kept in line with the API. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
-import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -312,22 +312,16 @@ export class PolicySet {
       });
     }
     const { namespace, name = '' } = object.metadata;
-    try {
-      const written = await context.client.patch(
-        type,
-        { namespace, name, subresource: 'status' },
-        { type: 'merge', body: { metadata: { resourceVersion: object.metadata.resourceVersion }, status } },
-        { signal },
-      );
-      const opened =
-        id === undefined || this.#announced.get(id) === this.#open.get(id) ? undefined : this.#open.get(id);
-      const { resourceVersion = '' } = written.metadata;
-      if (opened !== undefined) {
-        opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };
-      }
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    const body = { metadata: { resourceVersion: object.metadata.resourceVersion }, status };
+    const target = { namespace, name, subresource: 'status' };
+    const written = await orUndefined(
+      context.client.patch(type, target, { type: 'merge', body }, { signal }),
+    );
+    if (id === undefined || written === undefined) return;
+    const opened = this.#open.get(id);
+    if (opened === undefined || this.#announced.get(id) === opened) return;
+    const { resourceVersion = '' } = written.metadata;
+    opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };
   }
 }
 

@@ -12,10 +12,10 @@ import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { KubeClient } from '../client/client.ts';
 import {
   isAlreadyExists,
-  isNotFound,
   isTooManyRequests,
   isUnreachable,
   KubeError,
+  orUndefined,
 } from '../client/client-errors.ts';
 import { type AggregationLimits, EventAggregation, type EventEntry } from './event-aggregation.ts';
 import {
@@ -247,14 +247,9 @@ export class EventRecorder implements AsyncDisposable {
     const { client } = this.#options;
     const { place, entry } = pending;
     if (pending.writtenCount > 0) {
-      try {
-        const patch = { type: 'merge', body: { series: seriesOf(entry) } } as const;
-        await client.patch(events, place, patch, { signal });
-        return;
-      } catch (error) {
-        // Events expire, by default after an hour. Then the series goes on in a new object.
-        if (!isNotFound(error)) throw error;
-      }
+      const patch = { type: 'merge', body: { series: seriesOf(entry) } } as const;
+      // Events expire, by default after an hour. Then the series goes on in a new object.
+      if ((await orUndefined(client.patch(events, place, patch, { signal }))) !== undefined) return;
     }
     try {
       await client.create(events, eventObject(place, entry.record, entry, this.#options), { signal });

@@ -1,6 +1,6 @@
 /** Where a lock is kept: one Lease, changed only as it was read. */
 import type { KubeClient } from '../client/client.ts';
-import { isNotFound } from '../client/client-errors.ts';
+import { orUndefined } from '../client/client-errors.ts';
 import { type Lease, leases } from '../object/object.ts';
 
 export interface LeaseStore {
@@ -26,14 +26,7 @@ export function leaseStore(
   });
   return {
     description: `${namespace}/${name}`,
-    async get(signal) {
-      try {
-        return await client.get(leases, { namespace, name }, { signal });
-      } catch (error) {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      }
-    },
+    get: (signal) => orUndefined(client.get(leases, { namespace, name }, { signal })),
     create: (spec, signal) =>
       client.create(leases, { metadata: withOwn({ namespace, name }), spec }, { signal }),
     update: (lease, signal) =>
