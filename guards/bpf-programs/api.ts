@@ -224,7 +224,7 @@ function defineNodeKind(kind: string, scope: Scope): Resource {
   return inGroup(kind, scope, {
     description: 'One eBPF program at one hook of one node. Written by the agents.',
     fields: {
-      spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
+      spec: object({ type: optional(string('The type of the program.')) }),
       status,
     },
     columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, statusColumn, ageColumn],

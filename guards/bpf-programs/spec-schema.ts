@@ -35,8 +35,8 @@ const labelSelector = (description: string) =>
       matchExpressions: optional(
         list(
           object({
-            key: string({ description: 'The key of the label.' }),
-            operator: string({ description: 'In, NotIn, Exists or DoesNotExist.' }),
+            key: string('The key of the label.'),
+            operator: string('In, NotIn, Exists or DoesNotExist.'),
             values: optional(list(string(), { description: 'The values for In and NotIn.' })),
           }),
           { description: 'All of these must match.' },
@@ -46,42 +46,27 @@ const labelSelector = (description: string) =>
     { description, atomic: true },
   );
 
-const pullSecret = object(
-  {
-    name: string({
-      description: 'The name of a Secret of type kubernetes.io/dockerconfigjson.',
-      minLength: 1,
-    }),
-    namespace: string({
-      description: 'Its namespace. A namespaced program can use only its own.',
-      minLength: 1,
-    }),
-  },
-  { description: 'The credentials for the registry.' },
-);
+const pullSecret = object('The credentials for the registry.', {
+  name: string('The name of a Secret of type kubernetes.io/dockerconfigjson.', { minLength: 1 }),
+  namespace: string('Its namespace. A namespaced program can use only its own.', { minLength: 1 }),
+});
 
-const image = object(
-  {
-    url: string({
-      description:
-        'The image with the bytecode, in the form of `podman pull`: registry.example/team/count:v1.',
-      minLength: 1,
-      maxLength: 2048,
-    }),
-    imagepullpolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
-      description: 'When to pull the image.',
-      default: 'IfNotPresent',
-    }),
-    imagepullsecret: optional(pullSecret),
-  },
-  { description: 'An OCI image with the object file.' },
-);
+const image = object('An OCI image with the object file.', {
+  url: string('The image with the bytecode, in the form of `podman pull`: registry.example/team/count:v1.', {
+    minLength: 1,
+    maxLength: 2048,
+  }),
+  imagepullpolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
+    description: 'When to pull the image.',
+    default: 'IfNotPresent',
+  }),
+  imagepullsecret: optional(pullSecret),
+});
 
 const bytecodeFields = {
   image: optional(image),
   path: optional(
-    string({
-      description: 'An object file on the node; only in cluster-scoped kinds.',
+    string('An object file on the node; only in cluster-scoped kinds.', {
       minLength: 1,
       maxLength: MAX_PATH,
     }),
@@ -128,11 +113,7 @@ export function commonFields(scope: Scope) {
 
 /** What each program has. */
 const programFields = {
-  bpffunctionname: string({
-    description: 'The function in the object file.',
-    minLength: 1,
-    maxLength: MAX_SYMBOL,
-  }),
+  bpffunctionname: string('The function in the object file.', { minLength: 1, maxLength: MAX_SYMBOL }),
   mapownerselector: optional(
     labelSelector(
       'Labels of exactly one BpfProgram (BpfNsProgram) on the node, whose maps to share. Maps with the same name and shape are shared.',
@@ -148,16 +129,11 @@ const podFields = {
 };
 
 const containers = {
-  Cluster: object(
-    {
-      namespace: string({ description: 'The namespace of the pods; empty for all.', default: '' }),
-      ...podFields,
-    },
-    { description: 'The containers to attach to. Without it, the program is attached on the node itself.' },
-  ),
-  Namespaced: object(podFields, {
-    description: 'The containers of this namespace to attach to.',
+  Cluster: object('The containers to attach to. Without it, the program is attached on the node itself.', {
+    namespace: string('The namespace of the pods; empty for all.', { default: '' }),
+    ...podFields,
   }),
+  Namespaced: object('The containers of this namespace to attach to.', podFields),
 } as const;
 
 function containerFields(scope: Scope) {
@@ -177,8 +153,7 @@ const interfaceSelector = object(
       }),
     ),
     primarynodeinterface: optional(
-      boolean({
-        description: 'Selects the interface of the default route. The only valid value is true.',
+      boolean('Selects the interface of the default route. The only valid value is true.', {
         rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
       }),
     ),
@@ -194,13 +169,10 @@ const interfaceSelector = object(
   },
 );
 
-const priority = integer({
-  description:
-    'The position among the programs of its hook: 0 runs first. Equal priorities are ordered by name.',
-  format: 'int32',
-  minimum: 0,
-  maximum: 1000,
-});
+const priority = integer(
+  'The position among the programs of its hook: 0 runs first. Equal priorities are ordered by name.',
+  { format: 'int32', minimum: 0, maximum: 1000 },
+);
 
 const direction = oneOf(['ingress', 'egress'], {
   description: 'The direction of packets, as seen from the interface.',
@@ -220,9 +192,9 @@ const tcProceedOn = {
   default: ['pipe', 'dispatcher_return'],
 } as const;
 
-const symbol = (description: string) => string({ description, minLength: 1, maxLength: MAX_SYMBOL });
-const offset = (description: string) => integer({ description, format: 'int64', minimum: 0, default: 0 });
-const retprobe = boolean({ description: 'Run when the function returns.', default: false });
+const symbol = (description: string) => string(description, { minLength: 1, maxLength: MAX_SYMBOL });
+const offset = (description: string) => integer(description, { format: 'int64', minimum: 0, default: 0 });
+const retprobe = boolean('Run when the function returns.', { default: false });
 
 const interfaceFields = { ...programFields, interfaceselector: interfaceSelector, priority };
 
@@ -269,13 +241,12 @@ export function uprobeFields(scope: Scope) {
     ...programFields,
     func_name: optional(symbol('The function. Without it, offset is relative to the file.')),
     offset: offset('Offset in bytes from the start of the function.'),
-    target: string({
-      description: 'The executable or library: an absolute path, or the name of a library, such as libc.',
+    target: string('The executable or library: an absolute path, or the name of a library, such as libc.', {
       minLength: 1,
       maxLength: MAX_PATH,
     }),
     retprobe,
-    pid: optional(integer({ description: 'Only this process; 0: all.', format: 'int32', minimum: 0 })),
+    pid: optional(integer('Only this process; 0: all.', { format: 'int32', minimum: 0 })),
     ...containerFields(scope),
   };
 }

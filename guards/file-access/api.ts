@@ -39,8 +39,7 @@ function pathRule(expression: string, why: string) {
 }
 
 function containerName(description: string) {
-  return string({
-    description,
+  return string(description, {
     // Names have up to 63 characters. Twice as many keep the rule within half of the budget of Kubernetes.
     maxLength: 128,
     rules: [
@@ -55,8 +54,8 @@ function containerName(description: string) {
 
 const match = object(
   {
-    pod: optional(string({ description: 'The name of the pod.', minLength: 1, maxLength: 253 })),
-    namespace: optional(string({ description: 'The namespace of the pod.', minLength: 1, maxLength: 63 })),
+    pod: optional(string('The name of the pod.', { minLength: 1, maxLength: 253 })),
+    namespace: optional(string('The namespace of the pod.', { minLength: 1, maxLength: 63 })),
     containerName: optional(
       containerName(
         'The name of the container. A value with characters that container names cannot have, such as ".*", is an RE2 regular expression. The prefix "regex:" or "glob:" selects the kind of pattern explicitly. Patterns match the whole name: "web" does not match "web-proxy". An empty value is ignored.',
@@ -64,8 +63,7 @@ const match = object(
     ),
     'container-name': optional(containerName('An older spelling of containerName. Set only one of the two.')),
     ip: optional(
-      string({
-        description: 'One of the IP addresses of the pod, as in its status. An empty value is ignored.',
+      string('One of the IP addresses of the pod, as in its status. An empty value is ignored.', {
         maxLength: 45,
         pattern: '^[0-9A-Fa-f:.]*$',
       }),
@@ -91,8 +89,7 @@ const match = object(
 );
 
 const trapFields = {
-  path: string({
-    description: 'The absolute path of the file within the container, without "." and ".." components.',
+  path: string('The absolute path of the file within the container, without "." and ".." components.', {
     minLength: 1,
     maxLength: 4096,
     rules: [
@@ -105,44 +102,38 @@ const trapFields = {
       rule("!self.contains('\\u0000')", 'path must not contain NUL'),
     ],
   }),
-  create: optional(
-    boolean({ description: 'Create the file if it does not exist. An existing file is never changed.' }),
-  ),
+  create: optional(boolean('Create the file if it does not exist. An existing file is never changed.')),
   mode: optional(
-    intOrString({
-      description:
-        'Permissions of a created file; default: 0400. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
-      pattern: '^(0o?)?[0-7]{1,4}$',
-      // The longest that the pattern allows, 0o0644; without it, the rule exceeds the budget of Kubernetes.
-      maxLength: 6,
-      minimum: 0,
-      maximum: 7777,
-      rules: [
-        rule(
-          'type(self) != int || (self % 10 < 8 && self / 10 % 10 < 8 && self / 100 % 10 < 8 && self / 1000 < 8 && ' +
-            `!(self in [${misreadModes.join(', ')}]))`,
-          'the digits are octal; YAML reads an unquoted number with a leading 0 differently (292 for 0444, 420 for ' +
-            '0644): write 444 or "0444"',
-        ),
-      ],
-    }),
+    intOrString(
+      'Permissions of a created file; default: 0400. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
+      {
+        pattern: '^(0o?)?[0-7]{1,4}$',
+        // The longest that the pattern allows, 0o0644; without it, the rule exceeds the budget of Kubernetes.
+        maxLength: 6,
+        minimum: 0,
+        maximum: 7777,
+        rules: [
+          rule(
+            'type(self) != int || (self % 10 < 8 && self / 10 % 10 < 8 && self / 100 % 10 < 8 && self / 1000 < 8 && ' +
+              `!(self in [${misreadModes.join(', ')}]))`,
+            'the digits are octal; YAML reads an unquoted number with a leading 0 differently (292 for 0444, 420 for ' +
+              '0644): write 444 or "0444"',
+          ),
+        ],
+      },
+    ),
   ),
   callback: optional(
-    string({
-      description:
-        'An http:// or https:// URL to which alerts are also sent, with POST. It must not contain a user name.',
-      maxLength: 2048,
-      pattern: callbackPattern,
-    }),
+    string(
+      'An http:// or https:// URL to which alerts are also sent, with POST. It must not contain a user name.',
+      { maxLength: 2048, pattern: callbackPattern },
+    ),
   ),
   callbackSecret: optional(
-    string({
-      description:
-        'A Secret in the namespace of the policy with credentials for the callback, which must be https://. Its keys are token (a bearer token), tls.crt with tls.key (a client certificate), and ca.crt (the certificate authority of the receiver); at least one is required. If the Secret does not exist, no alerts are sent.',
-      minLength: 1,
-      maxLength: 253,
-      pattern: secretPattern,
-    }),
+    string(
+      'A Secret in the namespace of the policy with credentials for the callback, which must be https://. Its keys are token (a bearer token), tls.crt with tls.key (a client certificate), and ca.crt (the certificate authority of the receiver); at least one is required. If the Secret does not exist, no alerts are sent.',
+      { minLength: 1, maxLength: 253, pattern: secretPattern },
+    ),
   ),
   metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
   matchAny: optional(
@@ -170,9 +161,7 @@ function policyFields(rules: readonly Rule[]) {
   return {
     spec: object({
       alertVersion: optional(
-        string({
-          description: 'The version of the alert format. If empty or unknown, the newest, v1, is used.',
-        }),
+        string('The version of the alert format. If empty or unknown, the newest, v1, is used.'),
       ),
       traps: list(trap, { description: 'The watched files.', maxItems: 1000 }),
     }),

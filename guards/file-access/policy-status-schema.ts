@@ -2,51 +2,35 @@
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { integer, list, object, optional, type ReadOf, string } from '../../lib/kube/crd/schema.ts';
 
-const count = (description: string) => integer({ description, minimum: 0 });
+const count = (description: string) => integer(description, { minimum: 0 });
 const lastAlertTime = optional(
-  string({
-    description: 'When a file was last accessed. Updated with a delay of a few seconds.',
-    format: 'date-time',
-  }),
+  string('When a file was last accessed. Updated with a delay of a few seconds.', { format: 'date-time' }),
 );
 
-const problem = object(
-  {
-    trap: count('The index in spec.traps.'),
-    path: string({ description: 'The path of the trap.' }),
-    container: string({ description: 'namespace/pod/container.' }),
-    message: string({ description: 'Why the file is not watched.' }),
-  },
-  { description: 'A requested file that is not watched.' },
-);
+const problem = object('A requested file that is not watched.', {
+  trap: count('The index in spec.traps.'),
+  path: string('The path of the trap.'),
+  container: string('namespace/pod/container.'),
+  message: string('Why the file is not watched.'),
+});
 
-const callbackProblem = object(
-  {
-    callback: string({
-      description: 'The origin of the URL, and part of a hash to distinguish URLs of one origin.',
-    }),
-    message: string({ description: 'Why it does not accept alerts.' }),
-  },
-  { description: 'A callback of the policy that does not accept alerts from this node.' },
-);
+const callbackProblem = object('A callback of the policy that does not accept alerts from this node.', {
+  callback: string('The origin of the URL, and part of a hash to distinguish URLs of one origin.'),
+  message: string('Why it does not accept alerts.'),
+});
 
-const node = object(
-  {
-    name: string({ description: 'The node.' }),
-    observedGeneration: optional(
-      integer({ description: 'The observed metadata.generation.', format: 'int64', minimum: 0 }),
-    ),
-    matchedContainers: count('Running containers that a trap matches.'),
-    watchedFiles: count('Watched files in these containers.'),
-    problemCount: count('Requested files in these containers that are not watched.'),
-    problems: optional(list(problem, { description: 'The first of these files.', maxItems: 10 })),
-    callbackProblems: optional(
-      list(callbackProblem, { description: 'The first callbacks that do not accept alerts.', maxItems: 10 }),
-    ),
-    lastAlertTime,
-  },
-  { description: 'The report of the agent on one node.' },
-);
+const node = object('The report of the agent on one node.', {
+  name: string('The node.'),
+  observedGeneration: optional(integer('The observed metadata.generation.', { format: 'int64', minimum: 0 })),
+  matchedContainers: count('Running containers that a trap matches.'),
+  watchedFiles: count('Watched files in these containers.'),
+  problemCount: count('Requested files in these containers that are not watched.'),
+  problems: optional(list(problem, { description: 'The first of these files.', maxItems: 10 })),
+  callbackProblems: optional(
+    list(callbackProblem, { description: 'The first callbacks that do not accept alerts.', maxItems: 10 }),
+  ),
+  lastAlertTime,
+});
 
 export const policyStatus = object({
   conditions: optional(conditionList()),

@@ -31,44 +31,31 @@ import type { ResourceType } from '../../lib/kube/object/object.ts';
 const releasedGroup = 'fileintegrity.openshift.io';
 const designGroup = 'file-integrity.openshift.io';
 
-const count = (description: string) => integer({ description });
-const text = (description: string) => string({ description });
-const time = (description: string) => string({ description, format: 'date-time' });
+const time = (description: string) => string(description, { format: 'date-time' });
 
-const config = object(
-  {
-    name: optional(
-      text(
-        'The name of the ConfigMap with the aide.conf. Without name and namespace, a default configuration is used.',
-      ),
+const config = object('Which files are checked, and how often.', {
+  name: optional(
+    string(
+      'The name of the ConfigMap with the aide.conf. Without name and namespace, a default configuration is used.',
     ),
-    namespace: optional(text('The namespace of that ConfigMap.')),
-    key: optional(text('The key in that ConfigMap; default: aide.conf.')),
-    gracePeriod: integer({
-      description: 'Seconds between two scans. Values below 10 are treated as 10.',
-      default: 900,
-    }),
-    maxBackups: integer({
-      description: 'The number of earlier baselines kept on each node.',
-      default: 5,
-    }),
-    initialDelay: optional(
-      count(
-        'Seconds to wait before the first baseline of a node is created, such as for nodes that are still being set up; default: 0.',
-      ),
+  ),
+  namespace: optional(string('The namespace of that ConfigMap.')),
+  key: optional(string('The key in that ConfigMap; default: aide.conf.')),
+  gracePeriod: integer('Seconds between two scans. Values below 10 are treated as 10.', { default: 900 }),
+  maxBackups: integer('The number of earlier baselines kept on each node.', { default: 5 }),
+  initialDelay: optional(
+    integer(
+      'Seconds to wait before the first baseline of a node is created, such as for nodes that are still being set up; default: 0.',
     ),
-  },
-  { description: 'Which files are checked, and how often.' },
-);
+  ),
+});
 
 const toleration = object({
-  key: optional(text('The key of the taint; empty with operator Exists matches all taints.')),
-  operator: optional(text('Exists or Equal; default: Equal.')),
-  value: optional(text('The value of the taint.')),
-  effect: optional(text('NoSchedule, PreferNoSchedule or NoExecute; empty matches all.')),
-  tolerationSeconds: optional(
-    integer({ description: 'Ignored: the agent runs on the nodes anyway.', format: 'int64' }),
-  ),
+  key: optional(string('The key of the taint; empty with operator Exists matches all taints.')),
+  operator: optional(string('Exists or Equal; default: Equal.')),
+  value: optional(string('The value of the taint.')),
+  effect: optional(string('NoSchedule, PreferNoSchedule or NoExecute; empty matches all.')),
+  tolerationSeconds: optional(integer('Ignored: the agent runs on the nodes anyway.', { format: 'int64' })),
 });
 
 const onRole = (role: string) =>
@@ -87,9 +74,9 @@ const spec = object({
     description: 'Taints despite which a node is checked.',
     default: [onRole('master'), onRole('infra')],
   }),
-  debug: optional(boolean({ description: 'Log in more detail on the agents.' })),
+  debug: optional(boolean('Log in more detail on the agents.')),
   priorityClassName: optional(
-    text(
+    string(
       'Not used: the agent of a node serves every FileIntegrity. The name of a nonexistent PriorityClass is removed, with an event.',
     ),
   ),
@@ -103,12 +90,12 @@ const condition = oneOf(['Succeeded', 'Failed', 'Errored'], {
 const scanResult = {
   condition,
   lastProbeTime: time('When this result was obtained.'),
-  resultConfigMapName: optional(text('The name of the ConfigMap with the log, for Failed.')),
-  resultConfigMapNamespace: optional(text('The namespace of that ConfigMap.')),
-  errorMessage: optional(text('Why the state is unknown, and what to do.')),
-  filesAdded: optional(count('The number of files that are not in the baseline.')),
-  filesChanged: optional(count('The number of files that differ from the baseline.')),
-  filesRemoved: optional(count('The number of files in the baseline that are gone.')),
+  resultConfigMapName: optional(string('The name of the ConfigMap with the log, for Failed.')),
+  resultConfigMapNamespace: optional(string('The namespace of that ConfigMap.')),
+  errorMessage: optional(string('Why the state is unknown, and what to do.')),
+  filesAdded: optional(integer('The number of files that are not in the baseline.')),
+  filesChanged: optional(integer('The number of files that differ from the baseline.')),
+  filesRemoved: optional(integer('The number of files in the baseline that are gone.')),
 };
 
 /** FIO's phases. */
@@ -123,47 +110,38 @@ const status = object({
     }),
   ),
   nodeStatus: optional(
-    list(object({ nodeName: text('The node.'), ...scanResult }), {
+    list(object({ nodeName: string('The node.'), ...scanResult }), {
       description: 'The latest results of the nodes, at most one for each node and condition.',
     }),
   ),
   omittedNodeStatus: optional(
-    count('The number of results omitted from nodeStatus because there are too many.'),
+    integer('The number of results omitted from nodeStatus because there are too many.'),
   ),
   conditions: optional(conditionList()),
 });
 
-const author = object(
-  {
-    binary: text('The path of the executable, as the process sees it.'),
-    arguments: text('Its arguments, separated by blanks.'),
-    cwd: text('Its working directory.'),
-    uid: count('Its user ID.'),
-    gid: count('Its group ID.'),
-    pid: count('Its process ID in the initial PID namespace.'),
-    ppid: count('The process ID of its parent.'),
-    parentBinary: text('The executable of its parent; empty if the parent had ended.'),
-    relation: oneOf(['host', 'container', 'unknown'], {
-      description: 'Whether the process runs on the node itself, in a container, or in an unknown container.',
-    }),
-    container: optional(
-      object(
-        { id: text('The id.'), name: text('The name.') },
-        { description: 'The container of the process.' },
-      ),
-    ),
-    pod: optional(
-      object(
-        { namespace: text('The namespace.'), name: text('The name.') },
-        { description: 'The pod of the process.' },
-      ),
-    ),
-  },
-  { description: 'The process that made the change; absent if it is unknown.' },
-);
+const author = object('The process that made the change; absent if it is unknown.', {
+  binary: string('The path of the executable, as the process sees it.'),
+  arguments: string('Its arguments, separated by blanks.'),
+  cwd: string('Its working directory.'),
+  uid: integer('Its user ID.'),
+  gid: integer('Its group ID.'),
+  pid: integer('Its process ID in the initial PID namespace.'),
+  ppid: integer('The process ID of its parent.'),
+  parentBinary: string('The executable of its parent; empty if the parent had ended.'),
+  relation: oneOf(['host', 'container', 'unknown'], {
+    description: 'Whether the process runs on the node itself, in a container, or in an unknown container.',
+  }),
+  container: optional(
+    object('The container of the process.', { id: string('The id.'), name: string('The name.') }),
+  ),
+  pod: optional(
+    object('The pod of the process.', { namespace: string('The namespace.'), name: string('The name.') }),
+  ),
+});
 
 const finding = object({
-  path: text('The path of the file on the node.'),
+  path: string('The path of the file on the node.'),
   change: oneOf(['added', 'removed', 'changed'], { description: 'Compared with the baseline.' }),
   attributes: list(string(), { description: 'The attributes that differ, by their names in AIDE.' }),
   seen: time('When it was first seen.'),
@@ -174,42 +152,36 @@ const finding = object({
 });
 
 const unread = object(
+  'Files that the last scan could not read completely: whether they have changed is unknown. Absent if all files were read.',
   {
-    count: count('The number of files.'),
+    count: integer('The number of files.'),
     files: list(
       object({
-        path: text('The path of the file on the node.'),
-        reason: text('Why it could not be read.'),
+        path: string('The path of the file on the node.'),
+        reason: string('Why it could not be read.'),
       }),
       { description: 'Some of these files; the log has all of them.' },
     ),
   },
-  {
-    description:
-      'Files that the last scan could not read completely: whether they have changed is unknown. Absent if all files were read.',
-  },
 );
 
-const detection = object(
-  {
-    events: oneOf(['sensor', 'inotify', 'none'], {
-      description:
-        'sensor: events with the process that caused them. inotify: events without it. none: scans only.',
-    }),
-    reason: text('Why events is not sensor.'),
-    watchedDirectories: count('Directories whose changes are detected at once.'),
-    unwatchedDirectories: count('Directories that are covered by scans only.'),
-    lostEvents: count('Events that the kernel dropped; a full scan follows each time.'),
-    // Later ones than the others. While a cluster is upgraded, operators and stored objects of before have none.
-    lostAuthors: optional(
-      count('Lost records of the processes that made changes; these changes have no author.'),
-    ),
-    directoriesWithoutAuthors: optional(
-      count('Watched directories beyond the capacity of the sensor; their changes have no author.'),
-    ),
-  },
-  { description: 'How changes on the node are detected between scans.' },
-);
+const detection = object('How changes on the node are detected between scans.', {
+  events: oneOf(['sensor', 'inotify', 'none'], {
+    description:
+      'sensor: events with the process that caused them. inotify: events without it. none: scans only.',
+  }),
+  reason: string('Why events is not sensor.'),
+  watchedDirectories: integer('Directories whose changes are detected at once.'),
+  unwatchedDirectories: integer('Directories that are covered by scans only.'),
+  lostEvents: integer('Events that the kernel dropped; a full scan follows each time.'),
+  // Later ones than the others. While a cluster is upgraded, operators and stored objects of before have none.
+  lostAuthors: optional(
+    integer('Lost records of the processes that made changes; these changes have no author.'),
+  ),
+  directoriesWithoutAuthors: optional(
+    integer('Watched directories beyond the capacity of the sensor; their changes have no author.'),
+  ),
+});
 
 const integrityVersion = {
   description: 'Compares files on nodes with a baseline.',
@@ -224,22 +196,17 @@ const integrityVersion = {
 const nodeStatusVersion = {
   description: 'The state of the files of one node. Written by the operator; do not edit.',
   fields: {
-    nodeName: text('The node.'),
+    nodeName: string('The node.'),
     results: list(object(scanResult), {
       description: 'The latest result of each condition.',
       default: [],
     }),
-    lastResult: optional(
-      object(scanResult, { description: 'The latest result; absent before the first one.' }),
-    ),
+    lastResult: optional(object('The latest result; absent before the first one.', scanResult)),
     sequence: optional(
-      integer({
-        description: 'The sequence number of the latest result, assigned by the agent.',
-        format: 'int64',
-      }),
+      integer('The sequence number of the latest result, assigned by the agent.', { format: 'int64' }),
     ),
     findings: optional(list(finding, { description: 'The findings of the latest result, newest first.' })),
-    omittedFindings: optional(count('The number of omitted findings; the log has all of them.')),
+    omittedFindings: optional(integer('The number of omitted findings; the log has all of them.')),
     unread: optional(unread),
     continuedFrom: optional(
       time(

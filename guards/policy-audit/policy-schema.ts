@@ -53,7 +53,7 @@ const ruleFields = {
   ),
 };
 
-const clusterRule = object(ruleFields, { description: 'The requests to evaluate.' });
+const clusterRule = object('The requests to evaluate.', ruleFields);
 
 const namespacedRule = object(ruleFields, {
   description: 'The requests to evaluate.',
@@ -72,15 +72,13 @@ const namespacedRule = object(ruleFields, {
 });
 
 const matchCondition = object({
-  name: string({
-    description: 'Unique in the policy.',
+  name: string('Unique in the policy.', {
     minLength: 1,
     maxLength: 316,
     // A qualified name: webhooks take no other.
     pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
   }),
-  expression: string({
-    description: 'CEL over object, oldObject, request, authorizer and namespaceObject: bool.',
+  expression: string('CEL over object, oldObject, request, authorizer and namespaceObject: bool.', {
     minLength: 1,
     maxLength: 10_240,
   }),
@@ -105,8 +103,8 @@ const selectorSchema = (description: string) =>
 
 const contextAwareResources = list(
   object({
-    apiVersion: string({ description: 'v1, apps/v1.', minLength: 1 }),
-    kind: string({ description: 'Pod, Deployment.', minLength: 1 }),
+    apiVersion: string('v1, apps/v1.', { minLength: 1 }),
+    kind: string('Pod, Deployment.', { minLength: 1 }),
   }),
   { description: 'The kinds that the policy may query from the cluster.' },
 );
@@ -114,18 +112,16 @@ const contextAwareResources = list(
 const settings = optional(
   nullable(anyObject({ description: 'The settings of the policy; their form depends on the policy.' })),
 );
-const moduleField = string({
-  description:
-    'registry://, https://, http:// or file://; without a scheme registry://. `cel-policy` runs without its module.',
-  minLength: 1,
-  maxLength: 2048,
-});
+const moduleField = string(
+  'registry://, https://, http:// or file://; without a scheme registry://. `cel-policy` runs without its module.',
+  { minLength: 1, maxLength: 2048 },
+);
 
-const seconds = (description: string) => integer({ description, format: 'int32', minimum: 2, maximum: 30 });
+const seconds = (description: string) => integer(description, { format: 'int32', minimum: 2, maximum: 30 });
 const timeoutEvalSeconds = optional(seconds('The time limit of one evaluation; 2 by default.'));
 
 const common = {
-  policyServer: string({ description: 'The PolicyServer that serves it.', default: 'default' }),
+  policyServer: string('The PolicyServer that serves it.', { default: 'default' }),
   mode: oneOf(['protect', 'monitor'], {
     description:
       'protect: requests that the policy rejects are denied. monitor: they are allowed, counted and reported.',
@@ -136,7 +132,7 @@ const common = {
       description: 'What happens when the policy cannot be evaluated; Fail by default.',
     }),
   ),
-  backgroundAudit: boolean({ description: 'Whether existing objects are audited.', default: true }),
+  backgroundAudit: boolean('Whether existing objects are audited.', { default: true }),
   matchPolicy: optional(
     oneOf(['Exact', 'Equivalent'], {
       description:
@@ -156,8 +152,7 @@ const common = {
       description: 'The side effects of the policy; with Some and Unknown, dry runs are rejected.',
     }),
   ),
-  timeoutSeconds: integer({
-    description: 'How long a request waits for the policy.',
+  timeoutSeconds: integer('How long a request waits for the policy.', {
     format: 'int32',
     minimum: 2,
     maximum: 30,
@@ -169,23 +164,21 @@ const single = {
   ...common,
   module: moduleField,
   settings,
-  mutating: boolean({ description: 'Whether the policy may change objects.' }),
+  mutating: boolean('Whether the policy may change objects.'),
   timeoutEvalSeconds,
-  message: optional(string({ description: 'Replaces the message of the policy, which becomes the cause.' })),
+  message: optional(string('Replaces the message of the policy, which becomes the cause.')),
 };
 
 const member = { module: moduleField, settings, timeoutEvalSeconds };
 
 const group = {
   ...common,
-  expression: string({
-    description:
-      'Combines the members, each called as a function by its name: `signed() && (trusted() || !outside())`.',
-    minLength: 1,
-    maxLength: 10_240,
-  }),
-  message: string({ description: 'The message when the group rejects a request.', minLength: 1 }),
-  mutating: optional(boolean({ description: 'Always false.' })),
+  expression: string(
+    'Combines the members, each called as a function by its name: `signed() && (trusted() || !outside())`.',
+    { minLength: 1, maxLength: 10_240 },
+  ),
+  message: string('The message when the group rejects a request.', { minLength: 1 }),
+  mutating: optional(boolean('Always false.')),
 };
 
 const namespaceSelector = optional(

@@ -17,24 +17,18 @@ const quantities = (description: string) => optional(mapOf(intOrString(), { desc
 
 export const policyServerSpec = object(
   {
-    image: string({ description: 'The image of the server.' }),
-    replicas: integer({ description: 'The number of its pods.', format: 'int32', minimum: 0 }),
+    image: string('The image of the server.'),
+    replicas: integer('The number of its pods.', { format: 'int32', minimum: 0 }),
     minAvailable: optional(
-      intOrString({
-        description: 'minAvailable of its PodDisruptionBudget; cannot be combined with maxUnavailable.',
-      }),
+      intOrString('minAvailable of its PodDisruptionBudget; cannot be combined with maxUnavailable.'),
     ),
     maxUnavailable: optional(
-      intOrString({
-        description: 'maxUnavailable of its PodDisruptionBudget; cannot be combined with minAvailable.',
-      }),
+      intOrString('maxUnavailable of its PodDisruptionBudget; cannot be combined with minAvailable.'),
     ),
     annotations: optional(mapOf(string(), { description: 'Annotations of its pods.' })),
     env: optional(list(anyObject(), { description: 'Environment of its container, as in a pod.' })),
-    serviceAccountName: optional(string({ description: 'The service account of its pods.' })),
-    imagePullSecret: optional(
-      string({ description: 'The Secret with the credentials for registries of modules.' }),
-    ),
+    serviceAccountName: optional(string('The service account of its pods.')),
+    imagePullSecret: optional(string('The Secret with the credentials for registries of modules.')),
     insecureSources: optional(
       list(string(), {
         description: 'Registries that are queried without TLS, or whose certificate is not verified.',
@@ -44,31 +38,24 @@ export const policyServerSpec = object(
       mapOf(list(string()), { description: 'Certificate authorities by registry, in PEM.' }),
     ),
     verificationConfig: optional(
-      string({
-        description:
-          'The ConfigMap with the signatures that modules must have, in its key verification-config.',
-      }),
+      string('The ConfigMap with the signatures that modules must have, in its key verification-config.'),
     ),
     sigstoreTrustConfig: optional(
-      string({
-        description:
-          'The ConfigMap with the Sigstore trust root for keyless signatures, in its key sigstore-trust-config.',
-      }),
+      string(
+        'The ConfigMap with the Sigstore trust root for keyless signatures, in its key sigstore-trust-config.',
+      ),
     ),
     securityContexts: optional(
-      object(
-        {
-          container: optional(anyObject({ description: 'As in a container.' })),
-          pod: optional(anyObject({ description: 'As in a pod.' })),
-        },
-        { description: 'Security contexts of its pods.' },
-      ),
+      object('Security contexts of its pods.', {
+        container: optional(anyObject({ description: 'As in a container.' })),
+        pod: optional(anyObject({ description: 'As in a pod.' })),
+      }),
     ),
     affinity: optional(anyObject({ description: 'As in a pod.' })),
     limits: quantities('Resource limits of its container.'),
     requests: quantities('Resource requests of its container.'),
     tolerations: optional(list(anyValue(), { description: 'As in a pod.' })),
-    priorityClassName: optional(string({ description: 'As in a pod.' })),
+    priorityClassName: optional(string('As in a pod.')),
     namespacedPoliciesCapabilities: optional(
       list(string({ minLength: 1 }), {
         description:

@@ -4,7 +4,7 @@
  *
  * ```ts
  * const spec = object({
- *   path: string({ minLength: 1 }),
+ *   path: string('Where it is.', { minLength: 1 }),
  *   create: boolean({ default: false }),
  *   labels: optional(mapOf(string())),
  * });
@@ -93,8 +93,11 @@ interface StringOptions extends Common<string> {
   readonly format?: string;
 }
 
-export function string<const O extends StringOptions>(options?: O): Schema<string, string, PresenceOf<O>> {
-  return make({ type: 'string' }, options);
+export function string<const O extends StringOptions>(
+  described?: string | O,
+  options?: O,
+): Schema<string, string, PresenceOf<O>> {
+  return make({ type: 'string' }, optionsOf(described, options));
 }
 
 /** One of some strings. */
@@ -116,14 +119,18 @@ interface IntegerOptions extends Common<number>, Bounds {
 }
 
 /** A JavaScript number: above 2 ** 53 it is rounded. */
-export function integer<const O extends IntegerOptions>(options?: O): Schema<number, number, PresenceOf<O>> {
-  return make({ type: 'integer' }, options);
+export function integer<const O extends IntegerOptions>(
+  described?: string | O,
+  options?: O,
+): Schema<number, number, PresenceOf<O>> {
+  return make({ type: 'integer' }, optionsOf(described, options));
 }
 
 export function boolean<const O extends Common<boolean>>(
+  described?: string | O,
   options?: O,
 ): Schema<boolean, boolean, PresenceOf<O>> {
-  return make({ type: 'boolean' }, options);
+  return make({ type: 'boolean' }, optionsOf(described, options));
 }
 
 /** The bounds are for the integers. */
@@ -135,11 +142,12 @@ interface IntOrStringOptions extends Common<number | string>, Bounds {
 
 /** A number or a string, as ports and percentages are. */
 export function intOrString<const O extends IntOrStringOptions>(
+  described?: string | O,
   options?: O,
 ): Schema<number | string, number | string, PresenceOf<O>> {
   return make(
     { anyOf: [{ type: 'integer' }, { type: 'string' }], 'x-kubernetes-int-or-string': true },
-    options,
+    optionsOf(described, options),
   );
 }
 
@@ -187,7 +195,14 @@ interface ObjectOptions<Written> extends Common<Written>, Counted {}
 export function object<const F extends Fields, const O extends ObjectOptions<WrittenFields<F>>>(
   fields: F,
   options?: O,
-): Schema<ReadFields<F>, WrittenFields<F>, PresenceOf<O>> {
+): Schema<ReadFields<F>, WrittenFields<F>, PresenceOf<O>>;
+export function object<const F extends Fields>(
+  description: string,
+  fields: F,
+): Schema<ReadFields<F>, WrittenFields<F>>;
+export function object(first: string | Fields, second: object = {}): AnySchema {
+  const [fields, options] =
+    typeof first === 'string' ? [second as Fields, { description: first }] : [first, second];
   const required = Object.keys(fields).filter((name) => fields[name]?.presence === 'required');
   const properties = Object.fromEntries(Object.entries(fields).map(([name, { json }]) => [name, json]));
   return makeObject({ type: 'object', ...(required.length > 0 && { required }), properties }, options);
@@ -216,6 +231,11 @@ export function nullable<Read, Written, P extends Presence>(
   schema: Schema<Read, Written, P>,
 ): Schema<Read | null, Written | null, P> {
   return { json: { ...schema.json, nullable: true }, presence: schema.presence };
+}
+
+/** Where only a description is to be said, or it first, no name is needed. */
+function optionsOf<O>(described: string | O | undefined, options: O | undefined): O | undefined {
+  return typeof described === 'string' ? ({ description: described, ...options } as O) : described;
 }
 
 function makeObject<Read, Written, P extends Presence>(
