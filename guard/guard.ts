@@ -41,8 +41,8 @@ import type { StatusSection } from './status-section.ts';
  *   ],
  *   parse: (values) => ({ intervalS: number(values, 'doorInterval') }),
  *   rights: {
- *     agent: [{ apiGroups: ['doors.example.com'], resources: ['doorpolicies'], verbs: ['list', 'watch'] }],
- *     viewer: [{ apiGroups: ['doors.example.com'], resources: ['doorpolicies'], verbs: ['get', 'list', 'watch'] }],
+ *     agent: [right('doors.example.com', ['doorpolicies'], ['list', 'watch'])],
+ *     viewer: [right('doors.example.com', ['doorpolicies'], ['get', 'list', 'watch'])],
  *   },
  *   health: [{ on: 'node', name: 'doorpolicies', what: 'DoorPolicies are listed' }],
  *   metrics: async () => (await import('./metrics.ts')).doorMetrics,
