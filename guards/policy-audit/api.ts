@@ -17,7 +17,7 @@ import {
 } from '../../lib/kube/crd/resource.ts';
 import { optional } from '../../lib/kube/crd/schema.ts';
 import type { Condition } from '../../lib/kube/object/conditions.ts';
-import type { KubeKind, KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
+import { clusterKind, type KubeKind, type KubeObject } from '../../lib/kube/object/object.ts';
 import {
   clusterGroupSpec,
   clusterPolicySpec,
@@ -184,17 +184,13 @@ export type ValidatingAdmissionPolicy = KubeKind<V1ValidatingAdmissionPolicy>;
 export type ValidatingAdmissionPolicyBinding = KubeKind<V1ValidatingAdmissionPolicyBinding>;
 
 /** Of Kubernetes itself: served by API servers of 1.30 or later. */
-export const validatingAdmissionPolicies: ResourceType<ValidatingAdmissionPolicy> = {
-  group: 'admissionregistration.k8s.io',
-  version: 'v1',
-  plural: 'validatingadmissionpolicies',
-  kind: 'ValidatingAdmissionPolicy',
-  namespaced: false,
-};
-export const validatingAdmissionPolicyBindings: ResourceType<ValidatingAdmissionPolicyBinding> = {
-  group: 'admissionregistration.k8s.io',
-  version: 'v1',
-  plural: 'validatingadmissionpolicybindings',
-  kind: 'ValidatingAdmissionPolicyBinding',
-  namespaced: false,
-};
+export const validatingAdmissionPolicies = clusterKind<ValidatingAdmissionPolicy>(
+  'admissionregistration.k8s.io',
+  'validatingadmissionpolicies',
+  'ValidatingAdmissionPolicy',
+);
+export const validatingAdmissionPolicyBindings = clusterKind<ValidatingAdmissionPolicyBinding>(
+  'admissionregistration.k8s.io',
+  'validatingadmissionpolicybindings',
+  'ValidatingAdmissionPolicyBinding',
+);

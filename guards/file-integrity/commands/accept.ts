@@ -16,7 +16,7 @@ import { say, stopSignal } from '../../../lib/cli/process.ts';
 import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from '../accept/plan.ts';
 import type { AcceptOptions } from './command.ts';
 import { loadKubeconfig } from '../../../lib/kube/access/kubeconfig.ts';
-import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { clusterKind, type KubeObject } from '../../../lib/kube/object/object.ts';
 import { refuseEmpty } from '../../../lib/cli/options.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
 
@@ -150,13 +150,11 @@ interface SelfSubjectReview extends KubeObject {
 }
 
 /** GA since Kubernetes 1.28 (KEP-3325). */
-const selfSubjectReviews: ResourceType<SelfSubjectReview> = {
-  group: 'authentication.k8s.io',
-  version: 'v1',
-  plural: 'selfsubjectreviews',
-  kind: 'SelfSubjectReview',
-  namespaced: false,
-};
+const selfSubjectReviews = clusterKind<SelfSubjectReview>(
+  'authentication.k8s.io',
+  'selfsubjectreviews',
+  'SelfSubjectReview',
+);
 
 /** @throws what the API throws but for its own refusals */
 export async function authorOf(

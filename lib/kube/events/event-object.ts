@@ -8,6 +8,7 @@ import {
   apiVersionOf,
   type KubeKind,
   type KubeObject,
+  namespacedKind,
   type ResourceType,
   type Wire,
 } from '../object/object.ts';
@@ -16,13 +17,7 @@ export type ObjectReference = Wire<V1ObjectReference>;
 export type KubeEvent = KubeKind<EventsV1Event>;
 type EventSeries = Wire<EventsV1EventSeries>;
 
-export const events: ResourceType<KubeEvent> = {
-  group: 'events.k8s.io',
-  version: 'v1',
-  plural: 'events',
-  kind: 'Event',
-  namespaced: true,
-};
+export const events = namespacedKind<KubeEvent>('events.k8s.io', 'events', 'Event');
 
 export interface EventRecord {
   /** The object that it is about. */

@@ -78,42 +78,41 @@ export interface ResourceType<T extends KubeObject = KubeObject> {
   readonly object?: T;
 }
 
-export const pods: ResourceType<Pod> = core('pods', 'Pod', true);
-export const nodes: ResourceType<Node> = core('nodes', 'Node', false);
-export const namespaces: ResourceType<Namespace> = core('namespaces', 'Namespace', false);
-export const secrets: ResourceType<Secret> = core('secrets', 'Secret', true);
-export const configMaps: ResourceType<ConfigMap> = core('configmaps', 'ConfigMap', true);
+export const pods = namespacedKind<Pod>('', 'pods', 'Pod');
+export const nodes = clusterKind<Node>('', 'nodes', 'Node');
+export const namespaces = clusterKind<Namespace>('', 'namespaces', 'Namespace');
+export const secrets = namespacedKind<Secret>('', 'secrets', 'Secret');
+export const configMaps = namespacedKind<ConfigMap>('', 'configmaps', 'ConfigMap');
+export const deployments = namespacedKind<Deployment>('apps', 'deployments', 'Deployment');
+export const daemonSets = namespacedKind<DaemonSet>('apps', 'daemonsets', 'DaemonSet');
+export const leases = namespacedKind<Lease>('coordination.k8s.io', 'leases', 'Lease');
+export const priorityClasses = clusterKind<PriorityClass>(
+  'scheduling.k8s.io',
+  'priorityclasses',
+  'PriorityClass',
+);
+export const roleBindings = namespacedKind<RoleBinding>(
+  'rbac.authorization.k8s.io',
+  'rolebindings',
+  'RoleBinding',
+);
 
-const apps = { group: 'apps', version: 'v1', namespaced: true } as const;
-export const deployments: ResourceType<Deployment> = { ...apps, plural: 'deployments', kind: 'Deployment' };
-export const daemonSets: ResourceType<DaemonSet> = { ...apps, plural: 'daemonsets', kind: 'DaemonSet' };
+/** A kind in version v1 of a group; '' is the core group. */
+export function namespacedKind<T extends KubeObject>(
+  group: string,
+  plural: string,
+  kind: string,
+): ResourceType<T> {
+  return { group, version: 'v1', plural, kind, namespaced: true };
+}
 
-export const leases: ResourceType<Lease> = {
-  group: 'coordination.k8s.io',
-  version: 'v1',
-  plural: 'leases',
-  kind: 'Lease',
-  namespaced: true,
-};
-
-export const priorityClasses: ResourceType<PriorityClass> = {
-  group: 'scheduling.k8s.io',
-  version: 'v1',
-  plural: 'priorityclasses',
-  kind: 'PriorityClass',
-  namespaced: false,
-};
-
-export const roleBindings: ResourceType<RoleBinding> = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  plural: 'rolebindings',
-  kind: 'RoleBinding',
-  namespaced: true,
-};
-
-function core<T extends KubeObject>(plural: string, kind: string, namespaced: boolean): ResourceType<T> {
-  return { group: '', version: 'v1', plural, kind, namespaced };
+/** The same, where its objects are in no namespace. */
+export function clusterKind<T extends KubeObject>(
+  group: string,
+  plural: string,
+  kind: string,
+): ResourceType<T> {
+  return { ...namespacedKind<T>(group, plural, kind), namespaced: false };
 }
 
 /** `v1`, `apps/v1`. */

@@ -5,7 +5,7 @@
 import { apiResources } from '../../../../lib/kube/client/discovery.ts';
 import type { KubeClient } from '../../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../../lib/kube/client/client-errors.ts';
-import type { KubeObject, ResourceType } from '../../../../lib/kube/object/object.ts';
+import { clusterKind, type KubeObject, type ResourceType } from '../../../../lib/kube/object/object.ts';
 import type { JsonObject } from '../evaluator.ts';
 import type { ClusterReader, KindName, ListSelection, ReadOptions } from './cluster-reader.ts';
 
@@ -16,13 +16,11 @@ const keptAnswers = 256;
 /** Items of a list that are requested at a time. */
 const pageSize = 500;
 
-const subjectAccessReviews: ResourceType = {
-  group: 'authorization.k8s.io',
-  version: 'v1',
-  plural: 'subjectaccessreviews',
-  kind: 'SubjectAccessReview',
-  namespaced: false,
-};
+const subjectAccessReviews = clusterKind(
+  'authorization.k8s.io',
+  'subjectaccessreviews',
+  'SubjectAccessReview',
+);
 
 interface Kept {
   readonly untilMs: number;
