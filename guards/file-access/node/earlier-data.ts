@@ -1,7 +1,7 @@
 /** Deletes the KiveData that this node wrote before its last boot: they are of another kernel, which nobody follows any more. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { FailureLevel } from '../../../lib/kube/client/failure-level.ts';
+import { failureLevels } from '../../../lib/kube/client/failure-level.ts';
 import { removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { aborted } from '../../../lib/time/abort.ts';
@@ -22,14 +22,14 @@ const RETRY = { baseMs: 1000, maxMs: 60_000, jitter: 0.5 };
 /** Until it is done, and then until `signal` aborts. A process sees one boot only, so once is enough. */
 export async function removeEarlierData({ client, on, signal, logger }: EarlierDataOptions): Promise<void> {
   const backoff = new Backoff(RETRY);
-  const level = new FailureLevel(systemClock);
+  const level = failureLevels(systemClock);
   while (!signal.aborted) {
     try {
       await removeAll(client, on, signal);
       await aborted(signal);
     } catch (err) {
       if (signal.aborted) return;
-      logger[level.of(err, backoff.attempts)]({ err }, 'cannot delete KiveData of an earlier boot; retrying');
+      logger[level(err, backoff.attempts)]({ err }, 'cannot delete KiveData of an earlier boot; retrying');
       await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
     }
   }
