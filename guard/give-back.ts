@@ -16,8 +16,8 @@ interface GiveBackOptions {
   readonly nodeName?: string | undefined;
 }
 
-/** A process has 15 s or 30 s until it is killed, for all that it does. */
-const GIVE_BACK_MS = 8000;
+/** Once it is told to stop, an agent has 15 s until it is killed, and the operator 30 s, for the end of the guards too. */
+const times = { agentMs: 8000, operatorMs: 15_000 } as const;
 
 /**
  * Runs the parts of a process until `end` aborts. If Rampart is being removed, it gives back what they hold, and waits until the process
@@ -39,10 +39,11 @@ export async function runUntilRemoved(
 /** After the guards have ended, so that none of it comes back. What fails is logged: it is too late to do more about it. */
 async function giveBack(
   { isEverywhere, message }: RampartRemoved,
-  { client, logger, guards, nodeName }: GiveBackOptions,
+  { client, logger, guards, nodeName, told }: GiveBackOptions & Pick<RemovalOptions, 'told'>,
 ): Promise<void> {
   logger.info(`Rampart is being removed: ${message}`);
-  const signal = AbortSignal.timeout(GIVE_BACK_MS);
+  using late = lateAfter(told, nodeName === undefined ? times.operatorMs : times.agentMs);
+  const { signal } = late;
   const leftovers = await Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
   const count = { webhooks: 0, finalizers: 0 };
   const attempt = async (what: keyof typeof count, work: Promise<void>): Promise<void> =>
@@ -70,4 +71,22 @@ async function giveBack(
   const held = leftovers.flatMap((of) => of.finalizers ?? []).filter(isHeldHere);
   await Promise.all(held.map((kind) => attempt('finalizers', release(kind))));
   logger.info(count, 'removed what would be left of Rampart');
+}
+
+/** Aborts some time after `told`. */
+function lateAfter(told: AbortSignal, afterMs: number): Disposable & { readonly signal: AbortSignal } {
+  const late = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const begin = (): void => {
+    timer = setTimeout(() => late.abort(new Error('it takes too long')), afterMs);
+  };
+  if (told.aborted) begin();
+  else told.addEventListener('abort', begin, { once: true });
+  return {
+    signal: late.signal,
+    [Symbol.dispose]: () => {
+      told.removeEventListener('abort', begin);
+      clearTimeout(timer);
+    },
+  };
 }
