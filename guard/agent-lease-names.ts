@@ -5,7 +5,7 @@ import type { KubeObject } from '../lib/kube/object/object.ts';
 export const agentLeaseLabel = 'rampart.dev/agent';
 /** The node's name. */
 export const agentNodeAnnotation = 'rampart.dev/node';
-/** On the Lease of each kernel, whose holder raises the alerts of all nodes on it: the kernel's boot ID. */
+/** The boot ID of the agent's kernel; also on the Lease of a kernel, whose holder raises the alerts of all nodes on it. */
 export const kernelLeaseLabel = 'rampart.dev/kernel';
 /** JSON: `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`. */
 export const agentGuardsAnnotation = 'rampart.dev/guards';

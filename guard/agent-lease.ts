@@ -5,17 +5,25 @@ import { apiMicroTime } from '../lib/kube/object/api-time.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound } from '../lib/kube/client/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
-import { type Lease, leases, nodes } from '../lib/kube/object/object.ts';
+import { type Lease, leases } from '../lib/kube/object/object.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
-import { agentGuardsAnnotation, agentLeaseLabel, agentNodeAnnotation } from './agent-lease-names.ts';
+import {
+  agentGuardsAnnotation,
+  agentLeaseLabel,
+  agentNodeAnnotation,
+  kernelLeaseLabel,
+} from './agent-lease-names.ts';
 import { systemNamespace } from './guard.ts';
 import type { GuardStates } from './guard-states.ts';
+import { readKernelId } from './kernel-id.ts';
 
 interface AgentLeaseOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly identity: string;
   readonly states: GuardStates;
+  /** Default: that of this machine. */
+  readonly kernelId?: string;
   /** Stops it; the lease is given back then. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -64,7 +72,7 @@ function agentLeaseName(nodeName: string): string {
 }
 
 async function write(options: AgentLeaseOptions, holder: string, signal: AbortSignal): Promise<void> {
-  const { client, nodeName, states, clock = systemClock } = options;
+  const { client, nodeName, states, kernelId = readKernelId(), clock = systemClock } = options;
   const target = { namespace: systemNamespace, name: agentLeaseName(nodeName) };
   const guards = Object.fromEntries(
     [...states.entries()].map(([name, { state, reason }]) => {
@@ -81,18 +89,17 @@ async function write(options: AgentLeaseOptions, holder: string, signal: AbortSi
   );
   const now = apiMicroTime(clock.wallMs());
   const label = nodeName.length <= MAX_LABEL ? nodeName : agentLeaseName(nodeName).slice(-16);
-  const lease = (before: Lease | undefined, owners: object[]): Lease => ({
+  const lease = (before: Lease | undefined): Lease => ({
     ...before,
     metadata: {
       ...before?.metadata,
       ...target,
-      labels: { ...before?.metadata.labels, [agentLeaseLabel]: label },
+      labels: { ...before?.metadata.labels, [agentLeaseLabel]: label, [kernelLeaseLabel]: kernelId },
       annotations: {
         ...before?.metadata.annotations,
         [agentNodeAnnotation]: nodeName,
         [agentGuardsAnnotation]: JSON.stringify(guards),
       },
-      ...(owners.length > 0 && { ownerReferences: owners as never }),
     },
     spec: {
       ...before?.spec,
@@ -104,28 +111,17 @@ async function write(options: AgentLeaseOptions, holder: string, signal: AbortSi
   });
   const update = async (): Promise<void> => {
     const before = await client.get(leases, target, { signal });
-    await client.update(leases, lease(before, []), { signal });
+    await client.update(leases, lease(before), { signal });
   };
   try {
     await update();
   } catch (error) {
     if (!isNotFound(error)) throw error;
     try {
-      await client.create(leases, lease(undefined, await ownerOf(client, nodeName, signal)), { signal });
+      await client.create(leases, lease(undefined), { signal });
     } catch (again) {
       if (!isAlreadyExists(again)) throw again;
       await update();
     }
-  }
-}
-
-/** The Node, so that the lease goes with it; nobody where it may not be read or is not there. */
-async function ownerOf(client: KubeClient, name: string, signal: AbortSignal): Promise<object[]> {
-  try {
-    const { metadata } = await client.get(nodes, { name }, { signal });
-    return [{ apiVersion: 'v1', kind: 'Node', name, uid: metadata.uid ?? '' }];
-  } catch {
-    signal.throwIfAborted();
-    return [];
   }
 }

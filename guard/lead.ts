@@ -16,6 +16,8 @@ interface LeadershipOptions {
   readonly identity: string;
   /** Their names, which the lease tells. */
   readonly guards: readonly string[];
+  /** What is done once for all guards, in each term. */
+  readonly upkeep?: (term: AbortSignal) => Promise<void>;
   readonly clock?: Clock | undefined;
 }
 
@@ -77,7 +79,7 @@ export class Leadership implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { client, logger, identity, guards, clock } = this.#options;
+    const { client, logger, identity, guards, upkeep, clock } = this.#options;
     const { signal } = this.#stop;
     await ensureSystemNamespace({ client, logger, clock, signal });
     if (signal.aborted) return;
@@ -97,7 +99,7 @@ export class Leadership implements AsyncDisposable {
         const next = (): void => void (this.#term = Promise.withResolvers());
         term.addEventListener('abort', next, { once: true });
         this.#term.resolve(term);
-        await aborted(term);
+        await Promise.all([aborted(term), upkeep?.(term)]);
         await Promise.all(this.#working);
       },
       clock,

@@ -7,12 +7,15 @@ import type { Guard, HealthPart, OptionValues } from './guard.ts';
 import { parsedOptions } from './guard-options.ts';
 import { GuardStates } from './guard-states.ts';
 import { Leadership } from './lead.ts';
+import { deleteLeftLeases } from './left-leases.ts';
 import { type GuardProcess, healthName, partContext } from './part-context.ts';
 import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
 import { Backoff } from '../lib/time/backoff.ts';
 import type { Resource, Versions } from '../lib/kube/crd/resource.ts';
+import { nodeFacts } from '../lib/kube/object/facts.ts';
+import { nodes } from '../lib/kube/object/object.ts';
 import { apiResources } from '../lib/kube/client/discovery.ts';
 
 /** What a node brings, for all guards. */
@@ -74,7 +77,14 @@ export async function runClusterParts(
   const { process, guards } = options;
   const { client, logger, identity } = process;
   const led = guards.filter(({ cluster }) => cluster !== undefined).map(({ name }) => name);
-  await using leadership = new Leadership({ client, logger, identity, guards: led });
+  await using leadership = new Leadership({
+    ...{ client, logger, identity, guards: led },
+    upkeep: (term) =>
+      deleteLeftLeases({
+        ...{ client, logger, signal: term, metrics: process.metrics?.controllers },
+        nodes: process.caches.use({ type: nodes, projection: nodeFacts }, term),
+      }),
+  });
   await runParts('cluster', options, async (guard, context) => {
     const part = await guard.cluster?.();
     const { signal, health } = context;

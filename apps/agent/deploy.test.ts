@@ -10,7 +10,14 @@ import { parse } from 'yaml';
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
 import { events } from '../../lib/kube/events/event-object.ts';
-import { type KubeObject, pods, type RoleBinding, roleBindings } from '../../lib/kube/object/object.ts';
+import {
+  type KubeObject,
+  leases,
+  nodes,
+  pods,
+  type RoleBinding,
+  roleBindings,
+} from '../../lib/kube/object/object.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
 import {
@@ -142,6 +149,13 @@ suite('deploy/', () => {
         data: Object.fromEntries(data),
       });
     }
+    await client.create(nodes, { metadata: { name: 'here' } });
+    const ofGoneNode = { namespace, name: 'rampart-agent-gone' };
+    const annotations = { 'rampart.dev/node': 'gone' };
+    await client.create(leases, {
+      metadata: { ...ofGoneNode, labels: { 'rampart.dev/agent': 'gone' }, annotations },
+      spec: { leaseDurationSeconds: 1 },
+    });
     const stop = new AbortController();
     const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }) };
     const running = Promise.all([
@@ -182,6 +196,9 @@ suite('deploy/', () => {
         },
       });
       await until('KiveData', () => data(1));
+      await until('the lease of a gone node to be deleted', () =>
+        client.get(leases, ofGoneNode).then(() => false, isNotFound),
+      );
       const isReady = ({ status: is }: KivePolicy): boolean =>
         is?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true;
       await until('the policy to be ready', async () => isReady(await client.get(kivePolicyType, target)));

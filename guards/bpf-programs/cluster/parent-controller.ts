@@ -1,5 +1,5 @@
 /**
- * Manages the users' objects of every kind and scope: the finalizer, the one condition, and what removed nodes have left.
+ * Manages the users' objects of every kind and scope: the finalizer and the one condition.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -18,8 +18,8 @@ import type { Node } from '../../../lib/kube/object/object.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
-import { labelValue, nodeFinalizer, parentFinalizer } from '../engine/names.ts';
-import { isHeld, nodeOf, parentCondition } from '../engine/parent-condition.ts';
+import { labelValue, parentFinalizer } from '../engine/names.ts';
+import { isHeld, parentCondition } from '../engine/parent-condition.ts';
 import type { Scope } from '../spec-schema.ts';
 
 export interface ParentControllerOptions {
@@ -93,7 +93,7 @@ class ParentController {
     if (of === undefined || parent === undefined) return done;
     const { client } = this.#options;
     const { kind } = of;
-    const objects = await this.#withoutGoneNodes(kind, this.#objectsOf(kind, parent), signal);
+    const objects = this.#objectsOf(kind, parent);
     if (isDeleting(parent)) {
       if (!hasFinalizer(parent, parentFinalizer)) return done;
       if (!isHeld(kind.kind, objects)) {
@@ -110,28 +110,6 @@ class ParentController {
 
   #objectsOf({ scope }: ParentKind, { metadata: { uid = '' } }: ParentObject): NodeObject[] {
     return [...this.#options.objects[scope].byIndex('owner', uid)];
-  }
-
-  /** Nobody else removes what an agent left behind when its node does not come back. */
-  async #withoutGoneNodes(
-    kind: ParentKind,
-    objects: readonly NodeObject[],
-    signal: AbortSignal,
-  ): Promise<NodeObject[]> {
-    const { client, logger } = this.#options;
-    const names = new Set(this.#nodeLabels());
-    const kept: NodeObject[] = [];
-    for (const object of objects) {
-      if (names.size === 0 || names.has(nodeOf(object))) {
-        kept.push(object);
-        continue;
-      }
-      const { name = '', namespace } = object.metadata;
-      logger.info({ object: name, node: nodeOf(object) }, 'deleted an object of a removed node');
-      await removeFinalizer(client, kind.nodeType, object, nodeFinalizer(kind.kind), { signal });
-      await orUndefined(client.delete(kind.nodeType, { name, namespace }, { signal }));
-    }
-    return kept;
   }
 
   #nodeLabels(): string[] {

@@ -7,6 +7,7 @@ import { nodes } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
+import { deleteObjectsOfGoneNodes } from './gone-nodes.ts';
 import { runParentController } from './parent-controller.ts';
 
 /** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
@@ -30,10 +31,9 @@ async function work(context: GuardContext): Promise<void> {
     ...Object.values(objects),
     allNodes,
   ];
-  await whenSynced(caches, signal, () =>
-    runParentController({
-      ...{ client, parents, objects, nodes: allNodes, signal, logger },
-      metrics: context.metrics?.controllers,
-    }),
-  );
+  const metrics = context.metrics?.controllers;
+  const common = { client, objects, nodes: allNodes, signal, logger, metrics };
+  await whenSynced(caches, signal, async () => {
+    await Promise.all([runParentController({ ...common, parents }), deleteObjectsOfGoneNodes(common)]);
+  });
 }

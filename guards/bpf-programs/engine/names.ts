@@ -28,6 +28,11 @@ export function nodeFinalizer(kind: string): string {
   return `${prefix}.${kind.toLowerCase()}controller/finalizer`;
 }
 
+/** Whether it is that of any kind. */
+export function isNodeFinalizer(finalizer: string): boolean {
+  return /^bpfman\.io\.[a-z]+controller\/finalizer$/.test(finalizer);
+}
+
 /** An annotation of the controller of a kind: `bpfman.io.xdpprogramcontroller/interface`. */
 export function kindAnnotation(kind: string, name: string): string {
   return `${prefix}.${kind.toLowerCase()}controller/${name}`;

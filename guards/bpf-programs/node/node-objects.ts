@@ -9,7 +9,7 @@ import { controllerOf, withController } from '../../../lib/kube/object/owner-ref
 import { isOlder } from '../../../lib/kube/object/resource-version.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type NodeObject, nodeTypes } from '../api.ts';
-import { annotations as names } from '../engine/names.ts';
+import { annotations as names, isNodeFinalizer } from '../engine/names.ts';
 import type { NodeCondition } from '../engine/node-condition.ts';
 import type { Wanted } from '../engine/wanted.ts';
 import type { Scope } from '../spec-schema.ts';
@@ -230,7 +230,7 @@ export class NodeObjects implements Disposable {
     const type = nodeTypes[scope];
     let current: NodeObject | undefined = object;
     for (const finalizer of object.metadata.finalizers ?? []) {
-      if (!/^bpfman\.io\.[a-z]+controller\/finalizer$/.test(finalizer) || current === undefined) continue;
+      if (!isNodeFinalizer(finalizer) || current === undefined) continue;
       current = await removeFinalizer(this.#options.client, type, current, finalizer, { signal });
     }
     this.#latest[scope].delete(objectKey(object));

@@ -1,6 +1,7 @@
 /** The parts of an agent for this guard, and how they are put together. */
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
 import type { NodeContext } from '../../../guard/context.ts';
+import { readKernelId } from '../../../guard/kernel-id.ts';
 import { type Reconcile, runController } from '../../../lib/kube/controller/controller.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
@@ -28,8 +29,6 @@ import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import { readFileSync } from 'node:fs';
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 const WORKERS = 8;
 
@@ -367,18 +366,5 @@ export class PlanApplier implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#retry);
-  }
-}
-
-/** Which kernel runs here: the same for all nodes on it, another one after each boot. @throws {RampartError} `SYSTEM` */
-export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
-  try {
-    return readFileSync(path, 'utf8').trim();
-  } catch (cause) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: 'cannot identify this kernel',
-      why: String(cause),
-      cause,
-    });
   }
 }

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { systemNamespace } from '../../../guard/guard.ts';
+import { readKernelId } from '../../../guard/kernel-id.ts';
 import {
   type GivenNode,
   type GivenProcess,
@@ -32,12 +33,7 @@ import { type FileAccessClusterOptions, runFileAccessCluster } from '../cluster/
 import { fileAccess } from '../guard.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import {
-  type FileAccessNodeOptions,
-  type NodeState,
-  readKernelId,
-  runFileAccessNode,
-} from './file-access-node.ts';
+import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from './file-access-node.ts';
 
 /** A node of the test's cluster. */
 export interface TestNode {

@@ -26,7 +26,7 @@ import {
 } from '../../../guards/file-access/api.ts';
 import { pods as podType } from '../../../lib/kube/object/object.ts';
 import { fileAccess } from '../../../guards/file-access/guard.ts';
-import { readKernelId } from '../../../guards/file-access/node/file-access-node.ts';
+import { readKernelId } from '../../../guard/kernel-id.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
 import { AgentProcess, type ToldAlert } from './agent-process.fixture.ts';

@@ -1,0 +1,125 @@
+/**
+ * Deletes the leases that nobody renews any more: those of agents whose Node is gone, and those of kernels that no agent is on.
+ *
+ * They have no owner. The garbage collector would take the lease of an agent that still works when its Node is deleted, and
+ * what the agent writes after that would stay.
+ */
+import type { KubeClient } from '../lib/kube/client/client.ts';
+import { isConflict, isNotFound, orUndefined } from '../lib/kube/client/client-errors.ts';
+import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
+import { done, type Result, requeueAfter, runController } from '../lib/kube/controller/controller.ts';
+import type { ControllerMetrics } from '../lib/kube/controller/controller-metrics.ts';
+import { keyQueue } from '../lib/kube/controller/key-queue.ts';
+import { whenSynced } from '../lib/kube/controller/run-parts.ts';
+import { fieldsOf } from '../lib/kube/object/facts.ts';
+import { type Lease, leases, type Node, nodes as nodeType } from '../lib/kube/object/object.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import { type Clock, systemClock } from '../lib/time/clock.ts';
+import { isAgentLease, kernelLeaseLabel, readAgentLease } from './agent-lease-names.ts';
+import { systemNamespace } from './guard.ts';
+
+export interface LeftLeasesOptions {
+  readonly client: KubeClient;
+  readonly nodes: IndexedCache<Node>;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: ControllerMetrics | undefined;
+  readonly clock?: Clock;
+}
+
+/** An agent that works renews its own three times meanwhile. */
+const UNCHANGED_MS = 30_000;
+const AGAIN_MS = 5000;
+const KEY = 'leases';
+
+/** Runs until `signal` aborts. */
+export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void> {
+  const { nodes, signal, logger, metrics } = options;
+  const left = new LeftLeases(options);
+  using queue = keyQueue();
+  using _nodes = nodes.subscribe(({ type, object, previous }) => {
+    // With another boot another kernel.
+    const isBooted = type === 'modified' && bootId(object) !== bootId(previous);
+    // Of the first one, too: without any Node nothing is said about nodes.
+    if (type === 'deleted' || isBooted || nodes.size === 1) queue.add(KEY);
+  });
+  await whenSynced([nodes], signal, async () => {
+    queue.add(KEY);
+    const { reconcile } = left;
+    await runController({ name: 'left-leases', queue, reconcile, signal, logger, metrics });
+  });
+}
+
+export class LeftLeases {
+  readonly #options: LeftLeasesOptions;
+  /** By name: the version that was first seen, and when. */
+  readonly #since = new Map<string, { readonly version: string; readonly ms: number }>();
+
+  constructor(options: LeftLeasesOptions) {
+    this.#options = options;
+  }
+
+  readonly reconcile = async (_: string, signal: AbortSignal): Promise<Result> => {
+    const { client, nodes, clock = systemClock } = this.#options;
+    // A single machine has none.
+    if (nodes.size === 0) return done;
+    const { items } = await client.list(leases, { namespace: systemNamespace }, { signal });
+    const left = leftOf(items, (name) => nodes.has(name));
+    const names = new Set(left.map(({ metadata }) => metadata.name));
+    for (const name of this.#since.keys()) if (!names.has(name)) this.#since.delete(name);
+    for (const lease of left) {
+      const { name = '', resourceVersion: version = '' } = lease.metadata;
+      const nowMs = clock.monotonicMs();
+      let since = this.#since.get(name);
+      if (since?.version !== version) this.#since.set(name, (since = { version, ms: nowMs }));
+      if (lease.spec?.holderIdentity && nowMs - since.ms < UNCHANGED_MS) continue;
+      if (await this.#isLeft(lease, signal)) await this.#delete(lease, signal);
+    }
+    return this.#since.size > 0 ? requeueAfter(AGAIN_MS) : done;
+  };
+
+  /** Asks the API itself: the cache may be behind the agent of a new node. */
+  async #isLeft(lease: Lease, signal: AbortSignal): Promise<boolean> {
+    const name = readAgentLease(lease)?.nodeName;
+    if (name === undefined) return true;
+    const node = await orUndefined(this.#options.client.get(nodeType, { name }, { signal }));
+    if (node !== undefined) this.#since.delete(lease.metadata.name ?? '');
+    return node === undefined;
+  }
+
+  async #delete({ metadata }: Lease, signal: AbortSignal): Promise<void> {
+    const { client, logger } = this.#options;
+    const { namespace, name = '' } = metadata;
+    const preconditions = fieldsOf(metadata, ['uid', 'resourceVersion']);
+    try {
+      await client.delete(leases, { namespace, name }, { preconditions, signal });
+      logger.info({ lease: name }, 'deleted a lease that nobody renews any more');
+    } catch (error) {
+      // It was renewed after all.
+      if (!isConflict(error) && !isNotFound(error)) throw error;
+    }
+    this.#since.delete(name);
+  }
+}
+
+/** Those of agents without a Node, and of kernels without one of the other agents. */
+function leftOf(items: readonly Lease[], hasNode: (name: string) => boolean): Lease[] {
+  const isGone = (lease: Lease): boolean => {
+    const agent = readAgentLease(lease);
+    return agent !== undefined && !hasNode(agent.nodeName);
+  };
+  const kernels = new Set(items.filter((lease) => isAgentLease(lease) && !isGone(lease)).map(kernelOf));
+  return items.filter((lease) => {
+    if (isAgentLease(lease)) return isGone(lease);
+    const kernel = kernelOf(lease);
+    return kernel !== undefined && !kernels.has(kernel);
+  });
+}
+
+function kernelOf({ metadata }: Lease): string | undefined {
+  return metadata.labels?.[kernelLeaseLabel];
+}
+
+function bootId(node: Node | undefined): string | undefined {
+  return node?.status?.nodeInfo?.bootID;
+}
