@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import type { Logger } from '../../telemetry/log.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { until } from '../../testing/until.fixture.ts';
 import { type CollectionServer, startCollectionServer } from '../client/collection-server.fixture.ts';
@@ -198,6 +199,24 @@ suite('reflector', limit, () => {
     await until(() => all.stats().lists === 2);
     assert.deepEqual([deleted, all.same()], [[], true]);
     assert.deepEqual(all.stats().errors, { http_404: 2, http_403: 1, expired: 1 });
+  });
+
+  test('that a kind is not served is logged once, louder where it was served before, and again after it was', async () => {
+    const missing: Fault = { kind: 'status', code: 404 };
+    const gone: Fault = { kind: 'gone', afterLines: 0 };
+    const answers = [missing, missing, missing, undefined, missing, missing, undefined, missing, undefined];
+    let listed = 0;
+    const logged: string[] = [];
+    const log = (level: string) => (facts: { readonly err?: Error }) => {
+      if (/404/.test(facts.err?.message ?? '')) logged.push(level);
+    };
+    const logger = { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') };
+    await using all = await faulty(
+      (asked) => (watches(asked) ? (listed < answers.length ? gone : undefined) : answers[listed++]),
+      { logger: logger as unknown as Logger },
+    );
+    await until(() => all.stats().lists === 3);
+    assert.deepEqual(logged, ['info', 'debug', 'debug', 'warn', 'debug', 'warn']);
   });
 
   test('a stop: while it lists, watches and waits; it resolves', async () => {

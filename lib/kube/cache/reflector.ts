@@ -4,7 +4,7 @@ import { Backoff } from '../../time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import { loopSlice } from '../../time/loop-slice.ts';
 import { CallScope } from '../client/call-scope.ts';
-import { isGone, isUnreachable, KubeError, unreachable } from '../client/client-errors.ts';
+import { isGone, isNotFound, isUnreachable, KubeError, unreachable } from '../client/client-errors.ts';
 import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
 import type { IndexedCache } from './indexed-cache.ts';
 import { type KubeObject, objectKey } from '../object/object.ts';
@@ -76,6 +76,8 @@ class Reflector<T extends KubeObject> {
   readonly #cache: IndexedCache<T>;
   readonly #clock: Clock;
   readonly #level: FailureLevel;
+  /** The last answer was that there is no such kind. */
+  #isUnserved = false;
   readonly #random: () => number;
   readonly #backoff: Backoff;
   readonly #healthyMs: number;
@@ -168,6 +170,7 @@ class Reflector<T extends KubeObject> {
     this.#counts.lists++;
     this.#toldMs = this.#clock.monotonicMs();
     const { name, logger } = this.#options;
+    this.#isUnserved = false;
     logger?.debug({ reflector: name, objects: this.#cache.size, version }, 'listed');
   }
 
@@ -312,9 +315,13 @@ class Reflector<T extends KubeObject> {
     const reason = reasonOf(error);
     this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
     const { name, logger } = this.#options;
-    // These are everyday.
-    const everyday = isGone(error) || isUnreachable(error) ? 'info' : 'warn';
-    const level = this.#level(error, 0) === 'debug' ? 'debug' : everyday;
+    const wasUnserved = this.#isUnserved;
+    // An API that does not serve the kind answers so until somebody installs it.
+    if (!isUnreachable(error)) this.#isUnserved = isNotFound(error);
+    const isKnown = this.#isUnserved && wasUnserved;
+    // These are everyday; who waits for a kind that was never served says so.
+    const isEveryday = isGone(error) || isUnreachable(error) || (this.#isUnserved && !this.#cache.isSynced);
+    const level = isKnown || this.#level(error, 0) === 'debug' ? 'debug' : isEveryday ? 'info' : 'warn';
     logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);
   }
 }
