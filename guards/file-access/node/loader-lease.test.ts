@@ -5,12 +5,16 @@ import { suite, test } from 'node:test';
 import { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { runElection } from '../../../lib/kube/leader-election/leader-election.ts';
 import { LeaseLink, LeaseServer } from '../../../lib/kube/leader-election/lease-api.fixture.ts';
+import { Random, seed } from '../../../lib/testing/depth.fixture.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { loaderLease } from './loader-election.ts';
 import { loaderLeaseQuery, loaderLeaseStore } from './loader-lease.ts';
 
 const TAKE_OVER_MS = 15_000;
+
+/** Delays of the network. */
+const random = new Random(seed);
 
 class Kernel {
   readonly server = new LeaseServer();
@@ -53,7 +57,7 @@ class Agent {
     this.#kernel = kernel;
     this.identity = identity;
     const { server, clock } = kernel;
-    this.link = new LeaseLink(server, clock, Math.random, true);
+    this.link = new LeaseLink(server, clock, () => random.next(), true);
     this.watch();
     void this.#cache.endList('0');
     void runElection({
@@ -80,11 +84,12 @@ class Agent {
   }
 }
 
-suite('the lease of a kernel', () => {
+suite(`the lease of a kernel (RAMPART_TEST_SEED=${seed})`, () => {
   test('an agent that is alone loads at once and renews nothing', async () => {
     const kernel = new Kernel();
     kernel.start('n1');
-    await kernel.advance(100);
+    // Two requests, each up to 100 ms; a lease of somebody else would be waited for 10 s.
+    await kernel.advance(1000);
     assert.deepEqual(kernel.loaders, ['n1']);
     await kernel.advance(5000);
     assert.equal(await kernel.writesIn(600_000), 0);
