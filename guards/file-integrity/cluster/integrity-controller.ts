@@ -251,7 +251,6 @@ class IntegrityController {
       return done;
     }
     this.#writtenMs.set(uid, nowMs);
-    this.#told.delete(uid);
     this.#count(found, status, facts.configured, changes);
     return done;
   }
