@@ -117,15 +117,19 @@ class Reflector<T extends KubeObject> {
 
   /** @throws the signal's reason when it aborts, and nothing else. */
   async run(): Promise<void> {
-    const { signal } = this.#options;
+    const { signal, gate } = this.#options;
     for (;;) {
       let healthy = false;
       let askedMs = 0;
       try {
-        if (this.#listNeeded) await this.#list();
+        if (this.#listNeeded) {
+          using _turn = await gate?.enter(signal);
+          await this.#list();
+        }
+        using turn = await gate?.enter(signal);
         const beganMs = this.#clock.monotonicMs();
         try {
-          await this.#watch();
+          await this.#watch(() => turn?.[Symbol.dispose]());
         } finally {
           healthy = this.#clock.monotonicMs() - beganMs >= this.#healthyMs;
           if (healthy) this.#backoff.reset();
@@ -215,7 +219,7 @@ class Reflector<T extends KubeObject> {
     this.#see(version);
   }
 
-  async #watch(): Promise<void> {
+  async #watch(onOpen: () => void): Promise<void> {
     const { client, cache, namespace, labelSelector, fieldSelector, idleTimeoutMs = 150_000 } = this.#options;
     const timeoutSeconds = Math.ceil(WATCH_SECONDS * (1 + this.#random()));
     using scope = new CallScope(this.#clock, this.#options.signal);
@@ -236,6 +240,7 @@ class Reflector<T extends KubeObject> {
           openTimeoutMs: this.#options.answerTimeoutMs ?? ANSWER_MS,
           labelSelector,
           fieldSelector,
+          onOpen,
         },
       );
       for await (const event of events) {
