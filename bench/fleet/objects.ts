@@ -6,7 +6,7 @@ import { systemNamespace } from '../../guard/guard.ts';
 import { parentKinds } from '../../guards/bpf-programs/api.ts';
 import { kivePolicyType } from '../../guards/file-access/api.ts';
 import { networkPolicies } from '../../guards/network-policy/api.ts';
-import { isAlreadyExists, isNotFound, KubeError } from '../../lib/kube/client/client-errors.ts';
+import { isAlreadyExists, isNotFound, KubeError, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import {
   type KubeObject,
@@ -16,6 +16,7 @@ import {
   pods,
   type ResourceType,
 } from '../../lib/kube/object/object.ts';
+import { sleep, systemClock } from '../../lib/time/clock.ts';
 import { pod } from '../apiserver/server-process.ts';
 import type { FleetPod } from './agents-process.ts';
 
@@ -69,10 +70,13 @@ export class FleetObjects {
   }
 
   /** While operator and agents run: they have something to clean up. */
-  async removePolicies(client: KubeClient, names: readonly string[]): Promise<void> {
-    for (const name of names) {
-      for (const { type, metadata } of policies(name, ''))
-        await client.delete(type, metadata).catch(unlessGone);
+  async removePolicies(client: KubeClient, names: readonly string[], signal: AbortSignal): Promise<void> {
+    const all = names.flatMap((name) => policies(name, ''));
+    for (const { type, metadata } of all) await client.delete(type, metadata, { signal }).catch(unlessGone);
+    for (const { type, metadata } of all) {
+      while ((await orUndefined(client.get(type, metadata, { signal }))) !== undefined) {
+        await sleep(systemClock, RETRY_MS, signal);
+      }
     }
   }
 
@@ -143,8 +147,7 @@ async function makePod(
       } catch (error) {
         // Until the namespace has its service account.
         if (!(error instanceof KubeError) || error.status !== FORBIDDEN) throw error;
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-        signal.throwIfAborted();
+        await sleep(systemClock, RETRY_MS, signal);
       }
     }
   };

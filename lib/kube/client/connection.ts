@@ -39,6 +39,8 @@ export interface ApiRequest {
   readonly path: string;
   readonly query?: URLSearchParams | undefined;
   readonly accept?: string;
+  /** Takes a compressed answer too: see `content-encoding` of what comes. */
+  readonly acceptsGzip?: boolean;
   readonly contentType?: string | undefined;
   readonly body?: unknown;
   /** Sent twice, it does the same as sent once: only then is it sent again when the server asks for time. */
@@ -144,7 +146,16 @@ export class Connection implements Disposable {
     }
   }
 
-  #outgoing({ method, path, query, accept, contentType = 'application/json', body }: ApiRequest) {
+  #outgoing(request: ApiRequest) {
+    const {
+      method,
+      path,
+      query,
+      accept,
+      acceptsGzip = false,
+      contentType = 'application/json',
+      body,
+    } = request;
     const search = query === undefined || query.size === 0 ? '' : `?${query.toString()}`;
     return {
       method,
@@ -152,6 +163,7 @@ export class Connection implements Disposable {
       headers: {
         'user-agent': this.#userAgent,
         ...(accept !== undefined && { accept }),
+        ...(acceptsGzip && { 'accept-encoding': 'gzip' }),
         ...(body !== undefined && { 'content-type': contentType }),
         ...this.access.headers,
       },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { suite, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 
 import { type Answer, json, pair, status } from './api-server.fixture.ts';
 import { isGone, isUnreachable } from './client-errors.ts';
@@ -41,6 +42,25 @@ suite('list, item by item', () => {
     assert.deepEqual(items, ['{"a":1}', '{"b":"ä"}']);
     assert.deepEqual(metadata, { resourceVersion: '7', continue: 'x' });
     assert.equal(url, '/api/v1/nodes?limit=2&continue=token&labelSelector=a%3Db&fieldSelector=c%3Dd');
+  });
+
+  test('a server may compress it: it is asked to, and what does not unpack is an error', async () => {
+    const text = '{"metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}]}';
+    const packed = gzipSync(text);
+    const zipped =
+      (bytes: Uint8Array): Answer =>
+      ({ headers }, response) => {
+        assert.equal(headers['accept-encoding'], 'gzip');
+        response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
+        response.end(bytes);
+      };
+    const { items, metadata } = await listed(zipped(packed));
+    assert.deepEqual(items, ['{"a":1}', '{"b":2}']);
+    assert.deepEqual(metadata, { resourceVersion: '7' });
+    for (const bytes of [packed.subarray(0, -12), Buffer.from('no gzip at all')]) {
+      const { error } = await listed(zipped(bytes));
+      assert.ok(isUnreachable(error), String(error));
+    }
   });
 
   test('an answer that breaks off: items before it came, then an error', async () => {

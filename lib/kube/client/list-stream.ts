@@ -1,3 +1,6 @@
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { loopSlice } from '../../time/loop-slice.ts';
 import { CallScope } from './call-scope.ts';
@@ -42,12 +45,17 @@ export async function streamList(
   whole.limit(timeoutMs, () => unreachable(what, `not complete within ${timeoutMs} ms`));
   using scope = new CallScope(connection.clock, whole.signal);
   scope.limit(openTimeoutMs, () => unreachable(what, `no response within ${openTimeoutMs} ms`));
-  const request = { what, method: 'GET', path, query, accept: 'application/json', idempotent: true } as const;
+  const request = {
+    ...({ what, method: 'GET', path, query, accept: 'application/json', idempotent: true } as const),
+    acceptsGzip: true,
+  };
   const incoming = await connection.open(request, scope);
+  const unpacked =
+    incoming.headers['content-encoding'] === 'gzip' ? pipeline(incoming, createGunzip(), noted) : incoming;
   try {
     checkIsJson(what, incoming);
     const decoder = new ListDecoder(maxItemBytes);
-    const chunks = (incoming as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+    const chunks = (unpacked as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
     for (;;) {
       scope.limit(idleTimeoutMs, () => unreachable(what, `no data for ${idleTimeoutMs} ms`));
       const next = await chunks.next().catch((error: unknown) => {
@@ -70,8 +78,12 @@ export async function streamList(
     throw error;
   } finally {
     incoming.destroy();
+    unpacked.destroy();
   }
 }
+
+/** Who reads the list gets the error. */
+function noted(): void {}
 
 function metadataOf(fields: ReadonlyMap<string, unknown>, what: string): KubeList['metadata'] {
   const metadata = fields.get('metadata');
