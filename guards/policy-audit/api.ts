@@ -36,33 +36,21 @@ const annotation = (name: string, key: string): PrinterColumn => ({
   priority: 1,
 });
 
+/** Its descriptions are Kubewarden's. */
+const column = (
+  name: string,
+  jsonPath: string,
+  description: string,
+  type: PrinterColumn['type'] = 'string',
+): PrinterColumn => ({ name, type, jsonPath, description });
+
 const policyColumns: readonly PrinterColumn[] = [
-  {
-    name: 'Policy Server',
-    type: 'string',
-    jsonPath: '.spec.policyServer',
-    description: 'Bound to Policy Server',
-  },
-  {
-    name: 'Mutating',
-    type: 'boolean',
-    jsonPath: '.spec.mutating',
-    description: 'Whether the policy is mutating',
-  },
-  {
-    name: 'BackgroundAudit',
-    type: 'boolean',
-    jsonPath: '.spec.backgroundAudit',
-    description: 'Whether the policy is used in audit checks',
-  },
-  { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Policy deployment mode' },
-  {
-    name: 'Observed mode',
-    type: 'string',
-    jsonPath: '.status.mode',
-    description: 'Policy deployment mode observed on the assigned Policy Server',
-  },
-  { name: 'Status', type: 'string', jsonPath: '.status.policyStatus', description: 'Status of the policy' },
+  column('Policy Server', '.spec.policyServer', 'Bound to Policy Server'),
+  column('Mutating', '.spec.mutating', 'Whether the policy is mutating', 'boolean'),
+  column('BackgroundAudit', '.spec.backgroundAudit', 'Whether the policy is used in audit checks', 'boolean'),
+  column('Mode', '.spec.mode', 'Policy deployment mode'),
+  column('Observed mode', '.status.mode', 'Policy deployment mode observed on the assigned Policy Server'),
+  column('Status', '.status.policyStatus', 'Status of the policy'),
   ageColumn,
   annotation('Severity', 'severity'),
   annotation('Category', 'category'),
@@ -139,13 +127,8 @@ export const policyServers = defineResource({
       description: 'A server that evaluates policies, run by the operator.',
       fields: { spec: policyServerSpec, status: optional(policyServerStatus) },
       columns: [
-        {
-          name: 'Replicas',
-          type: 'string',
-          jsonPath: '.spec.replicas',
-          description: 'Policy Server replicas',
-        },
-        { name: 'Image', type: 'string', jsonPath: '.spec.image', description: 'Policy Server image' },
+        column('Replicas', '.spec.replicas', 'Policy Server replicas'),
+        column('Image', '.spec.image', 'Policy Server image'),
       ],
     },
   },

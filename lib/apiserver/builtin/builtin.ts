@@ -29,9 +29,7 @@ const extensions = 'apiextensions.k8s.io';
  * @param status the subresource, where it does more than take `status`.
  */
 export function customResourceDefinitions(strategy: Strategy, status?: Subresource): Resource {
-  return kindOf({
-    group: extensions,
-    kind: 'CustomResourceDefinition',
+  return kindOf(extensions, 'CustomResourceDefinition', {
     shortNames: ['crd', 'crds'],
     categories: ['api-extensions'],
     namespaced: false,

@@ -21,9 +21,7 @@ import { definitionName, nameOfRef, refTo } from './facts/names.ts';
 import { takeGoForm } from './go-form.ts';
 import { inlineDefinition } from './inline.ts';
 
-export interface KindParts {
-  readonly group: string;
-  readonly kind: string;
+interface KindParts {
   /** Default: {@link pluralOf} the kind. */
   readonly plural?: string;
   readonly shortNames?: readonly string[];
@@ -104,8 +102,8 @@ function pluralOf(kind: string): string {
 }
 
 /** Makes the resource. Cheap: nothing is read. */
-export function kindOf(parts: KindParts): Resource {
-  const { group, kind, plural = pluralOf(kind), subresources = [], stored, defaults, newStatus } = parts;
+export function kindOf(group: string, kind: string, parts: KindParts): Resource {
+  const { plural = pluralOf(kind), subresources = [], stored, defaults, newStatus } = parts;
   const version = 'v1';
   const apiVersion = apiVersionOf({ group, version });
   // `core.Pod`, `rbac.Role`

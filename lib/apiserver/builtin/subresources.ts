@@ -14,6 +14,14 @@ interface Owner {
   readonly kind: string;
 }
 
+/** Of a subresource whose body is the object itself. */
+const ofOwnKind = {
+  version: 'v1',
+  read: (object: JsonObject) => object,
+  model: undefined,
+  openApi: undefined,
+} as const;
+
 /** Fields of `sent` in place of the object's; absent ones are absent after. */
 function taking(object: JsonObject, sent: JsonObject, fields: readonly string[]): JsonObject {
   const result = { ...object };
@@ -46,12 +54,9 @@ export function statusAloneOf({ group, kind, validate }: Omit<StatusParts, 'kept
     name: 'status',
     verbs,
     group,
-    version: 'v1',
     kind,
-    read: (object) => object,
+    ...ofOwnKind,
     write: (object, sent) => taking(object, sent, ['status']),
-    model: undefined,
-    openApi: undefined,
     resetFields: (object) => otherFields(object, ['status']),
     validate,
   };
@@ -63,12 +68,9 @@ export function finalizeOf(validate: (object: JsonObject) => readonly Cause[]): 
     name: 'finalize',
     verbs: new Set(['update']),
     group: '',
-    version: 'v1',
     kind: 'Namespace',
-    read: (object) => object,
+    ...ofOwnKind,
     write: (object, sent) => taking(object, sent, ['spec']),
-    model: undefined,
-    openApi: undefined,
     keptMetadata: [],
     fillMetadata: labelNamespace,
     resetFields: (object) => otherFields(object, ['spec']),
@@ -84,15 +86,12 @@ export function ephemeralContainersOf(
     name: 'ephemeralcontainers',
     verbs,
     group: '',
-    version: 'v1',
     kind: 'Pod',
-    read: (object) => object,
+    ...ofOwnKind,
     write: (object, sent) => ({
       ...object,
       spec: taking(objectAt(object, 'spec'), objectAt(sent, 'spec'), ['ephemeralContainers']),
     }),
-    model: undefined,
-    openApi: undefined,
     resetFields: (object) => otherFields(object, ['spec']),
     validate,
   };
@@ -103,12 +102,9 @@ export const log: Subresource = {
   name: 'log',
   verbs: new Set(['get']),
   group: '',
-  version: 'v1',
   kind: 'Pod',
-  read: (object) => object,
+  ...ofOwnKind,
   write: (object) => object,
-  model: undefined,
-  openApi: undefined,
   resetFields: () => [],
   text: [
     { name: 'container', type: 'string', about: 'The container whose log to read, if the pod has several.' },

@@ -31,17 +31,13 @@ const admission = 'admissionregistration.k8s.io';
 const extensions = ['api-extensions'];
 
 export const clusterKinds: readonly Resource[] = [
-  kindOf({
-    group: admission,
-    kind: 'MutatingWebhookConfiguration',
+  kindOf(admission, 'MutatingWebhookConfiguration', {
     categories: extensions,
     namespaced: false,
     columns: webhookColumns,
     strategy: { ...counted, validate: webhookCauses },
   }),
-  kindOf({
-    group: admission,
-    kind: 'ValidatingAdmissionPolicy',
+  kindOf(admission, 'ValidatingAdmissionPolicy', {
     categories: extensions,
     namespaced: false,
     columns: admissionPolicyColumns,
@@ -49,89 +45,55 @@ export const clusterKinds: readonly Resource[] = [
     newStatus: {},
     strategy: { ...counted, validate: admissionPolicyCauses },
   }),
-  kindOf({
-    group: admission,
-    kind: 'ValidatingAdmissionPolicyBinding',
+  kindOf(admission, 'ValidatingAdmissionPolicyBinding', {
     categories: extensions,
     namespaced: false,
     columns: admissionBindingColumns,
     strategy: { ...counted, validate: admissionBindingCauses },
   }),
-  kindOf({
-    group: admission,
-    kind: 'ValidatingWebhookConfiguration',
+  kindOf(admission, 'ValidatingWebhookConfiguration', {
     categories: extensions,
     namespaced: false,
     columns: webhookColumns,
     strategy: { ...counted, validate: webhookCauses },
   }),
-  kindOf({
-    group: 'coordination.k8s.io',
-    kind: 'Lease',
+  kindOf('coordination.k8s.io', 'Lease', {
     columns: leaseColumns,
     strategy: { allowCreateOnUpdate: true, allowUnconditionalUpdate: false, validate: leaseCauses },
   }),
-  kindOf({
-    group: 'discovery.k8s.io',
-    kind: 'EndpointSlice',
-    columns: storedColumns,
-    strategy: counted,
-  }),
-  kindOf({
-    group: networking,
-    kind: 'IngressClass',
-    namespaced: false,
-    columns: storedColumns,
-    strategy: counted,
-  }),
-  kindOf({
-    group: networking,
-    kind: 'Ingress',
+  kindOf('discovery.k8s.io', 'EndpointSlice', { columns: storedColumns, strategy: counted }),
+  kindOf(networking, 'IngressClass', { namespaced: false, columns: storedColumns, strategy: counted }),
+  kindOf(networking, 'Ingress', {
     shortNames: ['ing'],
     columns: storedColumns,
     subresources: [statusOf({ group: networking, kind: 'Ingress' })],
     newStatus: { loadBalancer: {} },
     strategy: counted,
   }),
-  kindOf({
-    group: networking,
-    kind: 'NetworkPolicy',
+  kindOf(networking, 'NetworkPolicy', {
     shortNames: ['netpol'],
     columns: networkPolicyColumns,
     defaults: defaultNetworkPolicy,
     strategy: { ...counted, validate: networkPolicyCauses },
   }),
-  kindOf({
-    group: rbac,
-    kind: 'ClusterRoleBinding',
+  kindOf(rbac, 'ClusterRoleBinding', {
     namespaced: false,
     columns: bindingColumns,
     defaults: defaultSubjects,
     strategy: { ...rbacStrategy, validate: clusterRoleBindingCauses },
   }),
-  kindOf({
-    group: rbac,
-    kind: 'ClusterRole',
+  kindOf(rbac, 'ClusterRole', {
     namespaced: false,
     columns: plainColumns,
     strategy: { ...rbacStrategy, validate: clusterRoleCauses },
   }),
-  kindOf({
-    group: rbac,
-    kind: 'RoleBinding',
+  kindOf(rbac, 'RoleBinding', {
     columns: bindingColumns,
     defaults: defaultSubjects,
     strategy: { ...rbacStrategy, validate: roleBindingCauses },
   }),
-  kindOf({
-    group: rbac,
-    kind: 'Role',
-    columns: plainColumns,
-    strategy: { ...rbacStrategy, validate: roleCauses },
-  }),
-  kindOf({
-    group: 'scheduling.k8s.io',
-    kind: 'PriorityClass',
+  kindOf(rbac, 'Role', { columns: plainColumns, strategy: { ...rbacStrategy, validate: roleCauses } }),
+  kindOf('scheduling.k8s.io', 'PriorityClass', {
     shortNames: ['pc'],
     namespaced: false,
     columns: priorityClassColumns,

@@ -57,25 +57,19 @@ const podStatus: Subresource = {
 };
 
 export const coreKinds: readonly Resource[] = [
-  kindOf({
-    group,
-    kind: 'ConfigMap',
+  kindOf(group, 'ConfigMap', {
     shortNames: ['cm'],
     columns: configMapColumns,
     strategy: { validate: configMapCauses },
   }),
-  kindOf({
-    group,
-    kind: 'Endpoints',
+  kindOf(group, 'Endpoints', {
     plural: 'endpoints',
     shortNames: ['ep'],
     columns: storedColumns,
     strategy: { allowCreateOnUpdate: true },
   }),
   ...coreEvents,
-  kindOf({
-    group,
-    kind: 'Namespace',
+  kindOf(group, 'Namespace', {
     shortNames: ['ns'],
     namespaced: false,
     verbs: namespaceVerbs,
@@ -93,9 +87,7 @@ export const coreKinds: readonly Resource[] = [
       },
     },
   }),
-  kindOf({
-    group,
-    kind: 'Node',
+  kindOf(group, 'Node', {
     shortNames: ['no'],
     namespaced: false,
     columns: nodeColumns,
@@ -109,9 +101,7 @@ export const coreKinds: readonly Resource[] = [
       validate: nodeCauses,
     },
   }),
-  kindOf({
-    group,
-    kind: 'Pod',
+  kindOf(group, 'Pod', {
     shortNames: ['po'],
     categories: all,
     columns: podColumns,
@@ -135,9 +125,7 @@ export const coreKinds: readonly Resource[] = [
       gracePeriodSeconds: podGracePeriod,
     },
   }),
-  kindOf({
-    group,
-    kind: 'ReplicationController',
+  kindOf(group, 'ReplicationController', {
     shortNames: ['rc'],
     categories: all,
     columns: storedColumns,
@@ -147,9 +135,7 @@ export const coreKinds: readonly Resource[] = [
     newStatus: { replicas: 0 },
     strategy: { generation: 'all' },
   }),
-  kindOf({
-    group,
-    kind: 'Secret',
+  kindOf(group, 'Secret', {
     columns: secretColumns,
     selectableFields: { type: text('type') },
     strategy: {
@@ -162,15 +148,8 @@ export const coreKinds: readonly Resource[] = [
       validate: secretCauses,
     },
   }),
-  kindOf({
-    group,
-    kind: 'ServiceAccount',
-    shortNames: ['sa'],
-    columns: serviceAccountColumns,
-  }),
-  kindOf({
-    group,
-    kind: 'Service',
+  kindOf(group, 'ServiceAccount', { shortNames: ['sa'], columns: serviceAccountColumns }),
+  kindOf(group, 'Service', {
     shortNames: ['svc'],
     categories: all,
     columns: serviceColumns,
@@ -185,32 +164,21 @@ export const coreKinds: readonly Resource[] = [
   }),
 
   // What limits and stores. Nothing here acts on them.
-  kindOf({
-    group,
-    kind: 'LimitRange',
-    shortNames: ['limits'],
-    columns: plainColumns,
-  }),
-  kindOf({
-    group,
-    kind: 'PersistentVolumeClaim',
+  kindOf(group, 'LimitRange', { shortNames: ['limits'], columns: plainColumns }),
+  kindOf(group, 'PersistentVolumeClaim', {
     shortNames: ['pvc'],
     columns: storedColumns,
     subresources: [status('PersistentVolumeClaim')],
     newStatus: { phase: 'Pending' },
   }),
-  kindOf({
-    group,
-    kind: 'PersistentVolume',
+  kindOf(group, 'PersistentVolume', {
     shortNames: ['pv'],
     namespaced: false,
     columns: storedColumns,
     subresources: [status('PersistentVolume')],
     newStatus: { phase: 'Pending' },
   }),
-  kindOf({
-    group,
-    kind: 'ResourceQuota',
+  kindOf(group, 'ResourceQuota', {
     shortNames: ['quota'],
     columns: storedColumns,
     subresources: [status('ResourceQuota')],

@@ -31,9 +31,7 @@ function source(component: (event: JsonObject) => string, controller: (event: Js
   return (event: JsonObject): string => component(event) || controller(event);
 }
 
-const coreEvent = kindOf({
-  group: '',
-  kind: 'Event',
+const coreEvent = kindOf('', 'Event', {
   shortNames: ['ev'],
   columns: eventColumns,
   selectableFields: {
@@ -47,9 +45,7 @@ const coreEvent = kindOf({
   strategy: { allowCreateOnUpdate: true, validate: coreEventCauses },
 });
 
-const newEvent = kindOf({
-  group: 'events.k8s.io',
-  kind: 'Event',
+const newEvent = kindOf('events.k8s.io', 'Event', {
   shortNames: ['ev'],
   columns: eventColumns.map((column) => ({
     ...column,

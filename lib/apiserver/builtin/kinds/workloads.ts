@@ -28,9 +28,7 @@ const counted: Partial<Strategy> = { generation: 'all' };
 const all = ['all'];
 
 export const workloadKinds: readonly Resource[] = [
-  kindOf({
-    group: apps,
-    kind: 'DaemonSet',
+  kindOf(apps, 'DaemonSet', {
     shortNames: ['ds'],
     categories: all,
     columns: daemonSetColumns,
@@ -44,9 +42,7 @@ export const workloadKinds: readonly Resource[] = [
     },
     strategy: { ...counted, validate: daemonSetCauses },
   }),
-  kindOf({
-    group: apps,
-    kind: 'Deployment',
+  kindOf(apps, 'Deployment', {
     shortNames: ['deploy'],
     categories: all,
     columns: deploymentColumns,
@@ -55,9 +51,7 @@ export const workloadKinds: readonly Resource[] = [
     newStatus: {},
     strategy: { ...counted, validate: deploymentCauses },
   }),
-  kindOf({
-    group: apps,
-    kind: 'ReplicaSet',
+  kindOf(apps, 'ReplicaSet', {
     shortNames: ['rs'],
     categories: all,
     columns: replicaColumns,
@@ -67,9 +61,7 @@ export const workloadKinds: readonly Resource[] = [
     newStatus: { replicas: 0 },
     strategy: counted,
   }),
-  kindOf({
-    group: apps,
-    kind: 'StatefulSet',
+  kindOf(apps, 'StatefulSet', {
     shortNames: ['sts'],
     categories: all,
     columns: statefulSetColumns,
@@ -78,9 +70,7 @@ export const workloadKinds: readonly Resource[] = [
     newStatus: { availableReplicas: 0, replicas: 0 },
     strategy: counted,
   }),
-  kindOf({
-    group: batch,
-    kind: 'CronJob',
+  kindOf(batch, 'CronJob', {
     shortNames: ['cj'],
     categories: all,
     columns: storedColumns,
@@ -89,9 +79,7 @@ export const workloadKinds: readonly Resource[] = [
     newStatus: {},
     strategy: counted,
   }),
-  kindOf({
-    group: batch,
-    kind: 'Job',
+  kindOf(batch, 'Job', {
     categories: all,
     columns: storedColumns,
     selectableFields: { 'status.successful': (job) => String(numberAt(job, 'status', 'succeeded') ?? 0) },
@@ -100,9 +88,7 @@ export const workloadKinds: readonly Resource[] = [
     newStatus: {},
     strategy: counted,
   }),
-  kindOf({
-    group: policy,
-    kind: 'PodDisruptionBudget',
+  kindOf(policy, 'PodDisruptionBudget', {
     shortNames: ['pdb'],
     columns: disruptionBudgetColumns,
     subresources: [statusOf({ group: policy, kind: 'PodDisruptionBudget' })],
