@@ -1,5 +1,6 @@
 /** The sensor's counts as Prometheus metrics. */
 import type { Metrics } from '../../lib/telemetry/metrics.ts';
+import { byLabel, metricFamily } from '../../lib/telemetry/metric-family.ts';
 import type { SensorStats } from '../../lib/sensor/options.ts';
 
 /**
@@ -38,10 +39,11 @@ export function registerSensorCounts(
     const counts = stats();
     return counts === undefined ? 0 : read(counts);
   };
+  const family = metricFamily(metrics, prefix);
   const counter = (name: string, help: string, read: (counts: SensorStats) => number): void =>
-    metrics.counter({ name: `${prefix}_${name}_total`, help }, () => now(read));
+    family.counter(name, help, () => now(read));
   const gauge = (name: string, help: string, read: (counts: SensorStats) => number): void =>
-    metrics.gauge({ name: `${prefix}_${name}`, help }, () => now(read));
+    family.gauge(name, help, () => now(read));
   counter('folded', 'Accesses suppressed by the rate limit.', (counts) => counts.folded);
   counter(
     'recycled',
@@ -54,14 +56,11 @@ export function registerSensorCounts(
     'Times the kernel skipped a program because it was already running.',
     (counts) => counts.hookMisses,
   );
-  metrics.counter(
-    { name: `${prefix}_lost_total`, help: 'Accesses lost, by reason.', labelNames: ['reason'] },
-    () => [
-      { labels: { reason: 'ring_full' }, value: now(({ lost }) => lost.ringFull) },
-      { labels: { reason: 'no_return' }, value: now(({ lost }) => lost.noReturn) },
-      { labels: { reason: 'consumer' }, value: now(({ lost }) => lost.consumer) },
-    ],
-  );
+  const lost = () => {
+    const { ringFull = 0, noReturn = 0, consumer = 0 } = stats()?.lost ?? {};
+    return byLabel('reason', { ring_full: ringFull, no_return: noReturn, consumer });
+  };
+  family.counter('lost', 'Accesses lost, by reason.', lost, ['reason']);
   gauge('targets', 'Files that the sensor watches.', (counts) => counts.targets);
   gauge('capacity', 'Maximum number of files that the sensor can watch.', (counts) => counts.capacity);
   return { counter };

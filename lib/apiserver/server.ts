@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ControllerMetrics, createControllerMetrics } from '../kube/controller/controller-metrics.ts';
 import type { Logger } from '../telemetry/log.ts';
-import type { Metrics, Reading } from '../telemetry/metrics.ts';
+import { metricFamily } from '../telemetry/metric-family.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { prepareAccess } from './access/access.ts';
 import { ensurePrivateDirectory } from './access/private-files.ts';
 import { builtinResources, customResourceDefinitions } from './builtin/builtin.ts';
@@ -149,11 +150,7 @@ export interface Counted {
 
 /** @throws when the registry has them already. */
 export function registerServer(metrics: Metrics, { store, custom, upkeep }: Counted): void {
-  const counter = (name: string, help: string, read: () => Reading): void =>
-    metrics.counter({ name: `rampart_apiserver_${name}_total`, help }, read);
-  const gauge = (name: string, help: string, read: () => Reading): void =>
-    metrics.gauge({ name: `rampart_apiserver_${name}`, help }, read);
-
+  const { counter, gauge } = metricFamily(metrics, 'rampart_apiserver');
   gauge('store_version', 'Version of the last write.', () => store.version);
   gauge(
     'store_compacted_version',

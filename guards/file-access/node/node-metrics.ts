@@ -1,5 +1,6 @@
 /** The guard's counters on a node, and its metrics. */
 import type { Metrics } from '../../../lib/telemetry/metrics.ts';
+import { metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { SensorStats } from '../../../lib/sensor/options.ts';
 import { registerSensorCounts } from '../metrics.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
@@ -44,10 +45,7 @@ export function registerNodeMetrics(
   readings?: NodeReadings,
 ): void {
   const { counts = new NodeCounts() } = readings ?? {};
-  const counter = (name: string, help: string, read: (() => number) | undefined): void =>
-    metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read ?? zero);
-  const gauge = (name: string, help: string, read: (() => number) | undefined): void =>
-    metrics.gauge({ name: `rampart_file_access_${name}`, help }, read ?? zero);
+  const { counter, gauge } = metricFamily(metrics, 'rampart_file_access');
   counter('alerts', 'Alerts raised.', () => counts.alerts);
   counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
   counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
@@ -56,17 +54,17 @@ export function registerNodeMetrics(
     { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },
     () => counts.latencies.read(),
   );
-  gauge('moved', 'Moved files that are still watched for their traps.', readings?.moved);
+  gauge('moved', 'Moved files that are still watched for their traps.', readings?.moved ?? zero);
   counter(
     'moved_dropped',
     'Moved files that are no longer watched because their trap has too many.',
-    readings?.movedDropped,
+    readings?.movedDropped ?? zero,
   );
-  gauge('watched', 'Traps on files in containers that are watched.', readings?.watched);
-  gauge('refused', 'Traps on files that exceed the capacity of the sensor.', readings?.refused);
+  gauge('watched', 'Traps on files in containers that are watched.', readings?.watched ?? zero);
+  gauge('refused', 'Traps on files that exceed the capacity of the sensor.', readings?.refused ?? zero);
   gauge('loader', 'Whether this agent is the loader of its kernel.', () =>
     readings?.isLoader() === true ? 1 : 0,
   );
-  gauge('containers', 'Running containers on this node.', readings?.containers);
-  gauge('kivedata', 'KiveData of the kernel of the agent.', readings?.data);
+  gauge('containers', 'Running containers on this node.', readings?.containers ?? zero);
+  gauge('kivedata', 'KiveData of the kernel of the agent.', readings?.data ?? zero);
 }

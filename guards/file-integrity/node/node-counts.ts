@@ -1,5 +1,6 @@
 /** The guard's counters on a node, and its metrics. */
 import type { Metrics } from '../../../lib/telemetry/metrics.ts';
+import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { ScanProgress } from '../provider/provider.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
@@ -47,35 +48,29 @@ export class NodeCounts {
   }
 
   register(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): void {
-    const name = (rest: string): string => `rampart_file_integrity_${rest}`;
-    metrics.counter({ name: name('runs_total'), help: 'Scans, by kind.', labelNames: ['kind'] }, () =>
-      Object.entries(this.scans).map(([kind, value]) => ({ labels: { kind }, value })),
-    );
-    metrics.histogram(
-      { name: name('scan_seconds'), help: 'Duration of scans, each for one or more FileIntegrities.' },
-      () => this.scanSeconds.read(),
-    );
-    const counter = (rest: string, help: string, read: () => number): void =>
-      metrics.counter({ name: name(rest), help }, read);
-    counter('files_total', 'Files examined by scans.', () => this.files);
-    counter('read_bytes_total', 'Bytes read by scans for checksums.', () => this.bytes);
-    counter('results_total', 'Results accepted by the API.', () => this.results);
-    metrics.counter(
-      {
-        name: name('findings_total'),
-        help: 'New findings, by how they were detected.',
-        labelNames: ['seen_by'],
-      },
-      () => Object.entries(this.findings).map(([by, value]) => ({ labels: { seen_by: by }, value })),
-    );
-    const gauge = (rest: string, help: string, read: (job: JobReading) => number): void =>
-      metrics.gauge({ name: name(rest), help, labelNames: ['file_integrity'] }, () =>
-        [...this.jobs()].map((job) => ({ labels: { file_integrity: job.key }, value: read(job) })),
+    const { counter, gauge } = metricFamily(metrics, 'rampart_file_integrity');
+    counter('runs', 'Scans, by kind.', () => byLabel('kind', this.scans), ['kind']);
+    const scans = {
+      name: 'rampart_file_integrity_scan_seconds',
+      help: 'Duration of scans, each for one or more FileIntegrities.',
+    };
+    metrics.histogram(scans, () => this.scanSeconds.read());
+    counter('files', 'Files examined by scans.', () => this.files);
+    counter('read_bytes', 'Bytes read by scans for checksums.', () => this.bytes);
+    counter('results', 'Results accepted by the API.', () => this.results);
+    const findings = () => byLabel('seen_by', this.findings);
+    counter('findings', 'New findings, by how they were detected.', findings, ['seen_by']);
+    const ofJobs = (name: string, help: string, read: (job: JobReading) => number): void =>
+      gauge(
+        name,
+        help,
+        () => [...this.jobs()].map((job) => ({ labels: { file_integrity: job.key }, value: read(job) })),
+        ['file_integrity'],
       );
-    gauge('findings', 'Files that differ from the baseline now.', (job) => job.findings);
-    gauge('unread', 'Paths that the last scan could not read.', (job) => job.unread);
-    gauge('errored', 'Whether the state of the files is unknown.', (job) => (job.errored ? 1 : 0));
-    gauge('result_pending', 'Whether a result is waiting to be written to the API.', (job) =>
+    ofJobs('findings', 'Files that differ from the baseline now.', (job) => job.findings);
+    ofJobs('unread', 'Paths that the last scan could not read.', (job) => job.unread);
+    ofJobs('errored', 'Whether the state of the files is unknown.', (job) => (job.errored ? 1 : 0));
+    ofJobs('result_pending', 'Whether a result is waiting to be written to the API.', (job) =>
       job.pending ? 1 : 0,
     );
   }

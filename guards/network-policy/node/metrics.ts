@@ -1,5 +1,6 @@
 /** The metrics of this guard on a node. */
 import type { MetricsRegistry } from '../../../guard/guard.ts';
+import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { Refused } from './dataplane.ts';
 
 export class NodeCounts {
@@ -26,36 +27,27 @@ export class NodeCounts {
 
 /** Registers `rampart_network_policy_*`. @throws when the registry has them already. */
 export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts = new NodeCounts()): void {
-  const name = (of: string): string => `rampart_network_policy_${of}`;
-  metrics.counter(
-    { name: name('syncs_total'), help: 'Changes to the rules in the kernel.', labelNames: ['kind'] },
-    () => [
-      { labels: { kind: 'full' }, value: counts.fullSyncs },
-      { labels: { kind: 'partial' }, value: counts.partialSyncs },
-    ],
-  );
-  const counter = (of: string, help: string, read: () => number): void =>
-    metrics.counter({ name: name(of), help }, read);
-  const gauge = (of: string, help: string, read: () => number): void =>
-    metrics.gauge({ name: name(of), help }, read);
-  counter('sync_failures_total', 'Changes that the kernel rejected.', () => counts.failedSyncs);
+  const { counter, gauge } = metricFamily(metrics, 'rampart_network_policy');
+  const syncs = () => byLabel('kind', { full: counts.fullSyncs, partial: counts.partialSyncs });
+  counter('syncs', 'Changes to the rules in the kernel.', syncs, ['kind']);
+  counter('sync_failures', 'Changes that the kernel rejected.', () => counts.failedSyncs);
   counter(
-    'drift_repaired_total',
+    'drift_repaired',
     'Kernel objects repaired after other programs changed them.',
     () => counts.driftRepaired,
   );
   counter(
-    'flows_cut_total',
+    'flows_cut',
     'Established connections cut because the policies no longer allow them.',
     () => counts.flowsCut,
   );
   counter(
-    'refusals_told_total',
+    'refusals_told',
     'Refused packets reported as an alert; the kernel logs at most ten per minute for each pod and direction.',
     () => counts.refusalsTold,
   );
   counter(
-    'refusals_lost_total',
+    'refusals_lost',
     'Refused packets not reported because they arrived faster than they were read.',
     () => counts.refusalsLost,
   );
@@ -63,16 +55,14 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
   gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
   gauge('problems', 'Policy fields that cannot be expressed.', () => counts.problems);
-  metrics.counter(
-    {
-      name: name('refused_packets_total'),
-      help: 'Refused packets by pod; an empty pod stands for the addresses of unknown pods.',
-      labelNames: ['namespace', 'pod', 'direction'],
-    },
+  counter(
+    'refused_packets',
+    'Refused packets by pod; an empty pod stands for the addresses of unknown pods.',
     () =>
       counts.refused.map(({ pod = '/', direction, packets }) => {
         const [namespace = '', podName = ''] = pod.split('/');
         return { labels: { namespace, pod: podName, direction }, value: packets };
       }),
+    ['namespace', 'pod', 'direction'],
   );
 }

@@ -1,5 +1,6 @@
 /** The metrics of policies. */
 import type { MetricsRegistry } from '../../../guard/guard.ts';
+import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { AdmissionAnswer } from '../admission/policy-admission.ts';
 import type { Policy } from '../policies/policy.ts';
 import type { ReportResult } from '../reports/report.ts';
@@ -37,59 +38,26 @@ export class PolicyMetrics {
   }
 
   register(metrics: MetricsRegistry): void {
-    metrics.counter(
-      {
-        name: 'rampart_policy_audit_evaluations_total',
-        help: 'Policy evaluations by audits.',
-        labelNames: ['policy', 'result'],
-      },
-      () => [...this.#evaluations.values()],
-    );
-    metrics.counter(
-      {
-        name: 'rampart_policy_admission_answers_total',
-        help: 'Responses of policies to writes.',
-        labelNames: ['policy', 'mode', 'operation', 'answer'],
-      },
-      () => [...this.#admissions.values()],
-    );
-    metrics.counter(
-      { name: 'rampart_policy_report_writes_total', help: 'Reports written by audits.' },
-      () => this.scan().writes,
-    );
-    metrics.counter(
-      { name: 'rampart_policy_report_deletions_total', help: 'Reports deleted by audits.' },
-      () => this.scan().deletions,
-    );
-    metrics.counter(
-      {
-        name: 'rampart_policy_audit_missed_total',
-        help: 'Changed objects that the watch reported and that no audit covered until the next full pass.',
-      },
+    const { counter, gauge } = metricFamily(metrics, 'rampart_policy');
+    const evaluations = () => this.#evaluations.values();
+    counter('audit_evaluations', 'Policy evaluations by audits.', evaluations, ['policy', 'result']);
+    const admissions = () => this.#admissions.values();
+    const ofAnswers = ['policy', 'mode', 'operation', 'answer'];
+    counter('admission_answers', 'Responses of policies to writes.', admissions, ofAnswers);
+    counter('report_writes', 'Reports written by audits.', () => this.scan().writes);
+    counter('report_deletions', 'Reports deleted by audits.', () => this.scan().deletions);
+    counter(
+      'audit_missed',
+      'Changed objects that the watch reported and that no audit covered until the next full pass.',
       () => this.scan().missed,
     );
-    metrics.gauge({ name: 'rampart_policy_policies', help: 'Policies that can be evaluated.' }, () =>
-      this.policies(),
-    );
-    metrics.gauge(
-      {
-        name: 'rampart_policy_objects',
-        help: 'Objects that policies apply to, by result.',
-        labelNames: ['result'],
-      },
-      () => {
-        const { objects, failing, errored } = this.scan();
-        return [
-          { labels: { result: 'pass' }, value: objects - failing - errored },
-          { labels: { result: 'fail' }, value: failing },
-          { labels: { result: 'error' }, value: errored },
-        ];
-      },
-    );
-    metrics.gauge(
-      { name: 'rampart_policy_audit_pass_seconds', help: 'Duration of the last full pass.' },
-      () => this.pass()?.seconds ?? 0,
-    );
+    gauge('policies', 'Policies that can be evaluated.', () => this.policies());
+    const objects = () => {
+      const { objects: all, failing, errored } = this.scan();
+      return byLabel('result', { pass: all - failing - errored, fail: failing, error: errored });
+    };
+    gauge('objects', 'Objects that policies apply to, by result.', objects, ['result']);
+    gauge('audit_pass_seconds', 'Duration of the last full pass.', () => this.pass()?.seconds ?? 0);
   }
 }
 

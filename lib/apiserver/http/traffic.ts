@@ -1,4 +1,5 @@
 /** Metrics of the requests, for Prometheus. */
+import { byLabel, metricFamily } from '../../telemetry/metric-family.ts';
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 
 /** Seconds; those of apiserver_request_duration_seconds that tell something on one machine. */
@@ -80,47 +81,26 @@ export class Traffic {
  * @throws when the registry has them already.
  */
 export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, traffic: Traffic): void {
-  const counter = (name: string, help: string, read: () => Reading): void =>
-    metrics.counter({ name: `rampart_apiserver_${name}`, help }, read);
-  metrics.counter(
-    {
-      name: 'rampart_apiserver_requests_total',
-      help: 'Completed requests.',
-      labelNames: ['verb', 'code', 'resource'],
-    },
-    () => traffic.requests(),
-  );
-  const latency = {
-    help: 'Time to the end of the response, except for watches and logs.',
-    labelNames: ['verb'],
+  const { counter, gauge } = metricFamily(metrics, 'rampart_apiserver');
+  counter('requests', 'Completed requests.', () => traffic.requests(), ['verb', 'code', 'resource']);
+  const latency = (part: string, read: () => Reading, labelNames = ['verb']): void => {
+    const help = 'Time to the end of the response, except for watches and logs.';
+    gauge(`request_duration_seconds_${part}`, help, read, labelNames);
   };
-  metrics.gauge(
-    { ...latency, name: 'rampart_apiserver_request_duration_seconds_bucket', labelNames: ['verb', 'le'] },
-    () => traffic.latencyBuckets(),
-  );
-  metrics.gauge({ ...latency, name: 'rampart_apiserver_request_duration_seconds_sum' }, () =>
-    traffic.latencies(({ sumSeconds }) => sumSeconds),
-  );
-  metrics.gauge({ ...latency, name: 'rampart_apiserver_request_duration_seconds_count' }, () =>
-    traffic.latencies(({ count }) => count),
-  );
-  metrics.gauge(
-    {
-      name: 'rampart_apiserver_requests_in_flight',
-      help: 'Requests in progress, except watches and logs.',
-      labelNames: ['kind'],
-    },
-    () => Object.entries(traffic.inFlight).map(([kind, value]) => ({ labels: { kind }, value })),
-  );
-  metrics.gauge({ name: 'rampart_apiserver_watchers', help: 'Open watches.' }, () => traffic.watchers);
-  counter('watch_events_total', 'Events sent to watches.', () => traffic.watchEvents);
-  counter('watch_stalls_total', 'Times a watch had to wait for its client.', () => traffic.watchStalls);
-  counter('rejected_requests_total', 'Requests rejected with status 429.', () => traffic.rejected);
+  latency('bucket', () => traffic.latencyBuckets(), ['verb', 'le']);
+  latency('sum', () => traffic.latencies(({ sumSeconds }) => sumSeconds));
+  latency('count', () => traffic.latencies(({ count }) => count));
+  const inFlight = () => byLabel('kind', traffic.inFlight);
+  gauge('requests_in_flight', 'Requests in progress, except watches and logs.', inFlight, ['kind']);
+  gauge('watchers', 'Open watches.', () => traffic.watchers);
+  counter('watch_events', 'Events sent to watches.', () => traffic.watchEvents);
+  counter('watch_stalls', 'Times a watch had to wait for its client.', () => traffic.watchStalls);
+  counter('rejected_requests', 'Requests rejected with status 429.', () => traffic.rejected);
   counter(
-    'bad_connections_total',
+    'bad_connections',
     'Connections closed because of invalid or missing data.',
     () => traffic.badConnections,
   );
-  counter('received_bytes_total', 'Size of request bodies.', () => traffic.receivedBytes);
-  counter('sent_bytes_total', 'Size of response bodies before compression.', () => traffic.sentBytes);
+  counter('received_bytes', 'Size of request bodies.', () => traffic.receivedBytes);
+  counter('sent_bytes', 'Size of response bodies before compression.', () => traffic.sentBytes);
 }

@@ -1,3 +1,4 @@
+import { metricFamily } from '../../telemetry/metric-family.ts';
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 
 export interface ReflectorStats {
@@ -35,31 +36,29 @@ export function createReflectorMetrics(metrics: Pick<Metrics, 'counter' | 'gauge
   const reflectors = new Map<string, Counted>();
   const each = (value: (stats: ReflectorStats) => number) => (): Reading =>
     [...reflectors].map(([reflector, counted]) => ({ labels: { reflector }, value: value(counted.stats()) }));
+  const family = metricFamily(metrics, 'rampart_reflector', ['reflector']);
   const counter = (name: string, help: string, value: (stats: ReflectorStats) => number): void =>
-    metrics.counter({ name, help, labelNames: ['reflector'] }, each(value));
+    family.counter(name, help, each(value));
   const gauge = (name: string, help: string, value: (stats: ReflectorStats) => number): void =>
-    metrics.gauge({ name, help, labelNames: ['reflector'] }, each(value));
+    family.gauge(name, help, each(value));
 
-  counter('rampart_reflector_lists_total', 'Completed lists.', ({ lists }) => lists);
-  counter('rampart_reflector_watches_total', 'Started watches.', ({ watches }) => watches);
-  counter('rampart_reflector_events_total', 'Watch events applied.', ({ events }) => events);
-  counter('rampart_reflector_bookmarks_total', 'Watch bookmarks.', ({ bookmarks }) => bookmarks);
+  counter('lists', 'Completed lists.', ({ lists }) => lists);
+  counter('watches', 'Started watches.', ({ watches }) => watches);
+  counter('events', 'Watch events applied.', ({ events }) => events);
+  counter('bookmarks', 'Watch bookmarks.', ({ bookmarks }) => bookmarks);
   counter(
-    'rampart_reflector_stale_total',
+    'stale',
     'Events, bookmarks and lists skipped because newer ones were known.',
     ({ stale }) => stale,
   );
   counter(
-    'rampart_reflector_transform_faults_total',
+    'transform_faults',
     'Objects that could not be transformed.',
     ({ transformFaults }) => transformFaults,
   );
-  metrics.counter(
-    {
-      name: 'rampart_reflector_errors_total',
-      help: 'Failed lists and watches, by reason.',
-      labelNames: ['reflector', 'reason'],
-    },
+  family.counter(
+    'errors',
+    'Failed lists and watches, by reason.',
     () =>
       [...reflectors].flatMap(([reflector, counted]) =>
         Object.entries(counted.stats().errors).map(([reason, value]) => ({
@@ -67,11 +66,12 @@ export function createReflectorMetrics(metrics: Pick<Metrics, 'counter' | 'gauge
           value,
         })),
       ),
+    ['reflector', 'reason'],
   );
-  gauge('rampart_reflector_objects', 'Objects in the cache.', ({ objects }) => objects);
-  gauge('rampart_reflector_bytes', 'Memory allocated for the objects.', ({ bytes }) => bytes);
+  gauge('objects', 'Objects in the cache.', ({ objects }) => objects);
+  gauge('bytes', 'Memory allocated for the objects.', ({ bytes }) => bytes);
   gauge(
-    'rampart_reflector_age_seconds',
+    'age_seconds',
     'Time since the last message of the server; bookmarks arrive about once a minute.',
     ({ ageMs }) => ageMs / 1000,
   );

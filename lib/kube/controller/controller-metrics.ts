@@ -1,3 +1,4 @@
+import { metricFamily } from '../../telemetry/metric-family.ts';
 import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 import type { QueueStats } from './workqueue.ts';
 
@@ -22,10 +23,11 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
   const sources = new Map<string, Source>();
   const perQueue = (value: (stats: QueueStats) => number) => (): Reading =>
     [...sources].map(([controller, { queue }]) => ({ labels: { controller }, value: value(queue.stats()) }));
+  const family = metricFamily(metrics, 'rampart_workqueue', ['controller']);
   const counter = (name: string, help: string, value: (stats: QueueStats) => number): void =>
-    metrics.counter({ name, help, labelNames: ['controller'] }, perQueue(value));
+    family.counter(name, help, perQueue(value));
   const gauge = (name: string, help: string, value: (stats: QueueStats) => number): void =>
-    metrics.gauge({ name, help, labelNames: ['controller'] }, perQueue(value));
+    family.gauge(name, help, perQueue(value));
 
   metrics.counter(
     {
@@ -38,37 +40,31 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
         Object.entries(outcomes).map(([outcome, value]) => ({ labels: { controller, outcome }, value })),
       ),
   );
-  metrics.gauge(
-    {
-      name: 'rampart_workqueue_depth',
-      help: 'Keys waiting for a worker, by priority (0 is the highest).',
-      labelNames: ['controller', 'level'],
-    },
+  family.gauge(
+    'depth',
+    'Keys waiting for a worker, by priority (0 is the highest).',
     () =>
       [...sources].flatMap(([controller, { queue }]) =>
         queue.stats().depth.map((value, level) => ({ labels: { controller, level: `${level}` }, value })),
       ),
+    ['controller', 'level'],
   );
-  gauge('rampart_workqueue_delayed', 'Keys scheduled for later.', ({ delayed }) => delayed);
-  gauge('rampart_workqueue_processing', 'Keys being processed.', ({ processing }) => processing);
+  gauge('delayed', 'Keys scheduled for later.', ({ delayed }) => delayed);
+  gauge('processing', 'Keys being processed.', ({ processing }) => processing);
   gauge(
-    'rampart_workqueue_longest_running_seconds',
+    'longest_running_seconds',
     'Time since the oldest key in progress was started.',
     ({ longestRunningMs }) => longestRunningMs / 1000,
   );
-  counter('rampart_workqueue_adds_total', 'Keys added, including repeated ones.', ({ added }) => added);
-  counter('rampart_workqueue_retries_total', 'Keys added after a failure.', ({ retried }) => retried);
-  counter('rampart_workqueue_done_total', 'Keys processed.', ({ done }) => done);
+  counter('adds', 'Keys added, including repeated ones.', ({ added }) => added);
+  counter('retries', 'Keys added after a failure.', ({ retried }) => retried);
+  counter('done', 'Keys processed.', ({ done }) => done);
   counter(
-    'rampart_workqueue_latency_seconds_total',
+    'latency_seconds',
     'Total time that keys waited for a worker.',
     ({ latencyMsSum }) => latencyMsSum / 1000,
   );
-  counter(
-    'rampart_workqueue_work_seconds_total',
-    'Total processing time of keys.',
-    ({ durationMsSum }) => durationMsSum / 1000,
-  );
+  counter('work_seconds', 'Total processing time of keys.', ({ durationMsSum }) => durationMsSum / 1000);
   return {
     add: (name, queue, outcomes) => void sources.set(name, { queue, outcomes }),
     remove: (name) => void sources.delete(name),
