@@ -4,11 +4,8 @@ import { setOfAideMask } from '../model/aide-mask.ts';
 import { type Draft, fileTypes } from '../model/entry.ts';
 import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
 
-export interface AideColumn {
-  readonly name: string;
-  /** Sets what the field says. Returns false where it says nothing that can be understood. */
-  read(field: string, draft: Draft): boolean;
-}
+/** Sets what a field says. Returns false where it says nothing that can be understood. */
+type ReadAideField = (field: string, draft: Draft) => boolean;
 
 /** The types of `st_mode` (inode(7)), in the order of {@link fileTypes}. */
 export const typeBits = [0o10, 0o4, 0o12, 0o2, 0o6, 0o1, 0o14];
@@ -17,146 +14,111 @@ export const typeShift = 0o10000;
 
 type NumberField = { [F in keyof Draft]: Draft[F] extends number ? F : never }[keyof Draft];
 
-function number(name: string, field: NumberField): AideColumn {
-  return {
-    name,
-    read(text, draft) {
-      if (!/^\d{1,20}$/.test(text)) return false;
-      draft[field] = Number(text);
-      return true;
-    },
+function number(field: NumberField): ReadAideField {
+  return (text, draft) => {
+    if (!/^\d{1,20}$/.test(text)) return false;
+    draft[field] = Number(text);
+    return true;
   };
 }
 
-function time(name: string, field: NumberField): AideColumn {
-  return {
-    name,
-    read(text, draft) {
-      const value = decodeTime(text);
-      if (value === undefined) return false;
-      draft[field] = value;
-      return true;
-    },
+function time(field: NumberField): ReadAideField {
+  return (text, draft) => {
+    const value = decodeTime(text);
+    if (value === undefined) return false;
+    draft[field] = value;
+    return true;
   };
 }
 
-function checksum(name: 'sha256' | 'sha512', sizeBytes: number): AideColumn {
-  return {
-    name,
-    read(text, draft) {
-      if (text === '0') return true;
-      const value = Buffer.from(text, 'base64');
-      if (value.length !== sizeBytes) return false;
-      draft[name] = value;
-      return true;
-    },
+function checksum(name: 'sha256' | 'sha512', sizeBytes: number): ReadAideField {
+  return (text, draft) => {
+    if (text === '0') return true;
+    const value = Buffer.from(text, 'base64');
+    if (value.length !== sizeBytes) return false;
+    draft[name] = value;
+    return true;
   };
 }
 
 /** A text in base64, `0` for none. AIDE ends it at its first NUL. */
-function textColumn(name: 'selinux' | 'capabilities'): AideColumn {
-  return {
-    name,
-    read(encoded, draft) {
-      draft[name] = encoded === '0' ? '' : textOf(encoded);
-      return true;
-    },
+function textColumn(name: 'selinux' | 'capabilities'): ReadAideField {
+  return (encoded, draft) => {
+    draft[name] = encoded === '0' ? '' : textOf(encoded);
+    return true;
   };
 }
 
-const aideColumns: readonly AideColumn[] = [
-  {
-    name: 'name',
-    read(field, draft) {
-      draft.path = decodeName(field);
-      return draft.path.startsWith('/');
-    },
+const columns: Readonly<Record<string, ReadAideField>> = {
+  name: (field, draft) => {
+    draft.path = decodeName(field);
+    return draft.path.startsWith('/');
   },
-  {
-    name: 'lname',
-    read(field, draft) {
-      draft.linkTarget = decodeOptionalName(field) ?? '';
-      return true;
-    },
+  lname: (field, draft) => {
+    draft.linkTarget = decodeOptionalName(field) ?? '';
+    return true;
   },
-  {
-    name: 'perm',
-    read(field, draft) {
-      if (!/^[0-7]{1,7}$/.test(field)) return false;
-      const mode = Number.parseInt(field, 8);
-      const type = typeOfBits.get(Math.floor(mode / typeShift));
-      if (type === undefined) return mode === 0;
-      draft.type = type;
-      draft.permissions = mode % typeShift;
-      return true;
-    },
+  perm: (field, draft) => {
+    if (!/^[0-7]{1,7}$/.test(field)) return false;
+    const mode = Number.parseInt(field, 8);
+    const type = typeOfBits.get(Math.floor(mode / typeShift));
+    if (type === undefined) return mode === 0;
+    draft.type = type;
+    draft.permissions = mode % typeShift;
+    return true;
   },
-  number('uid', 'uid'),
-  number('gid', 'gid'),
-  number('size', 'sizeBytes'),
-  time('atime', 'accessTimeS'),
-  time('ctime', 'changeTimeS'),
-  time('mtime', 'modifyTimeS'),
-  {
-    name: 'inode',
-    read(field, draft) {
-      // AIDE writes it as a signed number.
-      if (!/^-?\d{1,20}$/.test(field)) return false;
-      draft.inode = BigInt.asUintN(64, BigInt(field));
-      return true;
-    },
+  uid: number('uid'),
+  gid: number('gid'),
+  size: number('sizeBytes'),
+  atime: time('accessTimeS'),
+  ctime: time('changeTimeS'),
+  mtime: time('modifyTimeS'),
+  inode: (field, draft) => {
+    // AIDE writes it as a signed number.
+    if (!/^-?\d{1,20}$/.test(field)) return false;
+    draft.inode = BigInt.asUintN(64, BigInt(field));
+    return true;
   },
-  number('bcount', 'blockCount'),
-  number('lcount', 'linkCount'),
-  {
-    name: 'attr',
-    read(field, draft) {
-      const mask = Number(field);
-      if (!/^\d{1,16}$/.test(field) || !Number.isSafeInteger(mask)) return false;
-      draft.attributes = setOfAideMask(mask).set;
-      return true;
-    },
+  bcount: number('blockCount'),
+  lcount: number('linkCount'),
+  attr: (field, draft) => {
+    const mask = Number(field);
+    if (!/^\d{1,16}$/.test(field) || !Number.isSafeInteger(mask)) return false;
+    draft.attributes = setOfAideMask(mask).set;
+    return true;
   },
-  {
-    name: 'acl',
-    read(field, draft) {
-      if (field === '0') return true;
-      const [kind, access, preset, ...more] = field.split(',');
-      if (kind !== 'POSIX' || access === undefined || preset === undefined || more.length > 0) return false;
-      draft.acl = access === '0' ? '' : textOf(access);
-      draft.defaultAcl = preset === '0' ? '' : textOf(preset);
-      return true;
-    },
+  acl: (field, draft) => {
+    if (field === '0') return true;
+    const [kind, access, preset, ...more] = field.split(',');
+    if (kind !== 'POSIX' || access === undefined || preset === undefined || more.length > 0) return false;
+    draft.acl = access === '0' ? '' : textOf(access);
+    draft.defaultAcl = preset === '0' ? '' : textOf(preset);
+    return true;
   },
-  checksum('sha256', 32),
-  checksum('sha512', 64),
-  textColumn('selinux'),
-  {
-    name: 'xattrs',
-    read(field, draft) {
-      const [count = '', ...parts] = field.split(',');
-      if (!/^\d{1,5}$/.test(count) || parts.length !== Number(count) * 2) return false;
-      const xattrs: [string, Uint8Array][] = [];
-      for (let at = 0; at < parts.length; at += 2) {
-        const value = parts[at + 1] ?? '0';
-        xattrs.push([
-          decodeOptionalName(parts[at] ?? '') ?? '',
-          Buffer.from(value === '0' ? '' : value, 'base64'),
-        ]);
-      }
-      draft.xattrs = xattrs.toSorted(([a], [b]) => (a < b ? -1 : 1));
-      return true;
-    },
+  sha256: checksum('sha256', 32),
+  sha512: checksum('sha512', 64),
+  selinux: textColumn('selinux'),
+  xattrs: (field, draft) => {
+    const [count = '', ...parts] = field.split(',');
+    if (!/^\d{1,5}$/.test(count) || parts.length !== Number(count) * 2) return false;
+    const xattrs: [string, Uint8Array][] = [];
+    for (let at = 0; at < parts.length; at += 2) {
+      const value = parts[at + 1] ?? '0';
+      xattrs.push([
+        decodeOptionalName(parts[at] ?? '') ?? '',
+        Buffer.from(value === '0' ? '' : value, 'base64'),
+      ]);
+    }
+    draft.xattrs = xattrs.toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return true;
   },
-  number('e2fsattrs', 'e2fsAttributes'),
-  textColumn('capabilities'),
-];
-
-const byName = new Map(aideColumns.map((column) => [column.name, column]));
+  e2fsattrs: number('e2fsAttributes'),
+  capabilities: textColumn('capabilities'),
+};
 
 /** Undefined for one that is not known, or not read: the checksums that are refused. */
-export function aideColumn(name: string): AideColumn | undefined {
-  return byName.get(name);
+export function readerOfColumn(name: string): ReadAideField | undefined {
+  return Object.hasOwn(columns, name) ? columns[name] : undefined;
 }
 
 /** What entries have where no column tells it: what the columns are for. */

@@ -9,7 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { errorCodes, fileError, RampartError } from '../../../lib/errors/errors.ts';
 import { emptyDraft, type Draft, type Entry } from '../model/entry.ts';
-import { aideColumn, type AideColumn, attributesOfColumns } from './aide-columns.ts';
+import { attributesOfColumns, readerOfColumn } from './aide-columns.ts';
 
 /** No line of AIDE is longer: 64 KiB of extended attributes in base64, a long name and its target. */
 const longestLine = 1 << 20;
@@ -110,13 +110,19 @@ function damaged(path: string, why: string, cause?: unknown): RampartError {
   });
 }
 
+interface Column {
+  readonly name: string;
+  /** Undefined: nothing is made of it. */
+  readonly read: ReturnType<typeof readerOfColumn>;
+}
+
 /** The lines of a database, one after the other. */
 class AideParser {
   readonly #path: string;
   #line = 0;
   #begun = false;
   #ended = false;
-  #columns: readonly (AideColumn | undefined)[] | undefined;
+  #columns: readonly Column[] | undefined;
   #template: Draft = emptyDraft;
 
   readonly #onColumns: ((names: readonly string[]) => void) | undefined;
@@ -173,11 +179,11 @@ class AideParser {
     if (twice !== undefined) throw this.fault(`@@db_spec names ${twice} twice`);
     if (!names.includes('name')) throw this.fault('@@db_spec does not contain name');
     this.#onColumns?.(names);
-    this.#columns = names.map((name) => aideColumn(name));
+    this.#columns = names.map((name) => ({ name, read: readerOfColumn(name) }));
     if (!names.includes('attr')) this.#template = { ...emptyDraft, attributes: attributesOfColumns(names) };
   }
 
-  #entry(line: string, columns: readonly (AideColumn | undefined)[]): Entry {
+  #entry(line: string, columns: readonly Column[]): Entry {
     const fields = line.split(' ');
     if (fields.length !== columns.length) {
       throw this.fault(
@@ -185,11 +191,10 @@ class AideParser {
       );
     }
     const draft: Draft = { ...this.#template };
-    for (let at = 0; at < columns.length; at++) {
-      const column = columns[at];
+    for (const [at, { name, read }] of columns.entries()) {
       const field = fields[at] ?? '';
-      if (column !== undefined && (field === '' || !column.read(field, draft))) {
-        throw this.fault(`its ${column.name} is invalid: ${JSON.stringify(field.slice(0, 100))}`);
+      if (read !== undefined && (field === '' || !read(field, draft))) {
+        throw this.fault(`its ${name} is invalid: ${JSON.stringify(field.slice(0, 100))}`);
       }
     }
     return draft;
