@@ -8,6 +8,7 @@ import { kivePolicyType } from '../../guards/file-access/api.ts';
 import { networkPolicies } from '../../guards/network-policy/api.ts';
 import { isAlreadyExists, isNotFound, KubeError, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
+import type { ObjectTarget } from '../../lib/kube/client/client-options.ts';
 import {
   type KubeObject,
   namespaces,
@@ -21,6 +22,12 @@ import { pod } from '../apiserver/server-process.ts';
 import type { FleetPod } from './agents-process.ts';
 
 export const podsPerNode = 10;
+/**
+ * The KivePolicy is for pods of so many nodes: each of them writes its part of the status, which is told to the agents of all, so that
+ * with all nodes nothing else could be seen from some hundred nodes on.
+ */
+export const watchedNodes = 30;
+const watched = { watched: 'yes' };
 /** At a time. */
 const WRITERS = 16;
 const FORBIDDEN = 403;
@@ -62,9 +69,7 @@ export class FleetObjects {
     const wanted = all.flatMap((node, at) => spaces.map((of, place) => ({ node, at, of, place })));
     await inParallel(wanted, async ({ node, at, of, place }) => {
       const ip = `10.${at >> 8}.${at & 255}.${place + 2}`;
-      node.pods.push(
-        await makePod(client, { name: `pod-${at}`, namespace: of, node: node.name, ip }, signal),
-      );
+      node.pods.push(await makePod(client, { at, namespace: of, node: node.name, ip }, signal));
     });
     return all;
   }
@@ -73,19 +78,17 @@ export class FleetObjects {
   async removePolicies(client: KubeClient, names: readonly string[], signal: AbortSignal): Promise<void> {
     const all = names.flatMap((name) => policies(name, ''));
     for (const { type, metadata } of all) await client.delete(type, metadata, { signal }).catch(unlessGone);
-    for (const { type, metadata } of all) {
-      while ((await orUndefined(client.get(type, metadata, { signal }))) !== undefined) {
-        await sleep(systemClock, RETRY_MS, signal);
-      }
-    }
+    for (const { type, metadata } of all) await gone(client, type, metadata, signal);
   }
 
-  async remove(client: KubeClient): Promise<void> {
+  async remove(client: KubeClient, signal: AbortSignal): Promise<void> {
     const now = { gracePeriodSeconds: 0 };
     for (const namespace of spaces) await client.deleteCollection(pods, { namespace }, now).catch(unlessGone);
     await inParallel(this.#made.toReversed(), ({ type, name }) =>
       client.delete(type, { name }).then(() => undefined, unlessGone),
     );
+    // Who makes them anew must not find them on their way out.
+    await inParallel(this.#made, ({ type, name }) => gone(client, type, { name }, signal));
   }
 
   async #make(client: KubeClient, type: ResourceType, object: KubeObject): Promise<void> {
@@ -111,7 +114,7 @@ export function policies(name: string, bytecode: string) {
     {
       type: kivePolicyType as ResourceType,
       metadata,
-      spec: { traps: [{ path: '/etc/shadow', matchAny: [{ namespace: space }] }] },
+      spec: { traps: [{ path: '/etc/shadow', matchAny: [{ namespace: space, matchLabels: watched }] }] },
     },
     {
       type: xdpPrograms,
@@ -135,11 +138,13 @@ export async function applyPolicies(client: KubeClient, name: string, bytecode: 
 
 async function makePod(
   client: KubeClient,
-  { name, namespace, node, ip }: { name: string; namespace: string; node: string; ip: string },
+  { at, namespace, node, ip }: { at: number; namespace: string; node: string; ip: string },
   signal: AbortSignal,
 ): Promise<FleetPod> {
+  const name = `pod-${at}`;
   const object = pod(name, node) as Pod;
   object.metadata.namespace = namespace;
+  if (at < watchedNodes) Object.assign(object.metadata.labels ?? {}, watched);
   const create = async (): Promise<Pod> => {
     for (;;) {
       try {
@@ -164,6 +169,17 @@ async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<voi
     for (const item of next) await work(item);
   };
   await Promise.all(Array.from({ length: WRITERS }, worker));
+}
+
+async function gone(
+  client: KubeClient,
+  type: ResourceType,
+  target: ObjectTarget,
+  signal: AbortSignal,
+): Promise<void> {
+  while ((await orUndefined(client.get(type, target, { signal }))) !== undefined) {
+    await sleep(systemClock, RETRY_MS, signal);
+  }
 }
 
 function unlessGone(error: unknown): void {
