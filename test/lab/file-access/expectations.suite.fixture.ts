@@ -134,10 +134,11 @@ export function expectationCases(lab: () => GuardedLab): void {
       assert.equal(namespace, 'kivebpf-system');
       assert.match(name ?? '', /^kive-data-shape-shapes-/);
       assert.deepEqual(finalizers, ['kivedata.kivebpf.san7o.github.io/finalizer']);
-      assert.deepEqual(Object.keys(labels), ['trap-id']);
-      assert.match(labels['trap-id'] ?? '', /^[0-9a-f]{63}$/);
       const kernelId = (await guarded.sh(container, 'cat /proc/sys/kernel/random/boot_id')).trim();
+      const { 'trap-id': trapId = '', ...otherLabels } = labels;
+      assert.match(trapId, /^[0-9a-f]{63}$/);
       const nodeName = guarded.standalone.kubectl('get', 'nodes', '-o', 'name').stdout.replace('node/', '');
+      assert.deepEqual(otherLabels, { 'kernel-id': kernelId, 'kivebpf.san7o.github.io/node': nodeName });
       const theirs = Object.entries(annotations).filter(([key]) => !key.includes('/'));
       assert.deepEqual(Object.fromEntries(theirs), {
         'kive-alert-version': 'v1',
