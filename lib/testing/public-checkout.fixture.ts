@@ -10,7 +10,8 @@ const place = '/media';
 
 /**
  * An overlay, so that modes change without a copy (`metacopy`) and the checkout stays as it is. `lowerdir=.` because a path
- * may have a character that separates options. No test reads what is pruned, more than half of all files.
+ * may have a character that separates options. No test reads what is pruned, more than half of all files. Other processes
+ * write into the compile cache meanwhile, by files that they rename: one that is gone needs no mode.
  */
 const script = `
 cd "$1"
@@ -20,7 +21,7 @@ mkdir ${place}/upper ${place}/work ${place}/checkout
 mount -t overlay -o metacopy=on,lowerdir=.,upperdir=${place}/upper,workdir=${place}/work none ${place}/checkout
 cd ${place}/checkout
 find . '(' -path ./.git -o -path ./node_modules/@kubernetes -o -path './node_modules/node-linux-*/include' ')' -prune \\
-  -o ! -type l ! -perm -o=r -exec chmod a+rX {} +
+  -o ! -type l ! -perm -o=r -exec chmod -f a+rX {} + 2> /dev/null || :
 exec "$@"
 `;
 
