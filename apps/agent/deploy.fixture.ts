@@ -171,6 +171,20 @@ export class Cluster implements AsyncDisposable {
     return this.#stack.use(new KubeClient(clusterAccess(this.server.kubeconfig), { userAgent }));
   }
 
+  /** What this program writes from now on; the list grows. */
+  writesOf(who: string): string[] {
+    const written: string[] = [];
+    const { verbs } = this.server;
+    const handle = verbs.handle.bind(verbs);
+    verbs.handle = (request) => {
+      const { verb, resource, name, userAgent } = request;
+      if (userAgent === who && !/^(get|list|watch)$/.test(verb))
+        written.push(`${verb} ${resource.plural} ${name}`);
+      return handle(request);
+    };
+    return written;
+  }
+
   /** Rights that the role has and nobody has used, for both. */
   unused(): string[] {
     const manifests = kustomize(this.deployed);

@@ -19,15 +19,7 @@ import { Cluster } from './deploy.fixture.ts';
 test('at rest, an agent that loads writes 6 times a minute at most', { skip: sensorSkip }, async () => {
   await using cluster = await Cluster.start();
   await cluster.install();
-  const written: string[] = [];
-  const { verbs } = cluster.server;
-  const handle = verbs.handle.bind(verbs);
-  verbs.handle = (request) => {
-    const { verb, resource, name, userAgent } = request;
-    if (userAgent === 'rampart-agent' && !/^(get|list|watch)$/.test(verb))
-      written.push(`${verb} ${resource.plural} ${name}`);
-    return handle(request);
-  };
+  const written = cluster.writesOf('rampart-agent');
   const stop = new AbortController();
   const states = new GuardStates();
   const common = {

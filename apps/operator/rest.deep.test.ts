@@ -15,15 +15,7 @@ import { guards } from '../guards.ts';
 test('at rest, an operator of all guards writes 30 times a minute at most', async () => {
   await using cluster = await Cluster.start();
   await cluster.install();
-  const written: string[] = [];
-  const { verbs } = cluster.server;
-  const handle = verbs.handle.bind(verbs);
-  verbs.handle = (request) => {
-    const { verb, resource, name } = request;
-    if (request.userAgent === 'rampart-operator' && !/^(get|list|watch)$/.test(verb))
-      written.push(`${verb} ${resource.plural} ${name}`);
-    return handle(request);
-  };
+  const written = cluster.writesOf('rampart-operator');
   const stop = new AbortController();
   const logger = createLogger({ level: 'silent' });
   const client = cluster.client('rampart-operator');

@@ -1,5 +1,5 @@
 /** Objects that are found, released and deleted, whatever their kind. */
-import { isConflict, isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
+import { isConflict, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { releaseAll } from '../../lib/kube/controller/finalizers.ts';
 import { type KubeObject, objectKey, type ResourceType } from '../../lib/kube/object/object.ts';
@@ -29,13 +29,8 @@ export class Remover {
 
   /** Nothing where the kind is not served. */
   async find({ type, namespace, ...selection }: Selected): Promise<readonly KubeObject[]> {
-    try {
-      const { items } = await this.#client.list(type, { namespace }, { ...selection, signal: this.#signal });
-      return items;
-    } catch (error) {
-      if (isNotFound(error)) return [];
-      throw error;
-    }
+    const options = { ...selection, signal: this.#signal };
+    return (await orUndefined(this.#client.list(type, { namespace }, options)))?.items ?? [];
   }
 
   async delete(selected: Selected): Promise<void> {

@@ -1,6 +1,5 @@
 /** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
-import { createHash } from 'node:crypto';
-
+import { labelValue } from '../../lib/kube/selectors/label-names.ts';
 import { type FileIdentity, fileKey } from '../../lib/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
 import { type KiveData, kiveDataNamespace } from './api.ts';
@@ -84,7 +83,7 @@ export function kiveDataOf(
     metadata: {
       name,
       namespace: kiveDataNamespace,
-      labels: { [trapIdLabel]: trap.id, [kernelLabel]: kernelId, [nodeLabel]: nodeLabelOf(nodeName) },
+      labels: { [trapIdLabel]: trap.id, [kernelLabel]: kernelId, [nodeLabel]: labelValue(nodeName) },
       annotations: {
         'kive-alert-version': alertVersion,
         'kive-policy-name': trap.policyName,
@@ -111,14 +110,6 @@ export function kiveDataOf(
       metadata: trap.metadata,
     },
   };
-}
-
-const MAX_LABEL = 63;
-
-/** Names of nodes may be longer than labels. */
-export function nodeLabelOf(nodeName: string): string {
-  if (nodeName.length <= MAX_LABEL) return nodeName;
-  return createHash('sha256').update(nodeName).digest('hex').slice(0, MAX_LABEL);
 }
 
 /** What {@link fileKey} makes. */

@@ -1,4 +1,5 @@
 /** Deletes the per-node objects of nodes that are gone: nobody else takes off what their agents hold them by. */
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isConflict, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { done, type Result, runController } from '../../../lib/kube/controller/controller.ts';
@@ -9,7 +10,7 @@ import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import { type Node, nodes as nodeType } from '../../../lib/kube/object/object.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type NodeObject, nodeTypes } from '../api.ts';
-import { isNodeFinalizer, labelValue } from '../engine/names.ts';
+import { isNodeFinalizer } from '../engine/names.ts';
 import { nodeOf } from '../engine/parent-condition.ts';
 import type { Scope } from '../spec-schema.ts';
 

@@ -1,6 +1,7 @@
 /**
  * Manages the users' objects of every kind and scope: the finalizer and the one condition.
  */
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { setCondition } from '../../../lib/kube/object/conditions.ts';
@@ -18,7 +19,7 @@ import type { Node } from '../../../lib/kube/object/object.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
-import { labelValue, parentFinalizer } from '../engine/names.ts';
+import { parentFinalizer } from '../engine/names.ts';
 import { isHeld, parentCondition } from '../engine/parent-condition.ts';
 import type { Scope } from '../spec-schema.ts';
 

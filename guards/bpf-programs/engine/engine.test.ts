@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { labelValueProblems } from '../../../lib/kube/selectors/label-names.ts';
+import { labelValue, labelValueProblems } from '../../../lib/kube/selectors/label-names.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { type NodeObject, type ParentObject } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { samples } from '../samples.fixture.ts';
-import { labels, labelValue, nodeObjectName, sanitized } from './names.ts';
+import { labels, nodeObjectName, sanitized } from './names.ts';
 import { conditionOf } from './node-condition.ts';
 import { parentCondition } from './parent-condition.ts';
 import { type Parent, parentOf, readGlobalData } from './parent.ts';

@@ -4,8 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
+
 const prefix = 'bpfman.io';
-const MAX_LABEL = 63;
 const MAX_NAME = 253;
 const SUFFIX_LENGTH = 8;
 
@@ -46,14 +47,6 @@ export function sanitized(name: string): string {
 /** Selects the objects of a node. */
 export function ofNode(nodeName: string): string {
   return `${labels.hostname}=${labelValue(nodeName)}`;
-}
-
-/** Any text as a label value: unchanged if it is valid. Otherwise without the invalid characters, and with a digest. */
-export function labelValue(text: string): string {
-  const allowed = text.replaceAll(/[^A-Za-z0-9_.-]/g, '-').replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '');
-  if (allowed === text && text.length <= MAX_LABEL) return text;
-  const begin = allowed.slice(0, MAX_LABEL - SUFFIX_LENGTH - 1).replace(/[^A-Za-z0-9]+$/, '');
-  return begin === '' ? digest(text) : `${begin}-${digest(text)}`;
 }
 
 /**

@@ -1,4 +1,5 @@
 /** A user's object of any kind: its programs, each with its type. */
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import {
   memberTypes,
@@ -8,7 +9,7 @@ import {
   type TypedProgram,
 } from '../api.ts';
 import type { ProgramSpec } from '../spec-schema.ts';
-import { labelValue, sanitized } from './names.ts';
+import { sanitized } from './names.ts';
 
 /** One program of a parent. */
 export type Member = TypedProgram & {

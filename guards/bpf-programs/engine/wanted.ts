@@ -2,6 +2,7 @@
  * The objects that a parent has on one node: one for each place where one of its programs is attached. Pure: what it needs to know about
  * the node is given.
  */
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { SelectorError } from '../../../lib/kube/selectors/selectors.ts';
 import {
   type ContainerSelector,
@@ -11,15 +12,7 @@ import {
   type XdpSpec,
 } from '../spec-schema.ts';
 import type { Attach, ContainerPlace, InterfaceHook } from '../kernel/desired.ts';
-import {
-  annotations,
-  kindAnnotation,
-  labels,
-  labelValue,
-  nodeFinalizer,
-  nodeObjectName,
-  sanitized,
-} from './names.ts';
+import { annotations, kindAnnotation, labels, nodeFinalizer, nodeObjectName, sanitized } from './names.ts';
 import type { Member, Parent } from './parent.ts';
 
 /** A container that a selector has selected. */

@@ -2,7 +2,7 @@
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
 import type { NodeContext } from '../../../guard/context.ts';
 import { readKernelId } from '../../../guard/kernel-id.ts';
-import { type Reconcile, runController } from '../../../lib/kube/controller/controller.ts';
+import { done, type Reconcile, runController } from '../../../lib/kube/controller/controller.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { Pod } from '../../../lib/kube/object/object.ts';
@@ -253,12 +253,17 @@ export class FileAccessNode implements Disposable {
     this.#discovery = discovery;
     const loader = running.use(this.#newLoader(discovery));
     this.#loader = loader;
+    const earlier = running.use(keyQueue());
+    earlier.add('of this node');
     running.use(delivery && this.#told.followCallbacks(delivery));
     for (const key of this.#policies.keys()) this.#queues.reports.add(key, { level: 1 });
     this.#ready = true;
     this.#tellState();
     await allOrNone(this.#stop, [
-      removeEarlierData({ client, on: this.#on, signal: this.#signal, logger }),
+      this.#control('earlier-data', earlier, async (_, signal) => {
+        await removeEarlierData(client, this.#on, signal);
+        return done;
+      }),
       this.#control('discover', this.#queues.containers, discovery.reconcile),
       this.#control('loader', this.#queues.deletions, loader.reconcile),
       this.#control('report', this.#queues.reports, this.#reporter.reconcile),

@@ -2,6 +2,7 @@
  * The syntax of label keys and values: qualified names with the limits 63 and 253. The rules and the
  * wording are those of the Kubernetes API server (k8s.io/apimachinery pkg/api/validate/content).
  */
+import { hash } from 'node:crypto';
 
 const labelMaxLength = 63;
 const prefixMaxLength = 253;
@@ -58,4 +59,18 @@ export function subdomainProblems(domain: string): readonly string[] {
     );
   }
   return problems;
+}
+
+const DIGEST_LENGTH = 8;
+
+/** Any text as a label value: unchanged if it is valid. Otherwise without the invalid characters, and with a digest. */
+export function labelValue(text: string): string {
+  const allowed = text.replaceAll(/[^A-Za-z0-9_.-]/g, '-').replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '');
+  if (allowed === text && text.length <= labelMaxLength) return text;
+  const begin = allowed.slice(0, labelMaxLength - DIGEST_LENGTH - 1).replace(/[^A-Za-z0-9]+$/, '');
+  return begin === '' ? digest(text) : `${begin}-${digest(text)}`;
+}
+
+function digest(text: string): string {
+  return hash('sha256', text).slice(0, DIGEST_LENGTH);
 }
