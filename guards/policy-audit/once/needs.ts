@@ -28,7 +28,9 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
       });
     }
   };
-  await Promise.all(types.map(check));
+  // Of several that are missing, the first one of the list is told, whichever answer comes first.
+  const checked = await Promise.allSettled(types.map(check));
+  for (const one of checked) if (one.status === 'rejected') throw one.reason;
 }
 
 /** @throws {RampartError} `INPUT` if there is no such namespace */
