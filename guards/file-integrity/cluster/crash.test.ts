@@ -171,8 +171,7 @@ test(`killed at any write, the next one comes to the same state (RAMPART_TEST_SE
         (await gone(cluster.client.get(configMaps, { namespace: testNamespace, name }))) === undefined,
     );
   }
-  assert.ok(
-    kills > chosen.length / 2,
-    `killed ${kills} times, to be killed at ${chosen.join()} of ${writes}`,
-  );
+  // A later run makes fewer writes than the first, which also made what belongs to the whole cluster; never fewer than half.
+  const certain = chosen.filter((at) => at <= writes / 2);
+  assert.ok(kills >= certain.length, `killed ${kills} times, to be killed at ${chosen.join()} of ${writes}`);
 });
