@@ -1,6 +1,8 @@
 /** Requests to the API of a process, counted where they leave it: as Node.js tells of them, without a change of the client. */
 import { subscribe } from 'node:diagnostics_channel';
+import type { EventEmitter } from 'node:events';
 import type { ClientRequest } from 'node:http';
+import type { ClientHttp2Stream, OutgoingHttpHeaders } from 'node:http2';
 
 /** Answered since the last time that it was asked. */
 export interface RequestCounts {
@@ -23,28 +25,47 @@ const verbs: Readonly<Record<string, string>> = {
 const resourcePath = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/?]+(?=\/))?\/([^/?]+)(\/[^?]*)?/;
 const MIB = 1024 * 1024;
 
+interface StreamMessage {
+  readonly stream: ClientHttp2Stream;
+  readonly headers: OutgoingHttpHeaders & { readonly ':method'?: string; readonly ':path'?: string };
+}
+
+const secondNow = (): string => String(Math.floor(Date.now() / 1000));
+
 /** Counts from now on. @returns what takes the counts. */
 export function countRequests(): () => RequestCounts {
   let requests: Record<string, number> = {};
   let bySecond: Record<string, number> = {};
   const watches: Record<string, number> = {};
   const add = (to: Record<string, number>, key: string, by = 1): void => void (to[key] = (to[key] ?? 0) + by);
-  subscribe('http.client.request.start', (message) => {
-    const { request } = message as { readonly request: ClientRequest };
-    const { method, path } = request;
+  const count = (method: string, path: string, second: string, status: number): string | undefined => {
     const [, resource = 'discovery', name] = resourcePath.exec(path) ?? [];
     const isWatch = /[?&]watch=true/.test(path);
     const read = isWatch ? 'watch' : name === undefined ? 'list' : 'get';
-    const second = String(Math.floor(Date.now() / 1000));
-    // A server that is away has no work with it.
-    request.once('response', ({ statusCode = 0 }) => {
-      const refused = statusCode >= 300 ? ` (${statusCode})` : '';
-      add(requests, `${verbs[method] ?? read} ${resource}${refused}`);
-      add(bySecond, second);
-      if (!isWatch || refused !== '') return;
-      add(watches, resource);
-      request.once('close', () => add(watches, resource, -1));
-    });
+    const refused = status >= 300 ? ` (${status})` : '';
+    add(requests, `${verbs[method] ?? read} ${resource}${refused}`);
+    add(bySecond, second);
+    return isWatch && refused === '' ? resource : undefined;
+  };
+  const watched = (resource: string | undefined, stream: EventEmitter): void => {
+    if (resource === undefined) return;
+    add(watches, resource);
+    stream.once('close', () => add(watches, resource, -1));
+  };
+  // A server that is away has no work with it: counted when it answers.
+  subscribe('http.client.request.start', (message) => {
+    const { request } = message as { readonly request: ClientRequest };
+    const second = secondNow();
+    request.once('response', ({ statusCode = 0 }) =>
+      watched(count(request.method, request.path, second, statusCode), request),
+    );
+  });
+  subscribe('http2.client.stream.created', (message) => {
+    const { stream, headers } = message as StreamMessage;
+    const second = secondNow();
+    stream.once('response', ({ ':status': status = 0 }) =>
+      watched(count(headers[':method'] ?? '', headers[':path'] ?? '', second, status), stream),
+    );
   });
   return () => {
     const taken = { requests, bySecond, watches: { ...watches }, heldMiB: process.memoryUsage().rss / MIB };

@@ -23,7 +23,7 @@ export interface WriteTarget {
   readonly signal: AbortSignal;
 }
 
-/** Writes of one container at a time: others have their turn too, and each that is under way has a TLS connection of its own. */
+/** Writes of one container at a time: others have their turn too, and with HTTP/1.1 each has a TLS connection of its own. */
 const AT_A_TIME = 2;
 
 /**

@@ -6,7 +6,8 @@ import type { CallScope } from './call-scope.ts';
 import { errorFromAnswer, unreachable } from './client-errors.ts';
 import type { ClusterAccess } from '../access/cluster-access.ts';
 import type { Credential } from '../access/credentials.ts';
-import { type Incoming, SendError, Transport } from './transport.ts';
+import { type Incoming, SendError } from './exchange.ts';
+import { Transport } from './transport.ts';
 
 export interface ConnectionOptions {
   /** Sent as `user-agent`. Default: `rampart`. */
@@ -49,7 +50,7 @@ export interface ApiRequest {
 
 /** Of an answer that is an error, so much is read. */
 const MAX_ERROR_BYTES = 1024 * 1024;
-/** Connections that the server may have closed: so many are tried before a request fails. */
+/** Connections that the server may have closed, and sessions that it ends: so many are tried before a request fails. */
 const MAX_STALE = 3;
 /** Where the server asks for time without saying how much. */
 const DEFAULT_RETRY_AFTER_MS = 1000;
@@ -69,7 +70,7 @@ export class Connection implements Disposable {
     const { perSecond = 50, burst = 100, clock = systemClock } = options;
     this.access = access;
     this.clock = clock;
-    this.#transport = new Transport(access);
+    this.#transport = new Transport(access, clock);
     this.#limit = new TokenBucket({ perSecond, burst, clock });
     this.#userAgent = options.userAgent ?? 'rampart';
     this.#maxRetries = options.maxRetries ?? 4;
@@ -118,11 +119,12 @@ export class Connection implements Disposable {
         incoming = await this.#transport.send(this.#outgoing(request), credential, scope.signal);
       } catch (error) {
         if (!(error instanceof SendError)) throw error;
-        if (error.stale && request.method === 'GET' && ++stale <= MAX_STALE) continue;
+        const again = error.unprocessed || (error.stale && request.method === 'GET');
+        if (again && ++stale <= MAX_STALE) continue;
         const where = this.access.socketPath ?? this.access.server.host;
         throw unreachable(request.what, `no response from ${where}: ${error.message}`, error.cause);
       }
-      const status = incoming.statusCode ?? 0;
+      const { status } = incoming;
       if (status >= 200 && status < 300) return incoming;
 
       const body = await this.#readError(incoming, scope);
@@ -175,7 +177,7 @@ export class Connection implements Disposable {
     const chunks: Buffer[] = [];
     let sizeBytes = 0;
     try {
-      for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      for await (const chunk of incoming.body as AsyncIterable<Buffer>) {
         sizeBytes += chunk.length;
         // Leaving the loop destroys the answer, and its connection.
         if (sizeBytes > this.#maxAnswerBytes) break;
@@ -200,7 +202,7 @@ export class Connection implements Disposable {
     const chunks: Buffer[] = [];
     let sizeBytes = 0;
     try {
-      for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      for await (const chunk of incoming.body as AsyncIterable<Buffer>) {
         chunks.push(chunk);
         sizeBytes += chunk.length;
         if (sizeBytes > MAX_ERROR_BYTES) break;

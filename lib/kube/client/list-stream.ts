@@ -51,7 +51,9 @@ export async function streamList(
   };
   const incoming = await connection.open(request, scope);
   const unpacked =
-    incoming.headers['content-encoding'] === 'gzip' ? pipeline(incoming, createGunzip(), noted) : incoming;
+    incoming.headers['content-encoding'] === 'gzip'
+      ? pipeline(incoming.body, createGunzip(), noted)
+      : incoming.body;
   try {
     checkIsJson(what, incoming);
     const decoder = new ListDecoder(maxItemBytes);
@@ -77,7 +79,7 @@ export async function streamList(
     }
     throw error;
   } finally {
-    incoming.destroy();
+    incoming.body.destroy();
     unpacked.destroy();
   }
 }

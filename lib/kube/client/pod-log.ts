@@ -52,7 +52,7 @@ export async function* podLogLines(
   try {
     // One that is followed may be silent for days; of a dead connection TCP tells.
     if (follow) scope.unlimit();
-    for await (const chunk of incoming as AsyncIterable<Buffer>) {
+    for await (const chunk of incoming.body as AsyncIterable<Buffer>) {
       scope.unlimit();
       for (const line of lines.push(chunk)) {
         yield line;
@@ -67,7 +67,7 @@ export async function* podLogLines(
     if (error instanceof RampartError) throw error;
     throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
-    incoming.destroy();
+    incoming.body.destroy();
   }
 }
 

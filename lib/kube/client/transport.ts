@@ -1,29 +1,19 @@
-/** One HTTP exchange with the API server, over connections that are kept. */
-import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
+/** HTTP exchanges with the API server, over connections that are kept: HTTP/2 where the server speaks it. */
+import type { Agent, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { createSecureContext } from 'node:tls';
+import { isIP } from 'node:net';
+import { createSecureContext, type TLSSocket } from 'node:tls';
 
-import { describeConnectionFailure } from '../../net/connection-failure.ts';
 import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../net/node-http.ts';
 import type { ClusterAccess } from '../access/cluster-access.ts';
 import type { Credential } from '../access/credentials.ts';
-
-interface Outgoing {
-  readonly method: string;
-  /** From the server's root, with the query. */
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string | readonly string[]>>;
-  readonly body?: string | undefined;
-}
-
-/** An answer whose body has not been read. Read it to its end, or destroy it. */
-export type Incoming = IncomingMessage;
+import type { Clock } from '../../time/clock.ts';
+import { asError, IDLE_CONNECTION_MS, type Incoming, type Outgoing, SendError } from './exchange.ts';
+import { Http2Sessions } from './http2-sessions.ts';
 
 /** Dead peers are found by TCP this long after the last byte, plus some 10 s of probes (libuv sets those). */
 const KEEP_ALIVE_PROBE_MS = 15_000;
-/** Unused connections are closed before the API server does it, which is after 90 s, so that none is taken just then. */
-const IDLE_CONNECTION_MS = 60_000;
 /** As many as an audit uses at once: with fewer, connections are closed and opened all the time. */
 const MAX_IDLE_CONNECTIONS = 64;
 
@@ -34,17 +24,31 @@ const agentOptions = {
   timeout: IDLE_CONNECTION_MS,
 } as const;
 
+/** The connections for one client certificate. */
+interface Pool {
+  readonly certificate: Credential['certificate'];
+  /** For HTTP/1.1. */
+  readonly agent: Agent;
+  /** Where the server may speak HTTP/2. */
+  readonly sessions: Http2Sessions | undefined;
+}
+
 /** Sends requests to one server. The owner disposes it: all connections are closed then. */
 export class Transport implements Disposable {
   readonly #access: ClusterAccess;
+  readonly #clock: Clock;
   readonly #secure: boolean;
-  #pool: { readonly certificate: Credential['certificate']; readonly agent: Agent } | undefined;
-  readonly #retired = new Set<Agent>();
+  /** The server chose it, or there is no TLS to choose by. */
+  #http1: boolean;
+  #pool: Pool | undefined;
+  readonly #retired = new Set<Pool>();
   #disposed = false;
 
-  constructor(access: ClusterAccess) {
+  constructor(access: ClusterAccess, clock: Clock) {
     this.#access = access;
+    this.#clock = clock;
     this.#secure = access.server.protocol === 'https:';
+    this.#http1 = !this.#secure || access.socketPath !== undefined;
   }
 
   /**
@@ -56,78 +60,109 @@ export class Transport implements Disposable {
    */
   async send(outgoing: Outgoing, credential: Credential, signal: AbortSignal): Promise<Incoming> {
     signal.throwIfAborted();
-    const request = this.#request(outgoing, credential);
+    if (this.#disposed)
+      throw new RampartError(errorCodes.DISPOSED, { what: 'the Kubernetes client was disposed' });
+    const { method, path, headers, body } = outgoing;
+    const complete = {
+      method,
+      path: `${this.#access.server.pathname.replace(/\/+$/, '')}${path}`,
+      headers: {
+        ...headers,
+        ...(credential.authorization !== undefined && { authorization: credential.authorization }),
+        ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
+      },
+      body,
+    };
+    const { agent, sessions } = this.#poolFor(credential);
+    const incoming = this.#http1 ? undefined : await sessions?.send(complete, signal);
+    return incoming ?? this.#sendHttp1(complete, agent, signal);
+  }
+
+  /** Closes the connections that no request is using; those in use stay. The next requests open new ones. */
+  closeUnused(): void {
+    for (const { agent, sessions } of this.#pools()) {
+      closeFree(agent);
+      sessions?.closeUnused();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    for (const { agent, sessions } of this.#pools()) {
+      closeFree(agent);
+      agent.destroy();
+      sessions?.[Symbol.dispose]();
+    }
+    this.#retired.clear();
+  }
+
+  *#pools(): Generator<Pool> {
+    if (this.#pool !== undefined) yield this.#pool;
+    yield* this.#retired;
+  }
+
+  async #sendHttp1(
+    { method, path, headers, body }: Outgoing,
+    agent: Agent,
+    signal: AbortSignal,
+  ): Promise<Incoming> {
+    const send = this.#secure ? httpsRequest : httpRequest;
+    const request = send({
+      agent,
+      ...this.#address(),
+      socketPath: this.#access.socketPath,
+      method,
+      path,
+      headers: headers as Record<string, string | string[]>,
+    });
     let incoming: IncomingMessage | undefined;
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const { promise, resolve, reject } = Promise.withResolvers<Incoming>();
     request.once('response', (response) => {
       incoming = response;
-      resolve(response);
+      resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
     });
     // Stays: after the answer has begun, an error comes from its body, and one here would end the process.
     request.on('error', reject);
     const onAbort = (): void => void (incoming ?? request).destroy(asError(signal.reason));
     signal.addEventListener('abort', onAbort, { once: true });
     request.once('close', () => signal.removeEventListener('abort', onAbort));
-    request.end(outgoing.body);
+    request.end(body);
     try {
       return await promise;
     } catch (error) {
       signal.throwIfAborted();
-      throw new SendError(error, request.reusedSocket && isReset(error));
+      throw new SendError(error, { stale: request.reusedSocket && isReset(error) });
     }
   }
 
-  /** Closes the connections that no request is using; those in use stay. The next requests open new ones. */
-  closeUnused(): void {
-    for (const agent of [this.#pool?.agent, ...this.#retired]) if (agent !== undefined) closeFree(agent);
-  }
-
-  [Symbol.dispose](): void {
-    this.#disposed = true;
-    for (const agent of [this.#pool?.agent, ...this.#retired]) agent?.destroy();
-    this.#retired.clear();
-  }
-
-  #request({ method, path, headers, body }: Outgoing, credential: Credential): ClientRequest {
-    if (this.#disposed)
-      throw new RampartError(errorCodes.DISPOSED, { what: 'the Kubernetes client was disposed' });
-    const { server, socketPath } = this.#access;
-    const prefix = server.pathname.replace(/\/+$/, '');
-    const send = this.#secure ? httpsRequest : httpRequest;
-    return send({
-      agent: this.#agent(credential),
+  #address(): { readonly host: string; readonly port: number } {
+    const { server } = this.#access;
+    return {
       // URL has IPv6 addresses in brackets, connections have them without.
       host: server.hostname.replace(/^\[(.*)\]$/, '$1'),
       port: server.port === '' ? (this.#secure ? 443 : 80) : Number(server.port),
-      socketPath,
-      method,
-      path: `${prefix}${path}`,
-      headers: {
-        ...(headers as Record<string, string | string[]>),
-        ...(credential.authorization !== undefined && { authorization: credential.authorization }),
-        ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
-      },
-    });
+    };
   }
 
-  /** The connections for a client certificate. With a new certificate come new ones. */
-  #agent({ certificate }: Credential): Agent {
+  /** With a new certificate come new connections. */
+  #poolFor({ certificate }: Credential): Pool {
     const known = this.#pool;
     if (
       known !== undefined &&
       known.certificate?.cert === certificate?.cert &&
       known.certificate?.key === certificate?.key
     ) {
-      return known.agent;
+      return known;
     }
-    const agent = this.#secure ? this.#httpsAgent(certificate) : new HttpAgent(agentOptions);
-    if (known !== undefined) this.#retire(known.agent);
-    this.#pool = { certificate, agent };
-    return agent;
+    const pool = this.#secure
+      ? this.#securePool(certificate)
+      : { certificate, agent: new HttpAgent(agentOptions), sessions: undefined };
+    if (known !== undefined) this.#retire(known);
+    return (this.#pool = pool);
   }
 
-  #httpsAgent(certificate: Credential['certificate']): HttpsAgent {
-    const { ca, insecure = false, serverName } = this.#access;
+  #securePool(certificate: Credential['certificate']): Pool {
+    const { ca, insecure = false, serverName, server } = this.#access;
     let secureContext;
     try {
       // Node.js takes any text for an authority that has signed nothing.
@@ -137,49 +172,77 @@ export class Transport implements Disposable {
       secureContext = createSecureContext({ ca, ...certificate });
     } catch (error) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `the certificates for the Kubernetes API at ${this.#access.server.host}`,
+        what: `the certificates for the Kubernetes API at ${server.host}`,
         why: messageOf(error),
       });
     }
-    return new HttpsAgent({
-      ...agentOptions,
-      secureContext,
-      rejectUnauthorized: !insecure,
-      servername: serverName,
+    const tls = { secureContext, rejectUnauthorized: !insecure };
+    const agent = new AdoptingAgent({ ...agentOptions, ...tls, servername: serverName });
+    if (this.#http1) return { certificate, agent, sessions: undefined };
+    const address = this.#address();
+    const sessions = new Http2Sessions({
+      server,
+      tls: {
+        ...tls,
+        ...address,
+        // As an agent does it: an address is no name to ask for.
+        servername: serverName ?? (isIP(address.host) === 0 ? address.host : ''),
+      },
+      keepAliveProbeMs: KEEP_ALIVE_PROBE_MS,
+      clock: this.#clock,
+      onHttp1: (socket) => {
+        this.#http1 = true;
+        agent.adopt(socket);
+      },
     });
+    return { certificate, agent, sessions };
   }
 
   /** Closes what is unused; what is in use is closed when its request ends. */
-  #retire(agent: Agent): void {
-    agent.maxFreeSockets = 0;
-    closeFree(agent);
-    this.#retired.add(agent);
-    for (const old of this.#retired) if (Object.keys(old.sockets).length === 0) this.#retired.delete(old);
+  #retire(pool: Pool): void {
+    pool.agent.maxFreeSockets = 0;
+    closeFree(pool.agent);
+    pool.sessions?.retire();
+    this.#retired.add(pool);
+    for (const old of this.#retired) {
+      const { agent, sessions } = old;
+      if (Object.keys(agent.sockets).length === 0 && sessions?.unused !== false) this.#retired.delete(old);
+    }
+  }
+}
+
+/** An agent whose first connection is one that was made before it. */
+class AdoptingAgent extends HttpsAgent {
+  #adopted: TLSSocket | undefined;
+
+  adopt(socket: TLSSocket): void {
+    this.#adopted = socket;
+    // Nobody takes it where all who waited for it have given up.
+    socket.unref();
+    socket.setTimeout(IDLE_CONNECTION_MS);
+    socket.once('timeout', () => this.closeAdopted());
+  }
+
+  closeAdopted(): void {
+    this.#adopted?.destroy();
+    this.#adopted = undefined;
+  }
+
+  override createConnection(...args: Parameters<HttpsAgent['createConnection']>) {
+    const socket = this.#adopted;
+    this.#adopted = undefined;
+    if (socket === undefined || socket.destroyed) return super.createConnection(...args);
+    return socket.ref();
   }
 }
 
 function closeFree(agent: Agent): void {
+  if (agent instanceof AdoptingAgent) agent.closeAdopted();
   for (const sockets of Object.values(agent.freeSockets)) {
     for (const socket of sockets ?? []) socket.destroy();
   }
 }
 
-/** A request that failed before an answer began. */
-export class SendError extends Error {
-  /** The server had closed the connection, one from before, and so most likely never saw the request. */
-  readonly stale: boolean;
-
-  constructor(cause: unknown, stale: boolean) {
-    super(describeConnectionFailure(cause), { cause });
-    this.name = 'SendError';
-    this.stale = stale;
-  }
-}
-
 function isReset(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
-}
-
-function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error(String(reason));
 }

@@ -60,7 +60,7 @@ export async function* watchLines(
   );
   options.onOpen?.();
   const decoder = new LineDecoder(options.maxEventBytes ?? MAX_EVENT_BYTES);
-  const chunks = (incoming as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+  const chunks = (incoming.body as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
   try {
     for (;;) {
       // Only while waiting for bytes: how long the reader of the lines takes is its own affair.
@@ -79,7 +79,7 @@ export async function* watchLines(
     if (error instanceof RampartError) throw error;
     throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
-    incoming.destroy();
+    incoming.body.destroy();
   }
 }
 
