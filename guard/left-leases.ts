@@ -4,14 +4,14 @@
  * They have no owner. The garbage collector would take the lease of an agent that still works when its Node is deleted, and
  * what the agent writes after that would stay.
  */
+import { deleteSame } from '../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
-import { isConflict, isNotFound, orUndefined } from '../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
 import { done, type Result, requeueAfter, runController } from '../lib/kube/controller/controller.ts';
 import type { ControllerMetrics } from '../lib/kube/controller/controller-metrics.ts';
 import { keyQueue } from '../lib/kube/controller/key-queue.ts';
 import { whenSynced } from '../lib/kube/controller/run-parts.ts';
-import { fieldsOf } from '../lib/kube/object/facts.ts';
 import { type Lease, leases, type Node, nodes as nodeType } from '../lib/kube/object/object.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { type Clock, systemClock } from '../lib/time/clock.ts';
@@ -87,17 +87,12 @@ export class LeftLeases {
     return node === undefined;
   }
 
-  async #delete({ metadata }: Lease, signal: AbortSignal): Promise<void> {
+  async #delete(lease: Lease, signal: AbortSignal): Promise<void> {
     const { client, logger } = this.#options;
-    const { namespace, name = '' } = metadata;
-    const preconditions = fieldsOf(metadata, ['uid', 'resourceVersion']);
-    try {
-      await client.delete(leases, { namespace, name }, { preconditions, signal });
-      logger.info({ lease: name }, 'deleted a lease that nobody renews any more');
-    } catch (error) {
-      // It was renewed after all.
-      if (!isConflict(error) && !isNotFound(error)) throw error;
-    }
+    const { name = '' } = lease.metadata;
+    // Unless it was renewed after all.
+    const deleted = await deleteSame(client, leases, lease, { unchanged: true, signal });
+    if (deleted) logger.info({ lease: name }, 'deleted a lease that nobody renews any more');
     this.#since.delete(name);
   }
 }

@@ -1,5 +1,6 @@
 /** Objects that are found, released and deleted, whatever their kind. */
-import { isConflict, orUndefined } from '../../lib/kube/client/client-errors.ts';
+import { deleteSame } from '../../lib/kube/client/delete-same.ts';
+import { orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { releaseAll } from '../../lib/kube/controller/finalizers.ts';
 import { type KubeObject, objectKey, type ResourceType } from '../../lib/kube/object/object.ts';
@@ -35,16 +36,9 @@ export class Remover {
 
   async delete(selected: Selected): Promise<void> {
     await eachOf(await this.find(selected), PARALLEL, async (object) => {
-      const { name = '', namespace, uid } = object.metadata;
-      const options = { signal: this.#signal, ...(uid !== undefined && { preconditions: { uid } }) };
-      try {
-        await orUndefined(this.#client.delete(selected.type, { name, namespace }, options));
-      } catch (error) {
-        // Another object of this name was created meanwhile; the last look finds it.
-        if (!isConflict(error)) throw error;
-        return;
-      }
-      this.removed.push(named(selected.type, object));
+      // Another object of this name is found by the last look.
+      const deleted = await deleteSame(this.#client, selected.type, object, { signal: this.#signal });
+      if (deleted) this.removed.push(named(selected.type, object));
     });
   }
 

@@ -1,7 +1,8 @@
 /** Writes reports to the API, as the kind that it serves. */
+import { deleteSame } from '../../lib/kube/client/delete-same.ts';
 import { managedBy, managedByLabel } from '../managed-by.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
-import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
 import { apiResources } from '../../lib/kube/client/discovery.ts';
 import type { ResourceType } from '../../lib/kube/object/object.ts';
@@ -104,14 +105,9 @@ export class ReportWriter {
     { namespace, name }: ReportTarget,
     signal: AbortSignal,
   ): Promise<void> {
-    try {
-      const { metadata } = await this.#client.get(type, { namespace, name }, { signal });
-      if (metadata.labels?.[managedByLabel] !== managedBy) return;
-      const preconditions = metadata.uid === undefined ? {} : { uid: metadata.uid };
-      await this.#client.delete(type, { namespace, name }, { preconditions, signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    const report = await orUndefined(this.#client.get(type, { namespace, name }, { signal }));
+    if (report?.metadata.labels?.[managedByLabel] !== managedBy) return;
+    await deleteSame(this.#client, type, report, { signal });
   }
 
   async #kinds(signal: AbortSignal): Promise<readonly ResourceType[]> {

@@ -1,7 +1,8 @@
 /** Deletes the per-node objects of nodes that are gone: nobody else takes off what their agents hold them by. */
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import { isConflict, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { done, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
@@ -61,17 +62,10 @@ export async function deleteObjectsOfGoneNodes(options: GoneNodesOptions): Promi
     const node = nodeOf(object);
     if ((await orUndefined(client.get(nodeType, { name: node }, { signal: ofKey }))) !== undefined)
       return done;
-    const { name = '', namespace, uid, finalizers = [] } = object.metadata;
+    const { name, finalizers = [] } = object.metadata;
     const type = nodeTypes[scope];
     await removeFinalizer(client, type, object, finalizers.filter(isNodeFinalizer), { signal: ofKey });
-    if (!isDeleting(object)) {
-      const preconditions = uid === undefined ? {} : { uid };
-      const deleting = client.delete(type, { name, namespace }, { preconditions, signal: ofKey });
-      await orUndefined(deleting).catch((error: unknown) => {
-        // Another object has taken its name.
-        if (!isConflict(error)) throw error;
-      });
-    }
+    if (!isDeleting(object)) await deleteSame(client, type, object, { signal: ofKey });
     logger.info({ object: name, node }, 'deleted an object of a removed node');
     return done;
   };

@@ -1,4 +1,5 @@
 /** Writes the per-node objects: BpfProgram and BpfNsProgram. */
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { setCondition } from '../../../lib/kube/object/conditions.ts';
@@ -234,10 +235,8 @@ export class NodeObjects implements Disposable {
       current = await removeFinalizer(this.#options.client, type, current, finalizer, { signal });
     }
     this.#latest[scope].delete(objectKey(object));
-    const { name = '', namespace, uid } = object.metadata;
     if (current === undefined || isDeleting(object)) return;
-    const options = { signal, ...(uid !== undefined && { preconditions: { uid } }) };
-    await orUndefined(this.#options.client.delete(type, { name, namespace }, options));
+    await deleteSame(this.#options.client, type, object, { signal });
   }
 
   #keep(scope: Scope, object: NodeObject): NodeObject {

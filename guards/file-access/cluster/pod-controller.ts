@@ -4,9 +4,9 @@
  * One per cluster. The agent of the node does the same for what it can see, and quicker; this is for when it is gone,
  * or was when it should have done it. A pod that is created needs nothing: its node's agent follows its pods itself.
  */
-import { fieldsOf } from '../../../lib/kube/object/facts.ts';
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import { isConflict, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import {
@@ -124,16 +124,9 @@ class PodController {
 
   async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
     const { client, logger } = this.#options;
-    const { namespace, name = '' } = data.metadata;
-    const preconditions = fieldsOf(data.metadata, ['uid', 'resourceVersion']);
-    try {
-      await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
-    } catch (error) {
-      if (isNotFound(error)) return done;
-      // Somebody has changed it: look at it as it is then.
-      if (isConflict(error)) return requeueAfter(AGAIN_MS);
-      throw error;
-    }
+    // Somebody has changed it: look at it as it is then.
+    if (!(await deleteSame(client, kiveDataType, data, { unchanged: true, signal })))
+      return requeueAfter(AGAIN_MS);
     logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');
     if (reason === 'NodeGone' || reason === 'KernelGone') {
       await removeFinalizer(client, kiveDataType, data, dataHolds, { signal });

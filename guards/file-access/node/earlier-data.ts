@@ -1,6 +1,6 @@
 /** Deletes the KiveData that this node wrote before its last boot: they are of another kernel, which nobody follows any more. */
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { kiveDataNamespace, kiveDataType } from '../api.ts';
@@ -16,9 +16,7 @@ export async function removeEarlierData(client: KubeClient, on: FoundOn, signal:
   );
   for (const data of items) {
     if (nodeOf(data) !== on.nodeName) continue;
-    const { namespace, name = '', uid } = data.metadata;
-    const options = { signal, ...(uid !== undefined && { preconditions: { uid } }) };
-    await orUndefined(client.delete(kiveDataType, { namespace, name }, options));
+    await deleteSame(client, kiveDataType, data, { signal });
     // The loader of that kernel ended with it.
     await removeFinalizer(client, kiveDataType, data, dataHolds, { signal });
   }

@@ -2,7 +2,7 @@
  * Writes that the API refuses: by a quota, a webhook, a missing right. No other try mends that soon, so it is told where people
  * look, and what else there is to do is done.
  */
-import { isConflict, isNotFound, KubeError } from '../../../lib/kube/client/client-errors.ts';
+import { KubeError } from '../../../lib/kube/client/client-errors.ts';
 
 /** Not found, a conflict or one that is there already, too old, too many requests: another try is in order. */
 const triedAgain: ReadonlySet<number> = new Set([404, 409, 410, 429]);
@@ -22,9 +22,4 @@ export async function refusalOf(write: Promise<unknown>): Promise<KubeError | un
     if (!isRefusal(error)) throw error;
     return error;
   }
-}
-
-/** Of what is to be deleted: it is gone, or another is in its place. */
-export function ignoreGone(error: unknown): void {
-  if (!isNotFound(error) && !isConflict(error)) throw error;
 }

@@ -5,6 +5,7 @@
  * Killed anywhere, the next run does what is left: every write is the same when it is made twice, and the one that says that
  * a result is known, that of the FileIntegrityNodeStatus, comes after all that follow from it.
  */
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { isAlreadyExists, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { done, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
@@ -29,7 +30,7 @@ import {
   ownerOf,
   tell,
 } from './context.ts';
-import { ignoreGone, refusalOf } from './refusal.ts';
+import { refusalOf } from './refusal.ts';
 import { annotationsAfter, isNewer, noteOfRefusal, takeResult, withoutLog } from './taken-result.ts';
 
 const WORKERS = 4;
@@ -262,12 +263,8 @@ class ResultController {
   }
 
   /** Unless a newer result has taken its place. */
-  async #delete({ metadata }: ConfigMap, signal: AbortSignal): Promise<void> {
-    const { namespace, name = '', uid, resourceVersion } = metadata;
-    const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    await this.#context.client
-      .delete(configMaps, { namespace, name }, { preconditions, signal })
-      .catch(ignoreGone);
+  async #delete(result: ConfigMap, signal: AbortSignal): Promise<void> {
+    await deleteSame(this.#context.client, configMaps, result, { unchanged: true, signal });
   }
 
   #once({ metadata }: ConfigMap, record: () => void): void {

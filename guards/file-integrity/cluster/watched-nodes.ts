@@ -1,13 +1,14 @@
 /** Which nodes a FileIntegrity selects; deletes the remains of others. */
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { type KubeError, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
-import { type ConfigMap, configMaps, nodes } from '../../../lib/kube/object/object.ts';
+import { configMaps, nodes } from '../../../lib/kube/object/object.ts';
 import { isForNode } from '../results/for-node.ts';
 import { labelValue } from '../results/object-names.ts';
 import { integrityReportTarget } from './report-entries.ts';
 import { decidesAlike, labelKey } from './caches.ts';
 import type { ClusterContext, Found } from './context.ts';
-import { ignoreGone, refusalOf } from './refusal.ts';
+import { refusalOf } from './refusal.ts';
 
 interface Chosen {
   readonly version: number;
@@ -96,19 +97,13 @@ export class WatchedNodes implements Disposable {
     signal: AbortSignal,
   ): Promise<void> {
     const { client, reports, logger } = this.#context;
-    const { namespace = '', name = '', uid } = status.metadata;
+    const { namespace = '', name } = status.metadata;
     // First what follows from it: where that fails, it is there to be found again.
     await reports.delete(
       integrityReportTarget({ namespace, name: integrity.metadata.name ?? '' }, status.nodeName),
       signal,
     );
-    await client
-      .delete(
-        group.types.nodeStatuses,
-        { namespace, name },
-        { ...(uid && { preconditions: { uid } }), signal },
-      )
-      .catch(ignoreGone);
+    await deleteSame(client, group.types.nodeStatuses, status, { signal });
     logger.info(
       { nodeStatus: `${namespace}/${name}` },
       'deleted the status of a node that is no longer watched',
@@ -116,7 +111,7 @@ export class WatchedNodes implements Disposable {
   }
 
   async #deleteLogs(found: Found, nodeNames: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    const { caches } = this.#context;
+    const { caches, client } = this.#context;
     const { namespace, name = '' } = found.integrity.metadata;
     const logs = caches.kept.byIndex('label', labelKey(namespace, labelValue(name)));
     if (logs.length === 0) return;
@@ -124,14 +119,7 @@ export class WatchedNodes implements Disposable {
     for (const log of logs) {
       const label = log.metadata.labels?.[names.nodeLabel] ?? '';
       if (labels.has(label) || (label !== '' && (await this.#isFor(found, label, signal)))) continue;
-      await this.#deleteLog(log, signal);
+      await deleteSame(client, configMaps, log, { signal });
     }
-  }
-
-  async #deleteLog({ metadata }: ConfigMap, signal: AbortSignal): Promise<void> {
-    const { namespace, name = '', uid } = metadata;
-    await this.#context.client
-      .delete(configMaps, { namespace, name }, { ...(uid && { preconditions: { uid } }), signal })
-      .catch(ignoreGone);
   }
 }
