@@ -58,7 +58,10 @@ export async function serveHttp2({
   server.on('stream', (stream, headers) => {
     const session = stream.session as ServerHttp2Session;
     const { subject } = (session.socket as TLSSocket).getPeerCertificate();
-    requests.push({ session: sessions.indexOf(session), request: `${headers[':method']} ${headers[':path']}` });
+    requests.push({
+      session: sessions.indexOf(session),
+      request: `${headers[':method']} ${headers[':path']}`,
+    });
     stream.on('error', () => undefined);
     stream.on('close', () => {
       codes.push(stream.rstCode);

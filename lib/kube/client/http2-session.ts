@@ -9,6 +9,8 @@ import { asError, IDLE_CONNECTION_MS, type Incoming, type Outgoing, SendError } 
 /** client-go's ReadIdleTimeout and PingTimeout (k8s.io/apimachinery/pkg/util/net/http.go). */
 const SILENT_MS = 30_000;
 const PING_TIMEOUT_MS = 15_000;
+/** A request without an answer for this long, while nothing else was heard either: the next takes another connection. */
+const DOUBTFUL_MS = 5000;
 /**
  * So much of one answer may be on its way, or wait for a slow reader. With the 64 KiB of HTTP/2's default a long list takes a
  * round trip for each 64 KiB.
@@ -46,6 +48,8 @@ export class Http2Session implements Disposable {
   #failure: Error | undefined;
   /** Of a GOAWAY: later streams were not looked at. */
   #lastStreamId = Infinity;
+  /** Until something is heard. */
+  #doubtful = false;
   #cancelCheck: (() => void) | undefined;
 
   constructor(session: ClientHttp2Session, clock: Clock) {
@@ -67,7 +71,7 @@ export class Http2Session implements Disposable {
   get hasRoom(): boolean {
     // At least one: a server that allows none would have sessions opened for ever.
     const most = Math.max(1, this.#session.remoteSettings.maxConcurrentStreams ?? Infinity);
-    return !this.ended && this.#streams < most;
+    return !this.ended && !this.#doubtful && this.#streams < most;
   }
 
   /** As {@link Transport.send}, with its errors. Opens the stream before it first waits. */
@@ -76,6 +80,7 @@ export class Http2Session implements Disposable {
       { ...(headers as Record<string, string | string[]>), ':method': method, ':path': path },
       { endStream: body === undefined },
     );
+    const begunMs = this.#clock.monotonicMs();
     let failure: Error | undefined;
     const why = (otherwise: string): Error => failure ?? this.#failure ?? new Error(otherwise);
     stream.on('error', (error) => (failure ??= error));
@@ -89,8 +94,11 @@ export class Http2Session implements Disposable {
       resolve({ status: head[':status'] ?? 0, headers: head, body: answer });
     });
     const onAbort = (): void => {
-      if (answer === undefined) cancel(stream);
-      else answer.destroy(asError(signal.reason));
+      if (answer !== undefined) return void answer.destroy(asError(signal.reason));
+      cancel(stream);
+      // A lease is lost before pings find a dead peer. What runs goes on: the server may be slow, and not away.
+      const waitedMs = this.#clock.monotonicMs() - begunMs;
+      if (this.#heardMs < begunMs && waitedMs >= DOUBTFUL_MS) this.#doubtful = true;
     };
     signal.addEventListener('abort', onAbort, { once: true });
     stream.once('close', () => {
@@ -142,6 +150,7 @@ export class Http2Session implements Disposable {
 
   #heard(): void {
     this.#heardMs = this.#clock.monotonicMs();
+    this.#doubtful = false;
   }
 
   /** Asks a silent peer whether it is there. */

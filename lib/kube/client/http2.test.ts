@@ -182,6 +182,28 @@ suite('client over HTTP/2', () => {
     assert.equal(proxy.connections(), 2);
   });
 
+  test('after a request without an answer the next takes a new connection; watches stay on the old one', async () => {
+    await using server = await serveHttp2();
+    await using proxy = await silenceable(server.port);
+    const clock = new ManualClock();
+    using client = new KubeClient(accessTo(proxy.port), { clock });
+    const { ended } = watching(client);
+    await until(() => server.watches.size === 1);
+    await client.get(nodes, { name: 'n' });
+    proxy.silence();
+    await clock.advance(1);
+    const lost = client.get(nodes, { name: 'n' }, { timeoutMs: 10_000 });
+    // It is sent once what is to be awaited before has been.
+    await new Promise(setImmediate);
+    await Promise.all([assert.rejects(lost, /no response within 10000 ms/), clock.advance(10_000)]);
+    await client.get(nodes, { name: 'n' });
+    assert.equal(proxy.connections(), 2);
+    assert.equal(await Promise.race([ended, Promise.resolve('runs')]), 'runs');
+    // Pings decide of the old one.
+    await clock.advance(35_000);
+    assert.match(((await ended) as Error).message, /no answer to a ping/);
+  });
+
   test('aborted during the handshake, before the head, while it is read', async () => {
     const reason = new Error('stop');
     await using server = await serveHttp2({ answer: (_, headers) => headers[':path']?.endsWith('/never') });
