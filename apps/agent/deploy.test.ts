@@ -272,12 +272,19 @@ interface Container {
   };
 }
 
-/** What this test does not bring about: conflicts, series of events, files that are replaced, pods and nodes that go. */
+/**
+ * What this test does not bring about: server-side apply that creates (only Kubernetes asks for that right), conflicts, series of events, files that are
+ * replaced, pods and nodes that go.
+ */
+const nodeStatuses = 'kivenodestatuses.kivebpf.san7o.github.io';
 const kiveDataOf = 'kivedata.kivebpf.san7o.github.io';
 const onlySometimes: ReadonlySet<string> = new Set([
   `rampart-agent: get ${kiveDataOf}`,
   `rampart-agent: update ${kiveDataOf}`,
+  `rampart-agent: create ${nodeStatuses}`,
+  `rampart-agent: delete ${nodeStatuses}`,
   'rampart-agent: patch events.events.k8s.io',
+  `rampart-operator: delete ${nodeStatuses}`,
   `rampart-operator: get ${kiveDataOf}`,
   `rampart-operator: patch ${kiveDataOf}`,
   `rampart-operator: delete ${kiveDataOf}`,

@@ -70,6 +70,7 @@ test('policies are enough: what else may not be read is told, each once', async 
   assert.deepEqual(report.notRead.map(({ resource }) => resource).toSorted(), [
     'fileintegrities',
     'kivedata in kivebpf-system',
+    'kivenodestatuses in kivebpf-system',
     'leases in rampart-system',
     'nodes',
     'pods',

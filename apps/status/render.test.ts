@@ -10,6 +10,7 @@ import {
   nodePart,
   podOn,
   secrets,
+  well,
   withStatus,
 } from '../../guards/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
@@ -26,22 +27,18 @@ const brokenAccess = {
     secrets,
     withStatus(
       policyOf('tokens', trapOn('/run/token', { namespace: 'shop' }), trapOn('/x', { ip: '300.1.1.1' })),
-      {
-        nodes: [
-          nodePart('n1', {
-            problemCount: 1,
-            problems: [
-              {
-                trap: 0,
-                path: '/run/token',
-                container: 'shop/a/web',
-                message: '/run does not exist\u001b[2J',
-              },
-            ],
-          }),
-        ],
-      },
+      {},
     ),
+  ],
+  parts: [
+    ...(well.parts ?? []),
+    nodePart('n1', {
+      name: 'tokens',
+      problemCount: 1,
+      problems: [
+        { trap: 0, path: '/run/token', container: 'shop/a/web', message: '/run does not exist\u001b[2J' },
+      ],
+    }),
   ],
   leases: [
     leaseOf('rampart-operator', 'operator-1', 200_000, false),
@@ -128,7 +125,8 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
   test('of many nodes only those that something is the matter with', () => {
     const names = Array.from({ length: 100 }, (_, index) => `node-${String(index).padStart(3, '0')}`);
     const access = {
-      policies: [withStatus(secrets, { nodes: names.map((name) => nodePart(name)) })],
+      policies: [withStatus(secrets, {})],
+      parts: names.map((name) => nodePart(name)),
       data: [],
       nodes: names.map((name) => ({ name, kernel: bootIdOf(name) })),
       leases: names.map((name) => leaseOf(bootIdOf(name), name, 1000, name !== 'node-042')),

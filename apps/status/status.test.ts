@@ -149,12 +149,11 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       data,
       (report) =>
         kinds(report).join() === 'missing file-missing,nobody no-match,refused trap-refused' &&
-        report.policies.every(({ ready }) => ready?.isCurrent === true),
+        // The operator comes after the agents.
+        report.policies.map(({ ready }) => ready?.reason).join() ===
+          'FilesMissing,NoMatch,TrapsRefused,Watching',
     );
-    assert.deepEqual(
-      broken.policies.map(({ ready }) => ready?.reason),
-      ['FilesMissing', 'NoMatch', 'TrapsRefused', 'Watching'],
-    );
+    assert.ok(broken.policies.every(({ ready }) => ready?.isCurrent === true));
     const text = await status(...data);
     assert.equal(text.code, 1);
     assert.match(text.stdout, /^3 of 4 policies do not guard everything requested\./);

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import type { PartOptions, Report, ReportRow, Verdict } from '../report.ts';
 import { type ApiUsage, MeasuredApi } from './measured-api.ts';
-import { applyPolicies, FleetObjects, podsPerNode, watchedNodes } from './objects.ts';
+import { applyPolicies, FleetObjects, podsPerNode } from './objects.ts';
 import { FleetProcess, raiseFileLimit } from './processes.ts';
 import type { RequestCounts } from './request-counts.ts';
 
@@ -65,7 +65,7 @@ export async function fleet(options: PartOptions): Promise<Report> {
     notes: [
       'Requests: of agents and operator. At most: in one second. MiB: on the wire, in both directions.',
       'Start: until all agents have programmed the policies that are there; the operator runs already.',
-      `Roll-out: of a NetworkPolicy, a KivePolicy (at most ${watchedNodes} nodes) and an XdpProgram; each agent reports the last two.`,
+      'Roll-out: of a NetworkPolicy, a KivePolicy and an XdpProgram; each agent reports the last two.',
       'API back: it was away, and three new policies are there when it comes back; the times are from then on.',
       ...(kubeconfig === undefined
         ? []
@@ -127,7 +127,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
     const deadlineMs = performance.now() + PATIENCE_MS;
     for (;;) {
       const now = await agents.reached(policy, signal);
-      const missing = programming.filter((guard) => now[guard]?.agents !== concerned(guard, count));
+      const missing = programming.filter((guard) => now[guard]?.agents !== count);
       if (missing.length === 0) {
         await sleep(SETTLE_MS / shrink, undefined, { signal });
         return Object.fromEntries(programming.map((guard) => [guard, (now[guard]?.lastMs ?? 0) - sinceMs]));
@@ -164,11 +164,6 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
     await withClient((of) => objects.removePolicies(of, policyNames, AbortSignal.any([signal, patience])));
   }
   return phases;
-}
-
-/** How many agents program the policies of a guard. */
-function concerned(guard: string, nodes: number): number {
-  return guard === 'file-access' ? Math.min(nodes, watchedNodes) : nodes;
 }
 
 function rowOf(phase: Phase): ReportRow {

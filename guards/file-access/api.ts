@@ -1,6 +1,7 @@
 /**
- * The resources of the file-access guard: what users write (KivePolicy), and what the agents tell each other
- * (KiveData). Group, kinds and fields are those of Kive, so that what is written for it works unchanged.
+ * The resources of the file-access guard: what users write (KivePolicy), what the agents tell each other (KiveData), and
+ * what they tell the operator (KiveNodeStatus, ours). Group, kinds and fields of the first two are those of Kive, so that
+ * what is written for it works unchanged.
  *
  * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
  */
@@ -20,7 +21,7 @@ import {
   string,
 } from '../../lib/kube/crd/schema.ts';
 import { misreadModes } from './policy/file-mode.ts';
-import { policyStatus } from './policy-status-schema.ts';
+import { nodeStatusFields, policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
 
@@ -260,10 +261,32 @@ export const kiveData = defineResource({
   versions: { v1: { ...dataVersion, storage: true }, v2alpha1: { ...dataVersion, storage: false } },
 });
 
+/** One for each node: if parts of nodes were in the policies, each write of a node would go to the agents of all. */
+export const kiveNodeStatuses = defineResource({
+  group,
+  kind: 'KiveNodeStatus',
+  plural: 'kivenodestatuses',
+  scope: 'Namespaced',
+  versions: {
+    v1: {
+      description: 'What a node reports on KivePolicies. Written by its agent; do not edit.',
+      fields: nodeStatusFields,
+      columns: [
+        { name: 'Policies', type: 'integer', jsonPath: '.policyCount' },
+        { name: 'Files', type: 'integer', jsonPath: '.watchedFiles' },
+        { name: 'Problems', type: 'integer', jsonPath: '.problemCount' },
+        ageColumn,
+      ],
+    },
+  },
+});
+
 export type KivePolicy = ObjectOf<typeof kivePolicies, 'v1'>;
 export type KiveData = ObjectOf<typeof kiveData, 'v1'>;
+export type KiveNodeStatus = ObjectOf<typeof kiveNodeStatuses, 'v1'>;
 export type KiveTrap = KivePolicy['spec']['traps'][number];
 export type KiveMatch = ReadOf<typeof match>;
 
 export const kivePolicyType = resourceType(kivePolicies, 'v1');
 export const kiveDataType = resourceType(kiveData, 'v1');
+export const kiveNodeStatusType = resourceType(kiveNodeStatuses, 'v1');

@@ -3,7 +3,15 @@ import { isDeleting } from '../../lib/kube/controller/finalizers.ts';
 import { nodeFacts, podFacts } from '../../lib/kube/object/facts.ts';
 import { type Node, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';
 import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
-import { type KiveData, kiveDataNamespace, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
+import {
+  type KiveData,
+  kiveDataNamespace,
+  kiveDataType,
+  type KiveNodeStatus,
+  kiveNodeStatusType,
+  type KivePolicy,
+  kivePolicyType,
+} from './api.ts';
 import { kernelLabel, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
 import { compilePolicy } from './policy/matching.ts';
 import { annotationOf, kernelOf } from './policy/spellings.ts';
@@ -58,3 +66,8 @@ export function dataQuery(
 export const podQuery: CacheQuery<Pod> = { type: pods, projection: podFacts };
 
 export const nodeQuery: CacheQuery<Node> = { type: nodes, projection: nodeFacts };
+
+export const nodeStatusQuery: CacheQuery<KiveNodeStatus> = {
+  type: kiveNodeStatusType,
+  namespace: kiveDataNamespace,
+};

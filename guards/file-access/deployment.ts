@@ -11,9 +11,10 @@ const dataWhy = `They are in ${kiveDataNamespace}, which does not exist before t
 export const rights: GuardRights = {
   agent: [
     right(group, ['kivepolicies'], ['list', 'watch']),
-    right(group, ['kivepolicies/status'], ['patch'], {
-      why: 'The status of this node, with server-side apply.',
+    right(group, ['kivenodestatuses'], ['get', 'create', 'patch', 'delete'], {
+      why: `What this node reports on policies, with server-side apply. ${dataWhy}`,
     }),
+    right('', ['nodes'], ['get'], { why: 'The owner of that report is its node.' }),
     right('', ['pods'], ['list', 'watch'], {
       why: 'Only those of its node, selected by spec.nodeName; RBAC cannot enforce that.',
     }),
@@ -34,6 +35,7 @@ export const rights: GuardRights = {
     right(group, ['kivepolicies/status'], ['patch']),
     right('', ['pods', 'nodes'], ['get', 'list', 'watch']),
     right(group, ['kivedata'], ['get', 'list', 'watch', 'patch', 'delete'], { why: dataWhy }),
+    right(group, ['kivenodestatuses'], ['list', 'watch', 'delete'], { why: dataWhy }),
     right('', ['namespaces'], ['list', 'watch'], {
       resourceNames: [kiveDataNamespace],
       why: 'It creates the namespace of KiveData, and again after it was deleted.',
@@ -43,7 +45,7 @@ export const rights: GuardRights = {
   viewer: [
     right(group, ['kivepolicies'], ['get', 'list', 'watch']),
     right('', ['pods'], ['list'], { why: 'To find nodes with pods that a policy matches.' }),
-    right(group, ['kivedata'], ['get', 'list', 'watch']),
+    right(group, ['kivedata', 'kivenodestatuses'], ['get', 'list', 'watch']),
   ],
   roles: [
     {

@@ -1,6 +1,6 @@
 /** The guard of files in containers: what the rest of the program knows of it. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
-import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
+import { kiveData, kiveNodeStatuses, kivePolicies, kivePolicyType } from './api.ts';
 import { pod, rights } from './deployment.ts';
 import { fileAccessOptions, parseFileAccessOptions } from './options.ts';
 
@@ -19,6 +19,7 @@ const clusterHealth: readonly HealthPart[] = [
   ...[
     ['kivepolicies', 'KivePolicies'],
     ['kivedata', 'KiveData'],
+    ['kivenodestatuses', 'KiveNodeStatuses'],
     ['pods', 'pods'],
     ['nodes', 'nodes'],
   ].map(([name = '', what = '']): HealthPart => ({
@@ -32,7 +33,7 @@ const clusterHealth: readonly HealthPart[] = [
 export const fileAccess = defineGuard({
   name: 'file-access',
   summary: 'reports accesses to the files that a KivePolicy names',
-  resources: [kivePolicies, kiveData],
+  resources: [kivePolicies, kiveData, kiveNodeStatuses],
   guarded: [kivePolicyType],
   containers: 'needed',
   directory: {

@@ -2,7 +2,7 @@
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
-import { type KiveData, kiveDataNamespace, kiveDataType, kivePolicyType } from './api.ts';
+import { type KiveData, kiveDataNamespace, kiveDataType, kiveNodeStatusType, kivePolicyType } from './api.ts';
 import { dataHolds, nodeOf, policyHolds } from './kive-data.ts';
 
 export const fileAccessLeftovers = defineLeftovers({
@@ -14,7 +14,7 @@ export const fileAccessLeftovers = defineLeftovers({
       ofNode: (nodeName) => ({ includes: (object) => nodeOf(object as KiveData) === nodeName }),
     },
   ],
-  objects: [{ type: kiveDataType }],
+  objects: [{ type: kiveDataType }, { type: kiveNodeStatusType }],
   namespaces: [
     {
       type: namespaces,

@@ -1,4 +1,7 @@
-/** The status of a KivePolicy, as a schema: what is watched for it, where, and why something is not. */
+/**
+ * What is watched for a KivePolicy, where, and why something is not, as schemas: the part that each node has of it in its
+ * KiveNodeStatus, and the status that the operator makes of all parts.
+ */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { integer, list, object, optional, type ReadOf, string } from '../../lib/kube/crd/schema.ts';
 
@@ -7,48 +10,108 @@ const lastAlertTime = optional(
   string('When a file was last accessed. Updated with a delay of a few seconds.', { format: 'date-time' }),
 );
 
-const problem = object('A requested file that is not watched.', {
+/** Of a message, in characters. */
+export const MAX_MESSAGE = 300;
+
+const problemFields = {
   trap: count('The index in spec.traps.'),
-  path: string('The path of the trap.'),
-  container: string('namespace/pod/container.'),
-  message: string('Why the file is not watched.'),
-});
+  path: string('The path of the trap.', { maxLength: 4096 }),
+  container: string('namespace/pod/container.', { maxLength: 512 }),
+  message: string('Why the file is not watched.', { maxLength: MAX_MESSAGE }),
+};
 
-const callbackProblem = object('A callback of the policy that does not accept alerts from this node.', {
-  callback: string('The origin of the URL, and part of a hash to distinguish URLs of one origin.'),
-  message: string('Why it does not accept alerts.'),
-});
+const callbackProblemFields = {
+  callback: string('The origin of the URL, and part of a hash to distinguish URLs of one origin.', {
+    maxLength: 4096,
+  }),
+  message: string('Why it does not accept alerts.', { maxLength: MAX_MESSAGE }),
+};
 
-const node = object('The report of the agent on one node.', {
-  name: string('The node.'),
+const nodeName = string('The node.', { maxLength: 253 });
+
+const callbackProblem = object(
+  'A callback of the policy that does not accept alerts from this node.',
+  callbackProblemFields,
+);
+
+const part = object('What the node reports on one policy.', {
+  namespace: string('The namespace of the policy.', { maxLength: 63 }),
+  name: string('The policy.', { maxLength: 253 }),
+  uid: string('The uid of the policy.', { maxLength: 64 }),
   observedGeneration: optional(integer('The observed metadata.generation.', { format: 'int64', minimum: 0 })),
   matchedContainers: count('Running containers that a trap matches.'),
   watchedFiles: count('Watched files in these containers.'),
   problemCount: count('Requested files in these containers that are not watched.'),
-  problems: optional(list(problem, { description: 'The first of these files.', maxItems: 10 })),
+  problems: optional(
+    list(object('A requested file that is not watched.', problemFields), {
+      description: 'The first of these files.',
+      maxItems: 10,
+    }),
+  ),
   callbackProblems: optional(
     list(callbackProblem, { description: 'The first callbacks that do not accept alerts.', maxItems: 10 }),
   ),
   lastAlertTime,
 });
 
+/** No more than fit into an object, however short they are. */
+export const MAX_PARTS = 10_000;
+
+/** A KiveNodeStatus, besides its metadata. Its lists are written as a whole, by the agent of the node alone. */
+export const nodeStatusFields = {
+  policyCount: count('Policies that the node reports on.'),
+  matchedContainers: count('Matched containers, summed over these policies.'),
+  watchedFiles: count('Watched files, summed over these policies.'),
+  problemCount: count('Requested files that are not watched, summed over these policies.'),
+  omittedProblems: count(
+    'Problems left out because the object would be too large; problemCount includes them.',
+  ),
+  omittedPolicies: count(
+    'Policies left out because the object would be too large; policyCount includes them.',
+  ),
+  policies: list(part, {
+    description: 'Policies with containers on the node that a trap matches, or that raised an alert there.',
+    maxItems: MAX_PARTS,
+  }),
+};
+
+/** Problems in the status of a policy, of all nodes. */
+export const MAX_PROBLEMS = 20;
+export const MAX_CALLBACK_PROBLEMS = 10;
+
 export const policyStatus = object({
   conditions: optional(conditionList()),
   matchedContainers: optional(count('Running containers that a trap matches, on all nodes.')),
   watchedFiles: optional(count('Watched files in these containers.')),
+  problemCount: optional(count('Requested files in these containers that are not watched.')),
+  matchedNodes: optional(count('Nodes with such containers.')),
   lastAlertTime,
-  nodes: optional(
-    list(node, { description: 'Nodes with containers that a trap matches.', mapKeys: ['name'] }),
+  problems: optional(
+    list(object('A requested file that is not watched.', { node: nodeName, ...problemFields }), {
+      description: 'The first files that are not watched.',
+      maxItems: MAX_PROBLEMS,
+    }),
+  ),
+  callbackProblems: optional(
+    list(
+      object('A callback of the policy that does not accept alerts from a node.', {
+        node: nodeName,
+        ...callbackProblemFields,
+      }),
+      { description: 'The first callbacks that do not accept alerts.', maxItems: MAX_CALLBACK_PROBLEMS },
+    ),
   ),
 });
 
 export type PolicyStatus = ReadOf<typeof policyStatus>;
 /** What the agent of one node says of a policy. */
-export type PolicyNodeStatus = ReadOf<typeof node>;
+export type PolicyPart = ReadOf<typeof part>;
+/** The same, with the node. */
+export type NodePart = PolicyPart & { readonly node: string };
 
 /** The status of a policy, where the schema of the stored object may be an older one. */
 export function statusOf(policy: object): PolicyStatus {
   return (policy as { readonly status?: PolicyStatus }).status ?? {};
 }
 
-export type CallbackProblem = NonNullable<PolicyNodeStatus['callbackProblems']>[number];
+export type CallbackProblem = NonNullable<PolicyPart['callbackProblems']>[number];

@@ -12,10 +12,12 @@ import {
   type KiveData,
   kiveDataNamespace,
   kiveDataType,
+  kiveNodeStatusType,
   type KivePolicy,
   kivePolicyType,
   type KiveTrap,
 } from '../../guards/file-access/api.ts';
+import type { PolicyPart } from '../../guards/file-access/policy-status-schema.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from './lab.ts';
 import type { PodSpec } from './pod-config.ts';
 
@@ -135,6 +137,14 @@ export class GuardedLab implements AsyncDisposable {
 
   async policy(name: string): Promise<KivePolicy> {
     return await this.client.get(kivePolicyType, { namespace: 'default', name });
+  }
+
+  /** What the node says of it; undefined before it has said anything. */
+  async partOf(policy: string): Promise<PolicyPart | undefined> {
+    const { items } = await this.client.list(kiveNodeStatusType, { namespace: kiveDataNamespace });
+    return items
+      .flatMap(({ policies }) => policies)
+      .find(({ namespace, name }) => namespace === 'default' && name === policy);
   }
 
   /** Returns when the policy and all of its KiveData are gone. */

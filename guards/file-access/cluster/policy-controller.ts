@@ -16,11 +16,12 @@ import {
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import { type KiveData, type KivePolicy, kivePolicyType } from '../api.ts';
+import { type KiveData, type KiveNodeStatus, type KivePolicy, kivePolicyType } from '../api.ts';
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
 import { kivePolicyFinalizer, policyHolds } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
+import { PolicyParts } from './policy-parts.ts';
 import { clusterStatus } from './policy-status.ts';
 import { describeProblem } from '../policy/validation.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -32,6 +33,7 @@ export interface PolicyControllerOptions {
   /** With the index `policy`. */
   readonly data: IndexedCache<KiveData>;
   readonly nodes: IndexedCache<Node>;
+  readonly statuses: IndexedCache<KiveNodeStatus>;
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -40,14 +42,15 @@ export interface PolicyControllerOptions {
 
 const WORKERS = 2;
 /** Between two writes of the status of one policy. */
-const PACE_MS = 500;
+const PACE_MS = 2000;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runPolicyController(options: PolicyControllerOptions): Promise<void> {
-  const { policies, data, nodes, signal, logger, metrics } = options;
-  const controller = new PolicyController(options);
+  const { policies, data, nodes, statuses, signal, logger, metrics } = options;
   using queue = keyQueue();
   using stack = new DisposableStack();
+  const parts = stack.use(new PolicyParts(statuses, (key) => queue.add(key)));
+  const controller = new PolicyController(options, parts);
   stack.use(policies.subscribe(({ key }) => queue.add(key)));
   stack.use(
     data.subscribe(({ type, object }) => {
@@ -56,8 +59,10 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
     }),
   );
   stack.use(
-    nodes.subscribe(({ type }) => {
-      if (type === 'deleted') for (const key of policies.keys()) queue.add(key, { level: 1 });
+    nodes.subscribe(({ type, key: node }) => {
+      // Of the first one, too: without any Node nothing is said about nodes.
+      const keys = nodes.size <= 1 ? policies.keys() : parts.keysOf(node);
+      if (type !== 'modified') for (const key of keys) queue.add(key, { level: 1 });
     }),
   );
   for (const key of policies.keys()) queue.add(key, { level: 1 });
@@ -74,12 +79,14 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
 
 class PolicyController {
   readonly #options: PolicyControllerOptions;
+  readonly #parts: PolicyParts;
   readonly #writtenMs = new Map<string, number>();
   /** By policy: what was told of its traps. */
   readonly #told = new Map<string, string>();
 
-  constructor(options: PolicyControllerOptions) {
+  constructor(options: PolicyControllerOptions, parts: PolicyParts) {
     this.#options = options;
+    this.#parts = parts;
   }
 
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
@@ -132,14 +139,14 @@ class PolicyController {
     const leftMs = (this.#writtenMs.get(key) ?? -Infinity) + PACE_MS - now;
     const before = statusOf(policy);
     // A single machine has no Node objects.
-    const status = clusterStatus(policy, (name) => nodes.size === 0 || nodes.has(name));
+    const parts = this.#parts.of(key, policy.metadata.uid, (name) => nodes.size === 0 || nodes.has(name));
+    const status = clusterStatus(policy, parts);
     if (status === before) return done;
     if (leftMs > 0) return requeueAfter(leftMs);
-    const { nodes: kept, ...rest } = status;
-    const gone = kept?.length !== (before.nodes ?? []).length;
     const { namespace, name = '', resourceVersion } = policy.metadata;
-    // With the version: a node that has changed its entry meanwhile must not lose it.
-    const body = { metadata: { resourceVersion }, status: gone ? { ...rest, nodes: kept } : rest };
+    const cleared = Object.fromEntries(Object.keys(before).map((field) => [field, null]));
+    // With the version: of an older status the times would be wrong.
+    const body = { metadata: { resourceVersion }, status: { ...cleared, ...status } };
     const place = { namespace, name, subresource: 'status' };
     const written = await orUndefined(
       client.patch(kivePolicyType, place, { type: 'merge', body }, { signal }),

@@ -1,4 +1,6 @@
 /** The status of a policy: the operator combines what each agent reports on its node. */
+import { isDeepStrictEqual } from 'node:util';
+
 import {
   type Condition,
   findCondition,
@@ -7,55 +9,65 @@ import {
 } from '../../../lib/kube/object/conditions.ts';
 import type { KivePolicy } from '../api.ts';
 import { compilePolicy } from '../policy/matching.ts';
-import { type PolicyNodeStatus, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
+import {
+  MAX_CALLBACK_PROBLEMS,
+  MAX_PROBLEMS,
+  type NodePart,
+  type PolicyPart,
+  type PolicyStatus,
+  statusOf,
+} from '../policy-status-schema.ts';
 import { describeProblem } from '../policy/validation.ts';
 import { counted } from '../../../lib/output/words.ts';
 
 /** Problems that the condition names; the others are counted. */
 const SHOWN_PROBLEMS = 3;
+const SHOWN_NODES = 3;
 
 /** The latest of them: in UTC and whole seconds, so that the later one is the greater text. */
-export function lastAlertTimeOf(
-  known: string | undefined,
-  nodes: readonly PolicyNodeStatus[],
-): string | undefined {
-  return [known, ...nodes.map((node) => node.lastAlertTime)]
+export function lastAlertTimeOf(known: string | undefined, parts: readonly NodePart[]): string | undefined {
+  return [known, ...parts.map((part) => part.lastAlertTime)]
     .filter((time) => time !== undefined)
     .sort()
     .at(-1);
 }
 
-/** The status of a policy as the operator writes it; the same object where nothing differs. */
-export function clusterStatus(policy: KivePolicy, hasNode: (name: string) => boolean): PolicyStatus {
+/**
+ * The status of a policy as the operator writes it; the same object where nothing differs.
+ *
+ * @param parts - Of this policy, by node.
+ */
+export function clusterStatus(policy: KivePolicy, parts: readonly NodePart[]): PolicyStatus {
   const before = statusOf(policy);
-  const all = before.nodes ?? [];
-  const nodes = all.filter(({ name }) => hasNode(name));
-  const sum = (read: (node: PolicyNodeStatus) => number): number =>
-    nodes.reduce((total, node) => total + read(node), 0);
-  const matchedContainers = sum((node) => node.matchedContainers);
-  const watchedFiles = sum((node) => node.watchedFiles);
+  const sum = (read: (part: NodePart) => number): number =>
+    parts.reduce((total, part) => total + read(part), 0);
+  const counts = {
+    matchedContainers: sum((part) => part.matchedContainers),
+    watchedFiles: sum((part) => part.watchedFiles),
+    problemCount: sum((part) => part.problemCount),
+    matchedNodes: parts.filter((part) => part.matchedContainers > 0).length,
+  };
   // It stays when its node goes.
-  const lastAlertTime = lastAlertTimeOf(before.lastAlertTime, nodes);
+  const lastAlertTime = lastAlertTimeOf(before.lastAlertTime, parts);
   const ready = setCondition(before.conditions, {
     type: 'Ready',
     observedGeneration: policy.metadata.generation,
-    ...readiness(policy, nodes, { matchedContainers, watchedFiles }),
+    ...readiness(policy, parts, counts),
   });
-  const conditions = withDelivering(ready, policy, nodes);
-  const same =
-    conditions === before.conditions &&
-    nodes.length === all.length &&
-    matchedContainers === before.matchedContainers &&
-    watchedFiles === before.watchedFiles &&
-    lastAlertTime === before.lastAlertTime;
-  if (same) return before;
-  return {
-    conditions,
-    matchedContainers,
-    watchedFiles,
-    nodes,
+  const problems = parts.flatMap(({ node, problems: of = [] }) => of.map((one) => ({ node, ...one })));
+  const callbackProblems = parts.flatMap(({ node, callbackProblems: of = [] }) =>
+    of.map((one) => ({ node, ...one })),
+  );
+  const status: PolicyStatus = {
+    conditions: withDelivering(ready, policy, callbackProblems),
+    ...counts,
     ...(lastAlertTime !== undefined && { lastAlertTime }),
+    ...(problems.length > 0 && { problems: problems.slice(0, MAX_PROBLEMS) }),
+    ...(callbackProblems.length > 0 && {
+      callbackProblems: callbackProblems.slice(0, MAX_CALLBACK_PROBLEMS),
+    }),
   };
+  return isDeepStrictEqual(status, before) ? before : status;
 }
 
 /**
@@ -65,11 +77,9 @@ export function clusterStatus(policy: KivePolicy, hasNode: (name: string) => boo
 function withDelivering(
   conditions: readonly Condition[],
   { metadata, spec }: KivePolicy,
-  nodes: readonly PolicyNodeStatus[],
+  problems: readonly { readonly node: string; readonly callback: string; readonly message: string }[],
 ): readonly Condition[] {
-  const all = nodes.flatMap(({ name, callbackProblems = [] }) =>
-    callbackProblems.map(({ callback, message }) => `alerts for ${callback} on ${name}: ${message}`),
-  );
+  const all = problems.map(({ node, callback, message }) => `alerts for ${callback} on ${node}: ${message}`);
   const type = 'Delivering';
   if (all.length === 0) {
     if (findCondition(conditions, type) === undefined) return conditions;
@@ -91,9 +101,10 @@ function withDelivering(
 
 function readiness(
   policy: KivePolicy,
-  nodes: readonly PolicyNodeStatus[],
-  { matchedContainers, watchedFiles }: { matchedContainers: number; watchedFiles: number },
+  parts: readonly NodePart[],
+  counts: { matchedContainers: number; watchedFiles: number; problemCount: number },
 ): Pick<Condition, 'status' | 'reason' | 'message'> {
+  const { matchedContainers, watchedFiles, problemCount: missing } = counts;
   const { traps, problems } = compilePolicy(policy);
   if (problems.length > 0) {
     const working =
@@ -107,11 +118,20 @@ function readiness(
   if (matchedContainers === 0) {
     return { status: 'False', reason: 'NoMatch', message: 'No running container matches.' };
   }
+  const behind = parts.filter((part) => part.matchedContainers > 0 && !isCurrentPart(part, policy));
+  if (behind.length > 0) {
+    const names = behind.slice(0, SHOWN_NODES).map(({ node }) => node);
+    const more = behind.length > SHOWN_NODES ? ` and ${behind.length - SHOWN_NODES} more` : '';
+    return {
+      status: 'Unknown',
+      reason: 'NodesBehind',
+      message: `${counted(behind.length, 'node')} ${behind.length === 1 ? 'has' : 'have'} reported only on an older version of the policy: ${names.join(', ')}${more}.`,
+    };
+  }
   const watched = `${counted(watchedFiles, 'file')} in ${counted(matchedContainers, 'container')} ${are(watchedFiles)} watched`;
-  const missing = nodes.reduce((total, node) => total + node.problemCount, 0);
   if (missing === 0) return { status: 'True', reason: 'Watching', message: `${watched}.` };
-  const shown = nodes
-    .flatMap((node) => node.problems ?? [])
+  const shown = parts
+    .flatMap((part) => part.problems ?? [])
     .slice(0, SHOWN_PROBLEMS)
     .map(({ path, container, message }) => `${path} in ${container}: ${message}`);
   const more = missing > shown.length ? ` And ${missing - shown.length} more.` : '';
@@ -124,4 +144,9 @@ function readiness(
 
 function are(count: number): string {
   return count === 1 ? 'is' : 'are';
+}
+
+/** Whether it is about the policy as it is now. */
+export function isCurrentPart({ observedGeneration }: PolicyPart, { metadata }: KivePolicy): boolean {
+  return observedGeneration === undefined || observedGeneration >= (metadata.generation ?? 0);
 }

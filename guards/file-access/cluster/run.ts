@@ -2,8 +2,9 @@
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import type { ClusterPart } from '../../../guard/guard.ts';
 import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
-import { dataQuery, nodeQuery, podQuery, policyQuery } from '../caches.ts';
+import { dataQuery, nodeQuery, nodeStatusQuery, podQuery, policyQuery } from '../caches.ts';
 import { keepDataNamespace } from './data-namespace.ts';
+import { deleteGoneStatuses } from './gone-statuses.ts';
 import { runPodController } from './pod-controller.ts';
 import { runPolicyController } from './policy-controller.ts';
 
@@ -36,6 +37,7 @@ async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClu
   const policies = context.cache(policyQuery, 'kivepolicies');
   const pods = context.cache(podQuery, 'pods');
   const nodes = context.cache(nodeQuery, 'nodes');
+  const statuses = context.cache(nodeStatusQuery, 'kivenodestatuses');
   const common = { client, data, nodes, policies, signal, logger, metrics: context.metrics?.controllers };
   await allOrNone(stop, [
     keepDataNamespace({ ...context, signal }),
@@ -45,6 +47,11 @@ async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClu
       graceMs,
       releaseMs,
     }),
-    whenSynced([policies, data, nodes], signal, () => runPolicyController({ ...common, recorder })),
+    whenSynced([policies, data, nodes, statuses], signal, () =>
+      allOrNone(stop, [
+        runPolicyController({ ...common, statuses, recorder }),
+        deleteGoneStatuses({ ...common, statuses }),
+      ]),
+    ),
   ]);
 }

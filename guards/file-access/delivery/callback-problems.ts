@@ -1,12 +1,10 @@
 /** Which callbacks of a policy do not accept alerts from this node. */
 import type { KivePolicy, KiveTrap } from '../api.ts';
 import type { CallbackState } from './options.ts';
-import type { CallbackProblem } from '../policy-status-schema.ts';
+import { type CallbackProblem, MAX_MESSAGE } from '../policy-status-schema.ts';
 
 /** See `Delivery.stateOf`. */
 export type StateOf = (callback: string, secret: string) => CallbackState | undefined;
-
-const MAX_MESSAGE = 300;
 
 /** Whether a trap of the policy has this callback with this Secret, `namespace/name` or empty. */
 export function hasCallback({ metadata, spec }: KivePolicy, callback: string, secret: string): boolean {

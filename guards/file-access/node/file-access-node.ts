@@ -256,7 +256,7 @@ export class FileAccessNode implements Disposable {
     const earlier = running.use(keyQueue());
     earlier.add('of this node');
     running.use(delivery && this.#told.followCallbacks(delivery));
-    for (const key of this.#policies.keys()) this.#queues.reports.add(key, { level: 1 });
+    this.#reporter.touch(this.#policies.keys());
     this.#ready = true;
     this.#tellState();
     await allOrNone(this.#stop, [

@@ -24,7 +24,7 @@ import { callbackSecretOf } from '../kive-data.ts';
 import { clusterStatus } from '../cluster/policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secrets as secretType } from '../../../lib/kube/object/object.ts';
-import { type CallbackProblem, statusOf } from '../policy-status-schema.ts';
+import type { CallbackProblem } from '../policy-status-schema.ts';
 
 const namespace = 'kivebpf-system';
 
@@ -371,9 +371,8 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
     await scene.putPolicy('refused', 'a', { callback: 'http://127.0.0.2:9/hush' });
     await scene.event('refused', /127.0.0.2 is loopback.*--allow-callback 127.0.0.2$/);
     const policy = await scene.cluster.client.get(kivePolicyType, { namespace, name: 'refused' });
-    const delivering = clusterStatus(policy, () => true).conditions?.find(
-      ({ type }) => type === 'Delivering',
-    );
+    const parts = await scene.cluster.parts('refused');
+    const delivering = clusterStatus(policy, parts).conditions?.find(({ type }) => type === 'Delivering');
     assert.equal(delivering?.status, 'False');
     assert.match(delivering.message, /is loopback.*--allow-callback 127.0.0.2\./);
     assert.doesNotMatch(delivering.message, /hush/);
@@ -388,8 +387,8 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
     await scene.startAgent({ defaults, failingMs: 100 });
     await scene.putPolicy('p', 'a', {});
     const troubles = async (): Promise<readonly CallbackProblem[]> => {
-      const policy = await scene.cluster.client.get(kivePolicyType, { namespace, name: 'p' });
-      return statusOf(policy).nodes?.find(({ name }) => name === 'n1')?.callbackProblems ?? [];
+      const [part] = await scene.cluster.parts('p');
+      return part?.callbackProblems ?? [];
     };
     await scene.read('a', 'p');
     const note = await scene.event('p', /404/);

@@ -102,7 +102,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     assert.deepEqual(names.toSorted(alphabetically), ['good', 'pending'], 'a container that runs is enough');
     const policy = await until('the status', async () => {
       const found = await cluster.getPolicy('p');
-      return found?.status?.nodes?.[0]?.problemCount === 2 && found.status.matchedContainers === 4 && found;
+      return found?.status?.problemCount === 2 && found.status.matchedContainers === 4 && found;
     });
     assert.equal(policy.status?.watchedFiles, 2);
     const ready = policy.status?.conditions?.[0];
@@ -129,13 +129,12 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
         { namespace: 'default', name: 'a' },
         { type: 'merge', body: { metadata: { labels: { level } } } },
       );
-    const nodes = async () =>
-      (await cluster.getPolicy('p'))?.status?.nodes?.map(({ watchedFiles }) => watchedFiles);
-    await until('what the node says', async () => (await nodes())?.join() === '1');
+    const watchedFiles = async () => (await cluster.parts('p')).map((part) => part.watchedFiles);
+    await until('what the node says', async () => (await watchedFiles()).join() === '1');
     await label('low');
     await cluster.dataCount(0);
     // There was an alert, so the node still has that to say.
-    await until('what the node says', async () => (await nodes())?.join() === '0');
+    await until('what the node says', async () => (await watchedFiles()).join() === '0');
     node.lines.length = 0;
     readByCat(join(root, 'secret.txt'));
     await label('high');
@@ -223,12 +222,10 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
       metadata: { name: 'p', namespace: 'default' },
       spec: { traps: [{ path: '/secret.txt', matchAny: everywhere }] },
     });
-    await until('the status', async () => {
-      const { items } = await cluster.client.list(kivePolicyType, { namespace: 'default' });
-      return items[0]?.status?.nodes?.[0]?.watchedFiles === 1;
-    });
+    await alertOf(node, join(root, 'secret.txt'), () => true);
     cluster.startOperator();
     await cluster.dataCount(1);
+    await until('the status', async () => (await cluster.parts('p', 'default'))[0]?.watchedFiles === 1);
     await alertOf(node, join(root, 'secret.txt'), () => true);
   });
 

@@ -1,51 +1,79 @@
-/** Reports the state of each policy on this node to the API: its entry in the status, paced. */
+/** Reports the state of all policies on this node to the API: one object, written by this agent alone, paced. */
+import { isDeepStrictEqual } from 'node:util';
+
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
-import { done, requeueAfter, type Result } from '../../../lib/kube/controller/controller.ts';
+import { requeueAfter, type Result } from '../../../lib/kube/controller/controller.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
-import { type KivePolicy, kivePolicyType } from '../api.ts';
+import { nodes, type OwnerReference } from '../../../lib/kube/object/object.ts';
+import { compareText } from '../../../lib/output/compare-text.ts';
+import { kiveDataNamespace, kiveNodeStatusType, type KivePolicy } from '../api.ts';
 import { callbackProblems, type StateOf } from '../delivery/callback-problems.ts';
 import type { MatchedTrap } from './looked.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { type CallbackProblem, statusOf } from '../policy-status-schema.ts';
-import { nodeStatus } from './node-status.ts';
+import type { CallbackProblem, PolicyPart } from '../policy-status-schema.ts';
+import { type NodeStatusBody, nodeStatusOf, partOf } from './node-status.ts';
 
 export interface NodeReporterOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly policies: IndexedCache<KivePolicy>;
   readonly viewOf: (policyKey: string) => Iterable<MatchedTrap>;
-  /** Of keys of policies; its reconcile is {@link NodeReporter.reconcile}. */
+  /** Has one key; its reconcile is {@link NodeReporter.reconcile}. */
   readonly queue: WorkQueue;
   /** Of callbacks; without it nothing is told of them. */
   readonly stateOf?: StateOf | undefined;
-  /** The configuration of this node refuses a callback, which the status of the policy has not said before. */
+  /** The configuration of this node refuses a callback, which its status has not said before. */
   readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;
 }
 
-/** Between two writes for one policy. */
+/** Between two writes. */
 const PACE_MS = 1000;
 /** An alert alone is told no sooner than this after the last one. */
 const ALERT_PACE_MS = 10_000;
-/** managedFields take no longer name (apimachinery, MaxFieldManagerLength). */
-const MAX_MANAGER = 128;
+/** The object is not watched; somebody may have deleted it, or its node was made anew. */
+const READ_AGAIN_MS = 300_000;
+const FIELD_MANAGER = 'rampart-file-access-node';
+
+/** What there is to say of a policy. */
+interface Report {
+  readonly part: PolicyPart;
+  readonly refused: readonly CallbackProblem[];
+}
+
+/** The object as the API has it. */
+interface Written {
+  /** undefined: there is no object. */
+  readonly body: NodeStatusBody | undefined;
+  readonly parts: ReadonlyMap<string, PolicyPart>;
+  /** The Node object; undefined where there is none. */
+  readonly owner: OwnerReference | undefined;
+  readonly isOwned: boolean;
+}
 
 export class NodeReporter {
   readonly #options: NodeReporterOptions;
-  readonly #fieldManager: string;
-  readonly #written = new Map<string, { readonly text: string; readonly ms: number }>();
+  /** undefined before it was read. */
+  #written: Written | undefined;
+  #readAgainMs = -Infinity;
+  readonly #reports = new Map<string, Report>();
+  readonly #touched = new Set<string>();
+  /** Policies with an alert that was not told yet. */
+  readonly #alerted = new Set<string>();
   readonly #lastAlertMs = new Map<string, number>();
+  #writtenMs = -Infinity;
+  #alertsWrittenMs = -Infinity;
 
   constructor(options: NodeReporterOptions) {
     this.#options = options;
-    this.#fieldManager = `rampart-file-access-${options.nodeName}`.slice(0, MAX_MANAGER);
   }
 
   /** What is matched or watched for these may be something else now. */
   touch(policyKeys: Iterable<string>): void {
-    for (const key of policyKeys) this.#options.queue.add(key);
+    for (const key of policyKeys) this.#touched.add(key);
+    this.#options.queue.add(this.#options.nodeName);
   }
 
   /** There was an alert. Called for each: it has to be quick. */
@@ -53,18 +81,45 @@ export class NodeReporter {
     const known = this.#lastAlertMs.get(policyKey) ?? 0;
     if (wallMs - known < ALERT_PACE_MS) return;
     this.#lastAlertMs.set(policyKey, wallMs);
-    this.#options.queue.add(policyKey);
+    this.#alerted.add(policyKey);
+    this.#options.queue.add(this.#options.nodeName);
   }
 
-  readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
-    const { client, nodeName, policies, viewOf } = this.#options;
-    const policy = policies.get(key);
-    if (policy === undefined) this.#lastAlertMs.delete(key);
-    if (policy === undefined || isDeleting(policy)) {
-      this.#written.delete(key);
-      return done;
+  readonly reconcile = async (_key: string, signal: AbortSignal): Promise<Result> => {
+    const now = systemClock.monotonicMs();
+    const onlyAlerts = this.#touched.size === 0 && this.#alerted.size > 0;
+    const leftMs =
+      Math.max(this.#writtenMs + PACE_MS, onlyAlerts ? this.#alertsWrittenMs + ALERT_PACE_MS : 0) - now;
+    if (leftMs > 0) return requeueAfter(leftMs);
+    if (this.#written === undefined || this.#readAgainMs <= now) {
+      this.#written = await this.#read(signal);
+      // Not all nodes at once.
+      this.#readAgainMs = now + READ_AGAIN_MS * (1 + Math.random());
     }
-    const written = statusOf(policy).nodes?.find(({ name }) => name === nodeName);
+    const hasAlerts = this.#alerted.size > 0;
+    const written = this.#written;
+    const keys = this.#touched.union(this.#alerted);
+    this.#touched.clear();
+    this.#alerted.clear();
+    for (const key of keys) this.#look(key, written);
+    const body = this.#body();
+    if (!isDeepStrictEqual(body, written.body) || (body !== undefined && !written.isOwned)) {
+      this.#writtenMs = now;
+      if (hasAlerts) this.#alertsWrittenMs = now;
+      await this.#write(body, written, signal);
+    }
+    return requeueAfter(this.#readAgainMs - now);
+  };
+
+  #look(key: string, written: Written): void {
+    const { policies, viewOf } = this.#options;
+    const policy = policies.get(key);
+    const earlier = this.#reports.get(key)?.part ?? written.parts.get(key);
+    this.#reports.delete(key);
+    // Another policy may have got the name.
+    const before = earlier?.uid === policy?.metadata.uid ? earlier : undefined;
+    if (before !== earlier || policy === undefined) this.#lastAlertMs.delete(key);
+    if (policy === undefined || isDeleting(policy)) return;
     const matched = [...viewOf(key)];
     const refused = new Set<string>();
     const stateOf: StateOf = (callback, secret) => {
@@ -75,28 +130,54 @@ export class NodeReporter {
       refused.add(state.name);
       return state;
     };
-    const troubles = callbackProblems(policy, stateOf, written?.callbackProblems);
-    const entry = nodeStatus(nodeName, policy, matched, this.#lastAlertMs.get(key), troubles);
-    const text = JSON.stringify(entry) ?? '';
-    const known = this.#written.get(key);
-    if (known?.text === text) return done;
-    if (known === undefined && entry === undefined) {
-      // Perhaps an earlier process has said something.
-      if (written === undefined) return done;
+    const troubles = callbackProblems(policy, stateOf, before?.callbackProblems);
+    const told = before?.lastAlertTime;
+    const lastAlertMs = this.#lastAlertMs.get(key) ?? (told === undefined ? undefined : Date.parse(told));
+    const part = partOf(policy, matched, lastAlertMs, troubles);
+    if (part === undefined) return;
+    this.#reports.set(key, { part, refused: troubles.filter(({ callback }) => refused.has(callback)) });
+  }
+
+  #body(): NodeStatusBody | undefined {
+    if (this.#reports.size === 0) return undefined;
+    const reports = [...this.#reports].toSorted(([a], [b]) => compareText(a, b));
+    return nodeStatusOf(reports.map(([, { part }]) => part));
+  }
+
+  async #read(signal: AbortSignal): Promise<Written> {
+    const { client, nodeName: name } = this.#options;
+    const [object, node] = await Promise.all([
+      orUndefined(client.get(kiveNodeStatusType, { namespace: kiveDataNamespace, name }, { signal })),
+      orUndefined(client.get(nodes, { name }, { signal })),
+    ]);
+    const uid = node?.metadata.uid;
+    const owner = uid === undefined ? undefined : { apiVersion: 'v1', kind: 'Node', name, uid };
+    if (object === undefined) return { body: undefined, parts: new Map(), owner, isOwned: false };
+    const { apiVersion: _version, kind: _kind, metadata, ...body } = object;
+    const isOwned = owner === undefined || metadata.ownerReferences?.some((one) => one.uid === uid) === true;
+    const parts = new Map(body.policies.map((part) => [`${part.namespace}/${part.name}`, part]));
+    return { body, parts, owner, isOwned };
+  }
+
+  async #write(body: NodeStatusBody | undefined, written: Written, signal: AbortSignal): Promise<void> {
+    const { client, nodeName: name, onRefused } = this.#options;
+    const reports = [...this.#reports];
+    const { owner } = written;
+    const metadata = { namespace: kiveDataNamespace, name };
+    if (body === undefined) {
+      await orUndefined(client.delete(kiveNodeStatusType, metadata, { signal }));
+    } else {
+      const object = { metadata: { ...metadata, ...(owner && { ownerReferences: [owner] }) }, ...body };
+      await client.apply(kiveNodeStatusType, object, { fieldManager: FIELD_MANAGER, force: true, signal });
     }
-    const leftMs = known === undefined ? 0 : known.ms + PACE_MS - systemClock.monotonicMs();
-    if (leftMs > 0) return requeueAfter(leftMs);
-    const { namespace = '', name = '' } = policy.metadata;
-    const status = entry === undefined ? {} : { nodes: [entry] };
-    const ms = systemClock.monotonicMs();
-    const object = { metadata: { namespace, name }, status } as unknown as KivePolicy;
-    const options = { subresource: 'status', fieldManager: this.#fieldManager, force: true, signal };
-    if ((await orUndefined(client.apply(kivePolicyType, object, options))) === undefined) return done;
-    this.#written.set(key, { text, ms });
-    for (const problem of troubles) {
-      const isKnown = written?.callbackProblems?.some(({ callback }) => callback === problem.callback);
-      if (refused.has(problem.callback) && isKnown !== true) this.#options.onRefused?.(key, problem);
+    const parts = new Map(reports.map(([key, { part }]) => [key, part]));
+    this.#written = { body, parts, owner, isOwned: true };
+    for (const [key, { part, refused }] of reports) {
+      const before = written.parts.get(key);
+      const known = before?.uid === part.uid ? before.callbackProblems : undefined;
+      for (const problem of refused) {
+        if (known?.some(({ callback }) => callback === problem.callback) !== true) onRefused?.(key, problem);
+      }
     }
-    return done;
-  };
+  }
 }

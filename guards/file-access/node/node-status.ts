@@ -1,22 +1,23 @@
-/** What an agent says of a policy on its node, in the policy's status. */
+/** What an agent says of policies on its node, in the KiveNodeStatus. */
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
-import type { KivePolicy } from '../api.ts';
-import type { CallbackProblem, PolicyNodeStatus } from '../policy-status-schema.ts';
+import type { KiveNodeStatus, KivePolicy } from '../api.ts';
+import { type CallbackProblem, MAX_MESSAGE, MAX_PARTS, type PolicyPart } from '../policy-status-schema.ts';
 import type { MatchedTrap } from './looked.ts';
 
 const MAX_PROBLEMS = 10;
-const MAX_MESSAGE = 300;
+const MAX_PATH = 4096;
+/** Below the MiB and a half that etcd takes, with room for the metadata. */
+const MAX_BYTES = 1_000_000;
 
 /** What a node says of a policy; undefined when there is nothing to say. */
-export function nodeStatus(
-  nodeName: string,
+export function partOf(
   policy: KivePolicy,
   matched: Iterable<MatchedTrap>,
   lastAlertMs: number | undefined,
   callbackProblems: readonly CallbackProblem[] = [],
-): PolicyNodeStatus | undefined {
+): PolicyPart | undefined {
   const containers = new Set<string>();
-  const problems: NonNullable<PolicyNodeStatus['problems']>[number][] = [];
+  const problems: NonNullable<PolicyPart['problems']>[number][] = [];
   let watchedFiles = 0;
   let problemCount = 0;
   for (const { trap, container, state } of matched) {
@@ -30,15 +31,17 @@ export function nodeStatus(
     const { namespace = '', name = '' } = container.pod.metadata;
     problems.push({
       trap: trap.index,
-      path: trap.path,
+      path: trap.path.slice(0, MAX_PATH),
       container: `${namespace}/${name}/${container.name}`,
       message: state.why.slice(0, MAX_MESSAGE),
     });
   }
   if (containers.size === 0 && lastAlertMs === undefined && callbackProblems.length === 0) return undefined;
-  const { generation } = policy.metadata;
+  const { namespace = '', name = '', uid = '', generation } = policy.metadata;
   return {
-    name: nodeName,
+    namespace,
+    name,
+    uid,
     ...(generation !== undefined && { observedGeneration: generation }),
     matchedContainers: containers.size,
     watchedFiles,
@@ -47,4 +50,37 @@ export function nodeStatus(
     ...(callbackProblems.length > 0 && { callbackProblems: callbackProblems.slice(0, MAX_PROBLEMS) }),
     ...(lastAlertMs !== undefined && { lastAlertTime: apiTime(lastAlertMs) }),
   };
+}
+
+/** A KiveNodeStatus besides its metadata. */
+export type NodeStatusBody = Omit<KiveNodeStatus, 'apiVersion' | 'kind' | 'metadata'>;
+
+/** What the node says of all policies. What is too much is left out: texts of problems first, then whole policies; both are counted. */
+export function nodeStatusOf(parts: readonly PolicyPart[], maxBytes = MAX_BYTES): NodeStatusBody {
+  const sum = (read: (part: PolicyPart) => number): number =>
+    parts.reduce((total, part) => total + read(part), 0);
+  const policies = parts.slice(0, MAX_PARTS);
+  let bytes = bytesOf(policies);
+  let omittedProblems = 0;
+  for (let at = policies.length - 1; bytes > maxBytes && at >= 0; at--) {
+    const part = policies[at]!;
+    const { problems = [], callbackProblems = [], ...rest } = part;
+    policies[at] = rest;
+    omittedProblems += problems.length + callbackProblems.length;
+    bytes -= bytesOf(part) - bytesOf(rest);
+  }
+  while (bytes > maxBytes) bytes -= bytesOf(policies.pop());
+  return {
+    policyCount: parts.length,
+    matchedContainers: sum((part) => part.matchedContainers),
+    watchedFiles: sum((part) => part.watchedFiles),
+    problemCount: sum((part) => part.problemCount),
+    omittedProblems,
+    omittedPolicies: parts.length - policies.length,
+    policies,
+  };
+}
+
+function bytesOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
 }

@@ -25,12 +25,15 @@ import {
   type KiveData,
   kiveDataNamespace,
   kiveDataType,
+  type KiveNodeStatus,
+  kiveNodeStatusType,
   type KivePolicy,
   kivePolicyType,
   type KiveTrap,
 } from '../api.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from '../cluster/run.ts';
 import { fileAccess } from '../guard.ts';
+import type { NodePart } from '../policy-status-schema.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from './file-access-node.ts';
@@ -227,6 +230,20 @@ export class TestCluster extends TestApi {
       const all = await this.data();
       return all.length === count && all.every(({ metadata }) => !metadata.deletionTimestamp) && all;
     });
+  }
+
+  async nodeStatuses(): Promise<KiveNodeStatus[]> {
+    const { items } = await this.client.list(kiveNodeStatusType, { namespace: kiveDataNamespace });
+    return items;
+  }
+
+  /** What nodes say of a policy. */
+  async parts(policy: string, of: string = kiveDataNamespace): Promise<NodePart[]> {
+    return (await this.nodeStatuses()).flatMap(({ metadata, policies }) =>
+      policies
+        .filter(({ namespace, name }) => namespace === of && name === policy)
+        .map((part) => ({ ...part, node: metadata.name ?? '' })),
+    );
   }
 
   async events(): Promise<KubeEvent[]> {

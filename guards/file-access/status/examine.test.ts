@@ -26,17 +26,21 @@ function problemsOf(change: Partial<Snapshot>): string[] {
   );
 }
 
+const policiesOnly = {
+  parts: undefined,
+  data: undefined,
+  leases: undefined,
+  nodes: undefined,
+  pods: undefined,
+};
 const web = { matchLabels: { app: 'web' } };
 
 suite('callbacks', () => {
   test('one that takes no alerts of a node is a problem of the policy', () => {
     const callbackProblems = [{ callback: 'https://sink#1', message: 'HTTP 404' }];
-    const policy = withStatus(secrets, {
-      conditions: [ready],
-      nodes: [nodePart('n1', { callbackProblems }), nodePart('n2')],
-    });
-    assert.deepEqual(problemsOf({ policies: [policy] }), ['callback-failing n1']);
-    const [report] = examine({ ...well, policies: [policy] }).policies;
+    const parts = [nodePart('n1', { callbackProblems }), nodePart('n2')];
+    assert.deepEqual(problemsOf({ parts }), ['callback-failing n1']);
+    const [report] = examine({ ...well, parts }).policies;
     assert.equal(report?.problems[0]?.message, 'alerts for https://sink#1 are not delivered: HTTP 404');
   });
 });
@@ -82,19 +86,14 @@ suite('what is guarded', () => {
     [
       'a file that is missing, and more than are named',
       {
-        policies: [
-          withStatus(secrets, {
-            ...well.policies[0],
-            nodes: [
-              nodePart('n1', {
-                problemCount: 3,
-                problems: [
-                  { trap: 0, path: '/etc/shadow', container: 'shop/a/web', message: '/etc does not exist' },
-                ],
-              }),
-              nodePart('n2'),
+        parts: [
+          nodePart('n1', {
+            problemCount: 3,
+            problems: [
+              { trap: 0, path: '/etc/shadow', container: 'shop/a/web', message: '/etc does not exist' },
             ],
           }),
+          nodePart('n2'),
         ],
       },
       ['file-missing n1 shop/a/web /etc/shadow', 'file-missing n1'],
@@ -105,7 +104,6 @@ suite('what is guarded', () => {
         policies: [
           withStatus(policyOf('secrets', trapOn('/etc/shadow', web), trapOn('/x', { ip: '300.1.1.1' })), {
             conditions: [{ ...ready, status: 'False', reason: 'TrapsRefused' }],
-            nodes: [nodePart('n1'), nodePart('n2')],
           }),
         ],
       },
@@ -113,12 +111,12 @@ suite('what is guarded', () => {
     ],
     [
       'all traps refused: not also that nothing matches',
-      { policies: [withStatus(policyOf('secrets', trapOn('etc/shadow', web)), {})], pods: [] },
+      { policies: [withStatus(policyOf('secrets', trapOn('etc/shadow', web)), {})], parts: [], pods: [] },
       ['trap-refused etc/shadow'],
     ],
     [
       'nothing that matches',
-      { policies: [withStatus(secrets, {})], pods: [podOn('n1', 'a', [])] },
+      { policies: [withStatus(secrets, {})], parts: [], pods: [podOn('n1', 'a', [])] },
       ['no-match'],
     ],
     [
@@ -181,7 +179,6 @@ suite('what is guarded', () => {
         policies: [
           withStatus(secrets, {
             conditions: [{ ...ready, status: 'False', reason: 'Other', message: 'why' }],
-            nodes: [nodePart('n1'), nodePart('n2')],
           }),
         ],
       },
@@ -193,7 +190,6 @@ suite('what is guarded', () => {
         policies: [
           withStatus(secrets, {
             conditions: [{ ...ready, status: 'False', reason: 'Other', observedGeneration: 1 }],
-            nodes: [nodePart('n1'), nodePart('n2')],
           }),
         ],
       },
@@ -205,8 +201,48 @@ suite('what is guarded', () => {
       [],
     ],
     [
-      'a user who may read policies only',
-      { data: undefined, leases: undefined, nodes: undefined, pods: undefined },
+      'what was said of another policy of that name',
+      { parts: [nodePart('n1', { uid: 'uid-0' }), nodePart('n2')] },
+      ['node-silent n1'],
+    ],
+    ['a user who may read policies only', policiesOnly, []],
+    [
+      'a user who may read policies only, and files are missing: what the operator has gathered',
+      {
+        ...policiesOnly,
+        policies: [
+          withStatus(secrets, {
+            ...secrets.status,
+            conditions: [{ ...ready, status: 'False', reason: 'FilesMissing' }],
+            problemCount: 2,
+            problems: [{ node: 'n1', trap: 0, path: '/x', container: 'shop/a/web', message: 'why' }],
+            callbackProblems: [{ node: 'n2', callback: 'https://sink#1', message: 'HTTP 404' }],
+          }),
+        ],
+      },
+      ['file-missing n1 shop/a/web /x', 'file-missing', 'callback-failing n2'],
+    ],
+    [
+      'a user who may read policies only, of one that was edited just now',
+      { ...policiesOnly, policies: [{ ...secrets, metadata: { ...secrets.metadata, generation: 3 } }] },
+      ['not-ready'],
+    ],
+    [
+      'a user who may read policies only, while nodes are behind',
+      {
+        ...policiesOnly,
+        policies: [
+          withStatus(secrets, {
+            ...secrets.status,
+            conditions: [{ ...ready, status: 'Unknown', reason: 'NodesBehind' }],
+          }),
+        ],
+      },
+      ['not-ready'],
+    ],
+    [
+      'pods may be read, and what nodes say may not: nobody is called silent',
+      { ...policiesOnly, pods: [podOn('n3', 'c')] },
       [],
     ],
   ] as const satisfies readonly (readonly [string, Partial<Snapshot>, readonly string[]])[]) {
@@ -216,10 +252,8 @@ suite('what is guarded', () => {
   test('what may not be read is not known, which is another thing than nothing', () => {
     const { kiveData, nodeNames, nodeOf } = examine({
       ...well,
-      data: undefined,
-      leases: undefined,
-      nodes: undefined,
-      pods: undefined,
+      ...policiesOnly,
+      parts: well.parts,
     });
     assert.deepEqual(kiveData, { total: null, orphans: null });
     const loader = { state: 'unknown', holder: null, renewedSecondsAgo: null };

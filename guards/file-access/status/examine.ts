@@ -4,8 +4,8 @@ import { holderName, holderOf, type HolderReport } from '../../../guard/lease-ho
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
-import { lastAlertTimeOf } from '../cluster/policy-status.ts';
-import { type PolicyNodeStatus, statusOf } from '../policy-status-schema.ts';
+import { isCurrentPart, lastAlertTimeOf } from '../cluster/policy-status.ts';
+import { type CallbackProblem, type NodePart, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -28,10 +28,12 @@ export function examine(snapshot: Snapshot): Examined {
   };
   const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
   const matching = matchingContainers(snapshot, compiled);
+  const parts = snapshot.parts && Map.groupBy(snapshot.parts, keyOfPart);
   const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
   const policies = compiled
     .map((one) =>
       policyReport(one, {
+        parts: parts && partsOf(one.policy, parts.get(one.compiled.key)),
         data: dataCounts && (dataCounts.get(one.compiled.key) ?? 0),
         matching: matching.get(one.compiled.key) ?? new Map(),
         loaderOf,
@@ -72,8 +74,19 @@ function matchingContainers(
   return found;
 }
 
+function keyOfPart({ namespace, name }: NodePart): string {
+  return `${namespace}/${name}`;
+}
+
+/** By node; a policy of another uid had the name before. */
+function partsOf({ metadata }: KivePolicy, parts: readonly NodePart[] = []): NodePart[] {
+  return parts.filter(({ uid }) => uid === metadata.uid).toSorted((a, b) => compareText(a.node, b.node));
+}
+
 /** What is known of a policy besides its object. */
 interface Surroundings {
+  /** What nodes say of it; undefined where that may not be read. */
+  readonly parts: readonly NodePart[] | undefined;
   readonly data: number | undefined;
   /** By node: running containers that a trap is for. */
   readonly matching: ReadonlyMap<string, number>;
@@ -82,11 +95,10 @@ interface Surroundings {
 
 function policyReport(
   { policy }: { readonly policy: KivePolicy },
-  { data, matching, loaderOf }: Surroundings,
+  { parts, data, matching, loaderOf }: Surroundings,
 ): PolicyReport {
   const { namespace = '', name = '', generation = 0 } = policy.metadata;
   const status = statusOf(policy);
-  const parts = (status.nodes ?? []).toSorted((a, b) => compareText(a.name, b.name));
   const condition = status.conditions?.find(({ type }) => type === 'Ready');
   const ready = condition && {
     status: condition.status,
@@ -95,12 +107,19 @@ function policyReport(
     isCurrent: (condition.observedGeneration ?? 0) >= generation,
   };
   const deleting = isDeleting(policy);
-  const problems = deleting ? [] : problemsOf(policy, parts, matching, loaderOf);
-  if (!deleting && problems.length === 0 && ready?.isCurrent === true && ready.status === 'False') {
-    problems.push({ kind: 'not-ready', message: `${ready.reason}: ${ready.message}` });
+  const problems = deleting ? [] : problemsOf(policy, { parts, matching, loaderOf });
+  if (!deleting && problems.length === 0) {
+    // Without the parts of nodes the word of the operator is all there is.
+    if (ready?.isCurrent !== true) {
+      if (parts === undefined) {
+        const message = 'The operator has not looked at this version of the policy yet.';
+        problems.push({ kind: 'not-ready', message });
+      }
+    } else if (ready.status === 'False' || (parts === undefined && ready.status !== 'True')) {
+      problems.push({ kind: 'not-ready', message: `${ready.reason}: ${ready.message}` });
+    }
   }
-  const sum = (read: (part: PolicyNodeStatus) => number): number =>
-    parts.reduce((all, part) => all + read(part), 0);
+  const totals = totalsOf(status, parts);
   return {
     namespace,
     name,
@@ -108,27 +127,39 @@ function policyReport(
     deleting,
     ready: ready ?? null,
     traps: policy.spec.traps.length,
-    containers: sum((part) => part.matchedContainers),
-    files: sum((part) => part.watchedFiles),
+    containers: totals.containers,
+    files: totals.files,
     kiveData: data ?? null,
-    lastAlertTime: lastAlertTimeOf(status.lastAlertTime, parts) ?? null,
+    lastAlertTime: lastAlertTimeOf(status.lastAlertTime, parts ?? []) ?? null,
     problems,
-    nodes: parts.map((part) => ({
-      name: part.name,
+    nodes: (parts ?? []).map((part) => ({
+      name: part.node,
       containers: part.matchedContainers,
       files: part.watchedFiles,
       problemCount: part.problemCount,
-      isCurrent: isCurrent(part, generation),
+      isCurrent: isCurrentPart(part, policy),
       lastAlertTime: part.lastAlertTime ?? null,
     })),
   };
 }
 
+/** As nodes say now, or where that may not be read, as the operator summed it up. */
+function totalsOf(
+  status: PolicyStatus,
+  parts: readonly NodePart[] | undefined,
+): { readonly containers: number; readonly files: number } {
+  if (parts === undefined) {
+    return { containers: status.matchedContainers ?? 0, files: status.watchedFiles ?? 0 };
+  }
+  return {
+    containers: parts.reduce((all, part) => all + part.matchedContainers, 0),
+    files: parts.reduce((all, part) => all + part.watchedFiles, 0),
+  };
+}
+
 function problemsOf(
   policy: KivePolicy,
-  parts: readonly PolicyNodeStatus[],
-  matching: ReadonlyMap<string, number>,
-  loaderOf: (node: string) => HolderReport,
+  { parts, matching, loaderOf }: Omit<Surroundings, 'data'>,
 ): PolicyProblemReport[] {
   const problems: PolicyProblemReport[] = [];
   const { traps } = policy.spec;
@@ -143,11 +174,12 @@ function problemsOf(
       });
     }
   }
-  const generation = policy.metadata.generation ?? 0;
-  for (const part of parts) problems.push(...partProblems(part, generation));
-  const heard = new Set(parts.map(({ name }) => name));
+  const status = statusOf(policy);
+  if (parts === undefined) problems.push(...toldProblems(status));
+  for (const part of parts ?? []) problems.push(...partProblems(part, policy));
+  const heard = new Set(parts?.map(({ node }) => node));
   for (const [node, containers] of [...matching].toSorted(([a], [b]) => compareText(a, b))) {
-    if (heard.has(node)) continue;
+    if (parts === undefined || heard.has(node)) continue;
     const what = containers === 1 ? '1 container matches' : `${containers} containers match`;
     problems.push({
       kind: 'node-silent',
@@ -156,60 +188,74 @@ function problemsOf(
     });
   }
   const nodes = new Set([
-    ...parts.filter((part) => part.matchedContainers > 0).map(({ name }) => name),
+    ...(parts ?? []).filter((part) => part.matchedContainers > 0).map(({ node }) => node),
     ...matching.keys(),
   ]);
   for (const node of [...nodes].toSorted(compareText)) {
     const why = noLoader(loaderOf(node));
     if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
   }
-  const matched = parts.reduce((all, part) => all + part.matchedContainers, 0);
   // Where all traps are refused, none of them matches anything.
   const works = validatePolicy(policy).size < traps.length;
-  if (matched === 0 && matching.size === 0 && works) {
+  if (totalsOf(status, parts).containers === 0 && matching.size === 0 && works) {
     problems.push({ kind: 'no-match', message: 'No running container matches.' });
   }
   return problems;
 }
 
-function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblemReport[] {
-  const node = part.name;
-  const problems: PolicyProblemReport[] = (part.problems ?? []).map(({ trap, path, container, message }) => ({
-    kind: 'file-missing',
-    node,
-    container,
-    path,
-    trap,
-    message,
-  }));
-  const more = part.problemCount - problems.length;
-  if (more > 0) {
-    const files = more === 1 ? '1 more file is' : `${more} more files are`;
-    problems.push({
-      kind: 'file-missing',
-      node,
-      message: `${files} not watched; the log of its agent says which.`,
-    });
-  }
-  for (const { callback, message } of part.callbackProblems ?? []) {
-    problems.push({
-      kind: 'callback-failing',
-      node,
-      message: `alerts for ${callback} are not delivered: ${message}`,
-    });
-  }
-  if (!isCurrent(part, generation)) {
-    problems.push({
-      kind: 'node-behind',
-      node,
-      message: 'Its agent has reported only on an older version of the policy.',
-    });
-  }
-  return problems;
+/** What the operator has gathered of all nodes: the first problems, and how many there are. */
+function toldProblems({
+  problems = [],
+  callbackProblems = [],
+  problemCount = 0,
+}: PolicyStatus): PolicyProblemReport[] {
+  const more = problemCount - problems.length;
+  return [
+    ...problems.map((problem) => fileMissing(problem.node, problem)),
+    ...(more > 0 ? [moreMissing(more)] : []),
+    ...callbackProblems.map((problem) => callbackFailing(problem.node, problem)),
+  ];
 }
 
-function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
-  return part.observedGeneration === undefined || part.observedGeneration >= generation;
+function partProblems(part: NodePart, policy: KivePolicy): PolicyProblemReport[] {
+  const { node, problems = [], callbackProblems = [] } = part;
+  const more = part.problemCount - problems.length;
+  return [
+    ...problems.map((problem) => fileMissing(node, problem)),
+    ...(more > 0 ? [moreMissing(more, node)] : []),
+    ...callbackProblems.map((problem) => callbackFailing(node, problem)),
+    ...(isCurrentPart(part, policy)
+      ? []
+      : [
+          {
+            kind: 'node-behind' as const,
+            node,
+            message: 'Its agent has reported only on an older version of the policy.',
+          },
+        ]),
+  ];
+}
+
+function fileMissing(
+  node: string,
+  { trap, path, container, message }: NonNullable<NodePart['problems']>[number],
+): PolicyProblemReport {
+  return { kind: 'file-missing', node, container, path, trap, message };
+}
+
+function moreMissing(more: number, node?: string): PolicyProblemReport {
+  const files = more === 1 ? '1 more file is' : `${more} more files are`;
+  const whose = node === undefined ? 'the logs of the agents say' : 'the log of its agent says';
+  const message = `${files} not watched; ${whose} which.`;
+  return { kind: 'file-missing', ...(node !== undefined && { node }), message };
+}
+
+function callbackFailing(node: string, { callback, message }: CallbackProblem): PolicyProblemReport {
+  return {
+    kind: 'callback-failing',
+    node,
+    message: `alerts for ${callback} are not delivered: ${message}`,
+  };
 }
 
 function noLoader(loader: HolderReport): string | undefined {

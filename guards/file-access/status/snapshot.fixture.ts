@@ -1,7 +1,7 @@
 /** A cluster of two nodes in which all is well, for tests to break. */
 import type { LeaseView } from '../../../guard/lease-holder.ts';
 import type { KivePolicy } from '../api.ts';
-import type { PolicyStatus } from '../policy-status-schema.ts';
+import type { NodePart, PolicyStatus } from '../policy-status-schema.ts';
 import { policyOf, trapOn } from '../policy/policy.fixture.ts';
 import type { RunningPod, Snapshot } from './snapshot.ts';
 
@@ -27,14 +27,17 @@ export function podOn(nodeName: string, name: string, containers: readonly strin
 }
 
 export function withStatus(policy: KivePolicy, status: PolicyStatus, metadata: object = {}): KivePolicy {
-  return { ...policy, metadata: { ...policy.metadata, generation: 2, ...metadata }, status };
+  return { ...policy, metadata: { uid: 'uid-1', ...policy.metadata, generation: 2, ...metadata }, status };
 }
 
-export function nodePart(
-  name: string,
-  more: Partial<NonNullable<PolicyStatus['nodes']>[number]> = {},
-): NonNullable<PolicyStatus['nodes']>[number] {
-  return { name, observedGeneration: 2, matchedContainers: 1, watchedFiles: 1, problemCount: 0, ...more };
+/** Of the policy `secrets`. */
+export function nodePart(node: string, more: Partial<NodePart> = {}): NodePart {
+  const { namespace = '', name = '' } = policyOf('secrets').metadata;
+  return {
+    ...{ node, namespace, name, uid: 'uid-1', observedGeneration: 2 },
+    ...{ matchedContainers: 1, watchedFiles: 1, problemCount: 0 },
+    ...more,
+  };
 }
 
 export const ready: NonNullable<PolicyStatus['conditions']>[number] = {
@@ -52,14 +55,16 @@ export const secrets: KivePolicy = withStatus(
     conditions: [ready],
     matchedContainers: 2,
     watchedFiles: 2,
+    problemCount: 0,
+    matchedNodes: 2,
     lastAlertTime: '2026-11-21T11:59:48Z',
-    nodes: [nodePart('n2'), nodePart('n1', { lastAlertTime: '2026-11-21T11:59:48Z' })],
   },
 );
 
 export const well: Snapshot = {
   namespace: undefined,
   policies: [secrets],
+  parts: [nodePart('n2'), nodePart('n1', { lastAlertTime: '2026-11-21T11:59:48Z' })],
   data: ['n1', 'n2'].map((nodeName) => ({
     policy: 'kivebpf-system/secrets',
     nodeName,

@@ -2,9 +2,17 @@
 import { type LeaseView, nodeOfHolder } from '../../../guard/lease-holder.ts';
 import type { AgentView, NodeView, StatusContext } from '../../../guard/status-section.ts';
 import { type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
-import { type KiveData, kiveDataNamespace, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
+import {
+  type KiveData,
+  kiveDataNamespace,
+  kiveDataType,
+  kiveNodeStatusType,
+  type KivePolicy,
+  kivePolicyType,
+} from '../api.ts';
 import { containerIdOf, policyKeyOf } from '../caches.ts';
 import { nodeOf } from '../kive-data.ts';
+import type { NodePart } from '../policy-status-schema.ts';
 import { kernelOf } from '../policy/spellings.ts';
 import type { PodView } from '../policy/matching.ts';
 
@@ -13,6 +21,8 @@ export interface Snapshot {
   /** Whose policies these are; `undefined`: all. */
   readonly namespace: string | undefined;
   readonly policies: readonly KivePolicy[];
+  /** What nodes say of policies that are listed. */
+  readonly parts: readonly NodePart[] | undefined;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
@@ -43,10 +53,23 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   const { namespace } = context;
   const policies: KivePolicy[] = [];
   await context.list(kivePolicyType, (policy) => policies.push(policy), { namespace });
-  const [data, leases, agents, nodes, pods] = await Promise.all([
+  const uids = new Set(policies.map(({ metadata }) => metadata.uid));
+  const inSystem = { namespace: kiveDataNamespace };
+  const [parts, data, leases, agents, nodes, pods] = await Promise.all([
+    context.orForbidden(`kivenodestatuses in ${kiveDataNamespace}`, async () => {
+      const found: NodePart[] = [];
+      await context.list(
+        kiveNodeStatusType,
+        ({ metadata, policies: all }) => {
+          const { name: node = '' } = metadata;
+          for (const part of all) if (uids.has(part.uid)) found.push({ ...part, node });
+        },
+        inSystem,
+      );
+      return found;
+    }),
     context.orForbidden(`kivedata in ${kiveDataNamespace}`, async () => {
       const found: DataView[] = [];
-      const inSystem = { namespace: kiveDataNamespace };
       await context.list(kiveDataType, (object) => found.push(dataView(object)), inSystem);
       return found;
     }),
@@ -63,7 +86,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
       return found;
     }),
   ]);
-  return { namespace, policies, data, leases: withAgents(leases, agents), nodes, pods };
+  return { namespace, policies, parts, data, leases: withAgents(leases, agents), nodes, pods };
 }
 
 /** A loader that no other agent of its kernel asks for renews nothing but the lease of its agent. */

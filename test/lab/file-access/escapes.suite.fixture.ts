@@ -12,7 +12,6 @@ import type { KivePolicy } from '../../../guards/file-access/api.ts';
 import type { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { ordinary, privileged } from './escape-variants.fixture.ts';
-import { statusOf } from '../../../guards/file-access/policy-status-schema.ts';
 
 /** In the name of all that may be created: nothing on the host has it before. */
 const TOKEN = `made-${randomBytes(6).toString('hex')}`;
@@ -150,8 +149,7 @@ export function escapeCases(lab: () => GuardedLab): void {
           test(name, async () => {
             const { ends } = variant;
             const status = await until(`the status of ${policy}`, async () => {
-              const object = await guarded.policy(policy);
-              const [node] = statusOf(object).nodes ?? [];
+              const node = await guarded.partOf(policy);
               const isSettled = 'why' in ends ? node?.problemCount === 1 : node?.watchedFiles === 1;
               return isSettled && node;
             });
@@ -214,9 +212,8 @@ export function escapeCases(lab: () => GuardedLab): void {
                 })),
               );
               await until('the agent to have looked', async () => {
-                const object = await guarded.policy(policy);
-                const [node] = statusOf(object).nodes ?? [];
-                return node?.observedGeneration === object.metadata.generation;
+                const { metadata } = await guarded.policy(policy);
+                return (await guarded.partOf(policy))?.observedGeneration === metadata.generation;
               });
             }
             await othersGoOn();

@@ -1,0 +1,64 @@
+/** What all nodes say of each policy, by policy: of a changed object only the parts that differ are told. */
+import { isDeepStrictEqual } from 'node:util';
+
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { compareText } from '../../../lib/output/compare-text.ts';
+import type { KiveNodeStatus } from '../api.ts';
+import type { NodePart } from '../policy-status-schema.ts';
+
+/** Disposing it ends the following. */
+export class PolicyParts implements Disposable {
+  /** By key of the policy, then by node. */
+  readonly #parts = new Map<string, Map<string, NodePart>>();
+  /** By node the keys of policies. */
+  readonly #keysOf = new Map<string, Set<string>>();
+  readonly #subscription: Disposable;
+
+  /** @param onChanged - Called with the key of each policy of which a node says something else. */
+  constructor(statuses: IndexedCache<KiveNodeStatus>, onChanged: (policyKey: string) => void) {
+    this.#subscription = statuses.subscribe(({ type, object }) => {
+      for (const key of this.#set(object, type === 'deleted')) onChanged(key);
+    });
+    for (const status of statuses.list()) this.#set(status, false);
+  }
+
+  /** By name of the node. A policy of another uid had the name before. */
+  of(policyKey: string, uid: string | undefined, hasNode: (name: string) => boolean): NodePart[] {
+    return [...(this.#parts.get(policyKey)?.values() ?? [])]
+      .filter((part) => part.uid === uid && hasNode(part.node))
+      .toSorted((a, b) => compareText(a.node, b.node));
+  }
+
+  keysOf(node: string): Iterable<string> {
+    return this.#keysOf.get(node) ?? [];
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
+  }
+
+  #set({ metadata, policies }: KiveNodeStatus, isGone: boolean): Set<string> {
+    const { name: node = '' } = metadata;
+    const changed = new Set<string>();
+    const now = new Set<string>();
+    for (const part of isGone ? [] : policies) {
+      const key = `${part.namespace}/${part.name}`;
+      const nodes = this.#parts.get(key) ?? new Map<string, NodePart>();
+      const entry = { ...part, node };
+      now.add(key);
+      if (isDeepStrictEqual(nodes.get(node), entry)) continue;
+      this.#parts.set(key, nodes.set(node, entry));
+      changed.add(key);
+    }
+    for (const key of this.#keysOf.get(node) ?? []) {
+      if (now.has(key)) continue;
+      const nodes = this.#parts.get(key);
+      nodes?.delete(node);
+      if (nodes?.size === 0) this.#parts.delete(key);
+      changed.add(key);
+    }
+    if (now.size > 0) this.#keysOf.set(node, now);
+    else this.#keysOf.delete(node);
+    return changed;
+  }
+}
