@@ -13,7 +13,7 @@ import { parentKind } from '../../guards/bpf-programs/parent-kind.fixture.ts';
 import {
   kiveDataNamespace,
   kiveDataType,
-  type KivePolicy,
+  kiveNodeStatusType,
   kivePolicyType,
 } from '../../guards/file-access/api.ts';
 import { kiveDataOf } from '../../guards/file-access/kive-data.ts';
@@ -42,7 +42,7 @@ import { guards } from '../guards.ts';
 /** In the order of their creation; names of nodes are found in any of their fields. */
 const kinds: readonly ResourceType[] = [
   ...[leases, configMaps, policyReportType, released.nodeStatuses, released.integrities],
-  ...[kiveDataType, kivePolicyType, nodeTypes.Cluster, nodeTypes.Namespaced],
+  ...[kiveDataType, kiveNodeStatusType, kivePolicyType, nodeTypes.Cluster, nodeTypes.Namespaced],
 ];
 const system = systemNamespace;
 const policy = policyOf('p', trapOn('/secret'));
@@ -101,12 +101,17 @@ class Scene {
     const identity = { inode: 1n, device: 3, generation: 1 };
     const found = { trap, container, identity, name: `data-${name}` };
     await this.create(kiveDataType, kiveDataOf(found, { kernelId, nodeName: name }));
-    const reported = {
-      metadata: { name: 'p', namespace: kiveDataNamespace },
-      status: { nodes: [{ name, matchedContainers: 1, watchedFiles: 1, problemCount: 0 }] },
-    } as unknown as KivePolicy;
-    const fieldManager = `rampart-agent-${name}`;
-    await client.apply(kivePolicyType, reported, { fieldManager, force: true, subresource: 'status' });
+    const place = { namespace: kiveDataNamespace, name: 'p' };
+    const { uid = '' } = (await client.get(kivePolicyType, place)).metadata;
+    const problem = { trap: 0, path: '/secret', container: `of-${name}/web/c`, message: 'not there' };
+    const part = { matchedContainers: 1, watchedFiles: 1, problemCount: 1, problems: [problem] };
+    // Without an owner: where nobody collects garbage.
+    await this.create(kiveNodeStatusType, {
+      metadata: { name, namespace: kiveDataNamespace },
+      ...{ policyCount: 1, matchedContainers: 1, watchedFiles: 1, problemCount: 1 },
+      ...{ omittedProblems: 0, omittedPolicies: 0 },
+      policies: [{ ...place, uid, ...part }],
+    });
 
     const xdp = parentKind('XdpProgram');
     const parent = await client.get(xdp.type, { name: 'count' });

@@ -23,7 +23,12 @@ export class SmallDisk implements Disposable {
   /** Takes all the space that is left but this. */
   fill(leaveKiB = 0): void {
     const { bavail, bsize } = statfsSync(this.path);
-    writeFileSync(this.at('ballast'), Buffer.alloc(Math.max(0, bavail * bsize - leaveKiB * 1024)));
+    try {
+      writeFileSync(this.at('ballast'), Buffer.alloc(Math.max(0, bavail * bsize - leaveKiB * 1024)));
+    } catch (error) {
+      // Somebody else has written meanwhile; it is full.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+    }
   }
 
   free(): void {

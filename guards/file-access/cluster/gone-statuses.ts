@@ -1,6 +1,7 @@
 /** Deletes what nodes that are gone have said, also where nobody collects garbage. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
-import { isConflict, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { done, runController } from '../../../lib/kube/controller/controller.ts';
 import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -45,17 +46,7 @@ export async function deleteGoneStatuses(options: GoneStatusesOptions): Promise<
       if (status === undefined || !isGone(name)) return done;
       // One cache may be behind the other.
       if ((await orUndefined(client.get(nodeType, { name }, { signal: ofKey }))) !== undefined) return done;
-      const { uid } = status.metadata;
-      const preconditions = uid === undefined ? {} : { uid };
-      const deleting = client.delete(
-        kiveNodeStatusType,
-        { namespace, name },
-        { preconditions, signal: ofKey },
-      );
-      await orUndefined(deleting).catch((error: unknown) => {
-        // Another object has taken its name.
-        if (!isConflict(error)) throw error;
-      });
+      await deleteSame(client, kiveNodeStatusType, status, { signal: ofKey });
       logger.info({ node: name }, 'deleted the KiveNodeStatus of a removed node');
       return done;
     },
