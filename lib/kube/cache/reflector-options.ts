@@ -4,7 +4,6 @@ import { type BackoffOptions, checkBackoff } from '../../time/backoff.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { KubeClient } from '../client/client.ts';
 import type { IndexedCache } from './indexed-cache.ts';
-import type { OpeningGate } from './opening-gate.ts';
 import type { KubeObject } from '../object/object.ts';
 import type { ReflectorMetrics } from './reflector-metrics.ts';
 
@@ -41,8 +40,6 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly backoff?: BackoffOptions;
   /** A watch that has lasted so long was a healthy one: the backoff begins anew. Default: 30 s. */
   readonly healthyMs?: number;
-  /** That of all reflectors of the process. Default: it waits for nobody. */
-  readonly gate?: OpeningGate | undefined;
   readonly logger?: Logger;
   readonly metrics?: ReflectorMetrics | undefined;
   readonly clock?: Clock;

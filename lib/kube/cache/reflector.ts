@@ -117,19 +117,15 @@ class Reflector<T extends KubeObject> {
 
   /** @throws the signal's reason when it aborts, and nothing else. */
   async run(): Promise<void> {
-    const { signal, gate } = this.#options;
+    const { signal } = this.#options;
     for (;;) {
       let healthy = false;
       let askedMs = 0;
       try {
-        if (this.#listNeeded) {
-          using _turn = await gate?.enter(signal);
-          await this.#list();
-        }
-        using turn = await gate?.enter(signal);
+        if (this.#listNeeded) await this.#list();
         const beganMs = this.#clock.monotonicMs();
         try {
-          await this.#watch(() => turn?.[Symbol.dispose]());
+          await this.#watch();
         } finally {
           healthy = this.#clock.monotonicMs() - beganMs >= this.#healthyMs;
           if (healthy) this.#backoff.reset();
@@ -219,7 +215,7 @@ class Reflector<T extends KubeObject> {
     this.#see(version);
   }
 
-  async #watch(onOpen: () => void): Promise<void> {
+  async #watch(): Promise<void> {
     const { client, cache, namespace, labelSelector, fieldSelector, idleTimeoutMs = 150_000 } = this.#options;
     const timeoutSeconds = Math.ceil(WATCH_SECONDS * (1 + this.#random()));
     using scope = new CallScope(this.#clock, this.#options.signal);
@@ -240,7 +236,6 @@ class Reflector<T extends KubeObject> {
           openTimeoutMs: this.#options.answerTimeoutMs ?? ANSWER_MS,
           labelSelector,
           fieldSelector,
-          onOpen,
         },
       );
       for await (const event of events) {

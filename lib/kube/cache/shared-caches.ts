@@ -3,7 +3,6 @@ import type { Logger } from '../../telemetry/log.ts';
 import type { IndexFunction } from './cache-index.ts';
 import { IndexedCache } from './indexed-cache.ts';
 import type { KubeObject, ResourceType } from '../object/object.ts';
-import { OpeningGate } from './opening-gate.ts';
 import type { ReflectorMetrics } from './reflector-metrics.ts';
 import { runReflector } from './reflector.ts';
 import type { ReflectorClient } from './reflector-options.ts';
@@ -51,7 +50,6 @@ interface Shared {
  */
 export class SharedCaches {
   readonly #options: SharedCachesOptions;
-  readonly #gate = new OpeningGate();
   readonly #shared = new Map<string, Shared>();
   readonly #projections = new Map<unknown, number>();
   /** Of reflectors that run, for logs and metrics. */
@@ -123,7 +121,7 @@ export class SharedCaches {
     const name = this.#nameOf(type);
     this.#names.add(name);
     const ended = runReflector({
-      ...{ client, cache, signal: stop.signal, gate: this.#gate, logger, name },
+      ...{ client, cache, signal: stop.signal, logger, name },
       ...{ namespace, labelSelector, fieldSelector },
       transform: projection,
       metrics,

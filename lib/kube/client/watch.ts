@@ -16,8 +16,6 @@ export interface WatchOptions {
   readonly fieldSelector?: string | undefined;
   /** The server is to end the watch after this time. */
   readonly timeoutSeconds?: number | undefined;
-  /** Called when the answer begins, which may be long before the first event. */
-  readonly onOpen?: () => void;
   /** For the answer to begin. Default: 30 s. */
   readonly openTimeoutMs?: number;
   /**
@@ -58,7 +56,6 @@ export async function* watchLines(
     { what, method: 'GET', path, query: watchQuery(options), accept: 'application/json', idempotent: true },
     scope,
   );
-  options.onOpen?.();
   const decoder = new LineDecoder(options.maxEventBytes ?? MAX_EVENT_BYTES);
   const chunks = (incoming.body as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
   try {
