@@ -17,7 +17,8 @@ const REST_MS = 20_000;
 /** After what was to happen has happened: what follows from it is over. */
 const SETTLE_MS = 5000;
 const LOOK_MS = 200;
-const PATIENCE_MS = 240_000;
+/** For what all agents are to have; each lists all pods when it starts. */
+const patienceMs = (nodes: number): number => 240_000 + nodes * 2000;
 /** Guards of which each agent programs something. */
 const programming = ['network-policy', 'file-access', 'bpf-programs'] as const;
 const policyNames = ['seed', 'rollout', 'after'] as const;
@@ -38,7 +39,7 @@ interface Phase {
   readonly reachedMs: Readonly<Record<string, number>>;
 }
 
-/** @throws {Error} when a process ends or policies do not reach all agents in four minutes. */
+/** @throws {Error} when a process ends, or policies do not reach all agents in four minutes and 2 s a node. */
 export async function fleet(options: PartOptions): Promise<Report> {
   const { shrink, kubeconfig, progress } = options;
   const sizes = (options.nodes ?? NODES).map((count) => Math.max(1, Math.ceil(count / shrink)));
@@ -86,7 +87,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
     return await work(direct);
   };
   if (!api.isOwn) {
-    stack.defer(() => withClient((of) => objects.remove(of, AbortSignal.timeout(PATIENCE_MS))));
+    stack.defer(() => withClient((of) => objects.remove(of, AbortSignal.timeout(patienceMs(count)))));
   }
   await withClient((of) => objects.definitions(of, signal));
   progress(`fleet: ${count} nodes: making ${count * podsPerNode} pods`);
@@ -124,7 +125,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
     progress(`fleet: ${JSON.stringify(rowOf(measured).cells)}`);
   };
   const reached = async (policy: string, sinceMs: number): Promise<Record<string, number>> => {
-    const deadlineMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + patienceMs(count);
     for (;;) {
       const now = await agents.reached(policy, signal);
       const missing = programming.filter((guard) => now[guard]?.agents !== count);
@@ -160,7 +161,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
   });
   if (!api.isOwn) {
     progress(`fleet: ${count} nodes: removing the policies`);
-    const patience = AbortSignal.timeout(PATIENCE_MS);
+    const patience = AbortSignal.timeout(patienceMs(count));
     await withClient((of) => objects.removePolicies(of, policyNames, AbortSignal.any([signal, patience])));
   }
   return phases;
