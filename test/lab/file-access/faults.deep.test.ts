@@ -209,9 +209,11 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
       assert.deepEqual(await names(3), ['beside', 'init', 'nginx']);
       const alerts = await guarded.alertsOf(async () => await guarded.sh(good.container, `cat ${path}`));
       assert.deepEqual(alerts.map(summary), [`mixed default/mixed-good/nginx ${path} ${busybox} 36`]);
-      const { status } = await guarded.policy('mixed');
-      const why = status?.conditions?.find(({ type }) => type === 'Ready')?.message ?? '';
-      assert.match(why, /mixed-lacks/, 'who it is missing in is told');
+      await until('who it is missing in is told', async () => {
+        const { status } = await guarded.policy('mixed');
+        const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+        return /mixed-lacks/.test(ready?.message ?? '');
+      });
       writeFileSync(`${hostPath}/on`, '');
       await starting;
       assert.deepEqual(await names(3), ['beside', 'late', 'nginx']);
