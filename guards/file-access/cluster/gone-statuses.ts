@@ -46,8 +46,8 @@ export async function deleteGoneStatuses(options: GoneStatusesOptions): Promise<
       if (status === undefined || !isGone(name)) return done;
       // One cache may be behind the other.
       if ((await orUndefined(client.get(nodeType, { name }, { signal: ofKey }))) !== undefined) return done;
-      await deleteSame(client, kiveNodeStatusType, status, { signal: ofKey });
-      logger.info({ node: name }, 'deleted the KiveNodeStatus of a removed node');
+      const deleted = await deleteSame(client, kiveNodeStatusType, status, { signal: ofKey });
+      if (deleted) logger.info({ node: name }, 'deleted the KiveNodeStatus of a removed node');
       return done;
     },
     signal,

@@ -103,7 +103,7 @@ export class WatchedNodes implements Disposable {
       integrityReportTarget({ namespace, name: integrity.metadata.name ?? '' }, status.nodeName),
       signal,
     );
-    await deleteSame(client, group.types.nodeStatuses, status, { signal });
+    if (!(await deleteSame(client, group.types.nodeStatuses, status, { signal }))) return;
     logger.info(
       { nodeStatus: `${namespace}/${name}` },
       'deleted the status of a node that is no longer watched',
