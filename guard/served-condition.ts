@@ -3,12 +3,12 @@ import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import { type Condition, findCondition, setCondition } from '../lib/kube/object/conditions.ts';
 import { done, type Result, runController } from '../lib/kube/controller/controller.ts';
 import { isDeleting } from '../lib/kube/controller/finalizers.ts';
-import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
+import type { CacheChange } from '../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../lib/kube/controller/key-queue.ts';
-import { type KubeObject, type Lease, leases } from '../lib/kube/object/object.ts';
+import { type KubeObject, type Lease, leases, objectKey } from '../lib/kube/object/object.ts';
 import { allOrNone } from '../lib/kube/controller/run-parts.ts';
 import { withoutManagedFields } from '../lib/kube/cache/reflector-options.ts';
-import { agentLeaseLabel, readAgentLease } from './agent-lease-names.ts';
+import { agentGuardsAnnotation, agentLeaseLabel, readAgentLease } from './agent-lease-names.ts';
 import type { GuardContext } from './context.ts';
 import { type Guard, systemNamespace } from './guard.ts';
 
@@ -40,26 +40,30 @@ export async function followServed(
     labelSelector: agentLeaseLabel,
     projection: agentFacts,
   });
+  const unavailable = new UnavailableNodes(guard);
+  let message = '';
+  const queues = new Set<() => void>();
+  using _agents = agents.subscribe((change) => {
+    if (!unavailable.take(change)) return;
+    message = unavailable.text();
+    for (const addAll of queues) addAll();
+  });
+  // Other guards may have filled the cache already.
+  for (const lease of agents.list())
+    unavailable.take({ type: 'added', key: objectKey(lease), object: lease });
+  message = unavailable.text();
   const stop = new AbortController();
   await allOrNone(
     stop,
     guarded.map(async (type) => {
       const objects = context.cache<Guarded>({ type });
       using queue = keyQueue();
-      using listening = new DisposableStack();
-      let message = '';
-      const look = (): void => {
-        const now = unavailableText(agents, guard);
-        if (now === message) return;
-        message = now;
+      const addAll = (): void => {
         for (const key of objects.keys()) queue.add(key);
       };
-      listening.use(agents.subscribe(look));
-      listening.use(objects.subscribe(({ key }) => void (message !== '' && queue.add(key))));
-      void agents.synced.then(look);
-      void objects.synced.then(() => {
-        for (const key of objects.keys()) queue.add(key);
-      });
+      queues.add(addAll);
+      using _objects = objects.subscribe(({ key }) => void (message !== '' && queue.add(key)));
+      void Promise.all([agents.synced, objects.synced]).then(addAll);
       const reconcile = async (key: string, ofKey: AbortSignal): Promise<Result> => {
         const object = objects.get(key);
         if (object === undefined || isDeleting(object) || !agents.isSynced) return done;
@@ -90,15 +94,37 @@ export async function followServed(
   );
 }
 
-/** On which nodes the guard cannot work, and why; empty where it can on all. */
-function unavailableText(agents: IndexedCache<Lease>, guard: string): string {
-  const nodes: string[] = [];
-  for (const lease of agents.list()) {
-    const agent = readAgentLease(lease);
-    const state = agent?.guards.get(guard);
-    if (state?.state === 'unavailable') nodes.push(`node ${agent?.nodeName}: ${state.reason ?? ''}`);
+/** `previous` is undefined where it is not known. */
+type LeaseChange = Omit<CacheChange<Lease>, 'previous'> & { readonly previous?: Lease | undefined };
+
+/** On which nodes a guard cannot work, and why. An agent renews its lease all the time: a renewal costs a look at that lease. */
+class UnavailableNodes {
+  readonly #guard: string;
+  /** By the key of the agent's lease. */
+  readonly #texts = new Map<string, string>();
+
+  constructor(guard: string) {
+    this.#guard = guard;
   }
-  const more = nodes.length - NAMED_NODES;
-  const shown = nodes.toSorted().slice(0, NAMED_NODES).join('; ');
-  return more > 0 ? `${shown}; and ${more} more` : shown;
+
+  /** @returns Whether anything has changed. */
+  take({ type, key, object, previous }: LeaseChange): boolean {
+    if (type === 'deleted') return this.#texts.delete(key);
+    const said = object.metadata.annotations?.[agentGuardsAnnotation];
+    if (said === previous?.metadata.annotations?.[agentGuardsAnnotation]) return false;
+    const agent = readAgentLease(object);
+    const state = agent?.guards.get(this.#guard);
+    if (state?.state !== 'unavailable') return this.#texts.delete(key);
+    const text = `node ${agent?.nodeName}: ${state.reason}`;
+    if (this.#texts.get(key) === text) return false;
+    this.#texts.set(key, text);
+    return true;
+  }
+
+  /** Empty where it can work on all. */
+  text(): string {
+    const more = this.#texts.size - NAMED_NODES;
+    const shown = [...this.#texts.values()].toSorted().slice(0, NAMED_NODES).join('; ');
+    return more > 0 ? `${shown}; and ${more} more` : shown;
+  }
 }

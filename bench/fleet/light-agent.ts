@@ -48,6 +48,8 @@ export async function runLightAgent(options: LightAgentOptions): Promise<void> {
   const { access, nodeName, directory, logger, signal, containers, onProgrammed } = options;
   using client = new KubeClient(access, rate);
   const states = new GuardStates();
+  // Leases of kernels that no agent names are deleted: guard/left-leases.ts.
+  const kernelId = `kernel-${nodeName}`;
   const identity = `${nodeName}_${randomUUID()}`;
   await using caches = new SharedCaches({ client, logger, onFailure: (error) => logger.error(error) });
   const process: GuardProcess = {
@@ -56,9 +58,9 @@ export async function runLightAgent(options: LightAgentOptions): Promise<void> {
     metrics: undefined,
   };
   await Promise.all([
-    keepAgentLease({ client, nodeName, identity, states, signal, logger }),
+    keepAgentLease({ client, nodeName, identity, kernelId, states, signal, logger }),
     runNodeParts(
-      { guards: lightGuards(nodeName, onProgrammed), process, values: {}, signal, states },
+      { guards: lightGuards(kernelId, onProgrammed), process, values: {}, signal, states },
       {
         ...{ nodeName, containers, hostRoot: '/', version: '0.0.0' },
         directoryOf: () => directory,
@@ -70,11 +72,11 @@ export async function runLightAgent(options: LightAgentOptions): Promise<void> {
 }
 
 /** The product's, each with a node part that needs no kernel. */
-function lightGuards(nodeName: string, onProgrammed: Programmed): Guard[] {
+function lightGuards(kernelId: string, onProgrammed: Programmed): Guard[] {
   const parts: Readonly<Record<string, Guard['node']>> = {
     'file-access': async () => (context) =>
       runFileAccessNode(context, {
-        kernelId: `kernel-${nodeName}`,
+        kernelId,
         kernel: notingFiles((names) => onProgrammed('file-access', names)),
       }),
     // Without a FileIntegrity it follows the API, and asks nobody to scan.
