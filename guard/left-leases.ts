@@ -5,25 +5,24 @@
  * what the agent writes after that would stay.
  */
 import { deleteSame } from '../lib/kube/client/delete-same.ts';
-import type { KubeClient } from '../lib/kube/client/client.ts';
-import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
-import { done, type Result, requeueAfter, runController } from '../lib/kube/controller/controller.ts';
-import type { ControllerMetrics } from '../lib/kube/controller/controller-metrics.ts';
+import {
+  type ControllerContext,
+  done,
+  type Result,
+  requeueAfter,
+  runController,
+} from '../lib/kube/controller/controller.ts';
 import { keyQueue } from '../lib/kube/controller/key-queue.ts';
 import { whenSynced } from '../lib/kube/controller/run-parts.ts';
-import { type Lease, leases, type Node, nodes as nodeType } from '../lib/kube/object/object.ts';
-import type { Logger } from '../lib/telemetry/log.ts';
+import { type Lease, leases, type Node } from '../lib/kube/object/object.ts';
 import { type Clock, systemClock } from '../lib/time/clock.ts';
 import { isAgentLease, kernelLeaseLabel, readAgentLease } from './agent-lease-names.ts';
+import { nodeExists } from './gone-nodes.ts';
 import { systemNamespace } from './guard.ts';
 
-export interface LeftLeasesOptions {
-  readonly client: KubeClient;
+export interface LeftLeasesOptions extends ControllerContext {
   readonly nodes: IndexedCache<Node>;
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: ControllerMetrics | undefined;
   readonly clock?: Clock;
 }
 
@@ -34,8 +33,8 @@ const KEY = 'leases';
 
 /** Runs until `signal` aborts. */
 export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void> {
-  const { nodes, signal, logger, metrics } = options;
-  const left = new LeftLeases(options);
+  const { nodes, signal } = options;
+  const { reconcile } = new LeftLeases(options);
   using queue = keyQueue();
   using _nodes = nodes.subscribe(({ type, object, previous }) => {
     // With another boot another kernel.
@@ -45,8 +44,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
   });
   await whenSynced([nodes], signal, async () => {
     queue.add(KEY);
-    const { reconcile } = left;
-    await runController({ name: 'left-leases', queue, reconcile, signal, logger, metrics });
+    await runController({ ...options, name: 'left-leases', queue, reconcile });
   });
 }
 
@@ -78,13 +76,11 @@ export class LeftLeases {
     return this.#since.size > 0 ? requeueAfter(AGAIN_MS) : done;
   };
 
-  /** Asks the API itself: the cache may be behind the agent of a new node. */
   async #isLeft(lease: Lease, signal: AbortSignal): Promise<boolean> {
-    const name = readAgentLease(lease)?.nodeName;
-    if (name === undefined) return true;
-    const node = await orUndefined(this.#options.client.get(nodeType, { name }, { signal }));
-    if (node !== undefined) this.#since.delete(lease.metadata.name ?? '');
-    return node === undefined;
+    const node = readAgentLease(lease)?.nodeName;
+    if (node === undefined || !(await nodeExists(this.#options.client, node, signal))) return true;
+    this.#since.delete(lease.metadata.name ?? '');
+    return false;
   }
 
   async #delete(lease: Lease, signal: AbortSignal): Promise<void> {

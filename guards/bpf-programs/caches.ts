@@ -1,6 +1,7 @@
 /** The API objects that the agent and the operator cache for this guard. */
 import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
 import { type NodeObject, nodeTypes, type ParentKind, type ParentObject } from './api.ts';
+import { nodeOf } from './engine/parent-condition.ts';
 import type { Scope } from './spec-schema.ts';
 
 /** Few objects are read twice between two changes. */
@@ -10,15 +11,18 @@ export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {
   return { type, parsedLimit: FEW };
 }
 
-/** Index `owner`: the uid of the user's object. */
+/** Indexes `owner`: the uid of the user's object, and `node`: the value of the label. */
 export function nodeObjectQuery(scope: Scope, labelSelector?: string): CacheQuery<NodeObject> {
   return {
     type: nodeTypes[scope],
     labelSelector,
-    indexes: { owner: ownerOf },
+    indexes: { owner: ownerOf, node: nodesOf },
     parsedLimit: FEW,
   };
 }
+
+// Once: caches are shared by who has the same functions.
+const nodesOf = (object: NodeObject): string[] => [nodeOf(object)];
 
 function ownerOf({ metadata }: NodeObject): string[] {
   return (metadata.ownerReferences ?? []).flatMap(({ controller, uid }) =>

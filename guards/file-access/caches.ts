@@ -67,7 +67,14 @@ export const podQuery: CacheQuery<Pod> = { type: pods, projection: podFacts };
 
 export const nodeQuery: CacheQuery<Node> = { type: nodes, projection: nodeFacts };
 
+/** Index `node`. */
 export const nodeStatusQuery: CacheQuery<KiveNodeStatus> = {
   type: kiveNodeStatusType,
   namespace: kiveDataNamespace,
+  indexes: { node: (status) => [nodeOfStatus(status)] },
 };
+
+/** It is called after its node. */
+export function nodeOfStatus({ metadata }: KiveNodeStatus): string {
+  return metadata.name ?? '';
+}

@@ -2,11 +2,15 @@
  * Manages the users' objects of every kind and scope: the finalizer and the one condition.
  */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
-import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { setCondition } from '../../../lib/kube/object/conditions.ts';
-import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
-import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import {
+  type ControllerContext,
+  done,
+  requeueAfter,
+  type Result,
+  runController,
+} from '../../../lib/kube/controller/controller.ts';
 import {
   addFinalizer,
   hasFinalizer,
@@ -17,21 +21,16 @@ import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
 import { parentFinalizer } from '../engine/names.ts';
 import { isHeld, parentCondition } from '../engine/parent-condition.ts';
 import type { Scope } from '../spec-schema.ts';
 
-export interface ParentControllerOptions {
-  readonly client: KubeClient;
+export interface ParentControllerOptions extends ControllerContext {
   readonly parents: readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
   /** With the index `owner`. */
   readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
   readonly nodes: IndexedCache<Node>;
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: ControllerMetrics | undefined;
 }
 
 const WORKERS = 4;
@@ -40,8 +39,8 @@ const LOOK_AGAIN_MS = 1_000;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runParentController(options: ParentControllerOptions): Promise<void> {
-  const { parents, objects, nodes, signal, logger, metrics } = options;
-  const controller = new ParentController(options);
+  const { parents, objects, nodes } = options;
+  const { reconcile } = new ParentController(options);
   using queue = keyQueue();
   using stack = new DisposableStack();
   const addAll = (): void => {
@@ -66,15 +65,7 @@ export async function runParentController(options: ParentControllerOptions): Pro
     }),
   );
   addAll();
-  await runController({
-    name: 'bpf-programs-parents',
-    queue,
-    reconcile: controller.reconcile,
-    signal,
-    workers: WORKERS,
-    logger,
-    metrics,
-  });
+  await runController({ ...options, name: 'bpf-programs-parents', queue, reconcile, workers: WORKERS });
 }
 
 class ParentController {

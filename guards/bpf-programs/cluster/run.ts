@@ -1,5 +1,6 @@
 /** What the operator runs for this guard, once per cluster. */
 import type { GuardContext } from '../../../guard/context.ts';
+import { deleteObjectsOfGoneNodes } from '../../../guard/gone-nodes.ts';
 import type { ClusterPart } from '../../../guard/guard.ts';
 import { nodeFacts } from '../../../lib/kube/object/facts.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -7,7 +8,8 @@ import { nodes } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
-import { deleteObjectsOfGoneNodes } from './gone-nodes.ts';
+import { isNodeFinalizer } from '../engine/names.ts';
+import { nodeOf } from '../engine/parent-condition.ts';
 import { runParentController } from './parent-controller.ts';
 
 /** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
@@ -32,8 +34,12 @@ async function work(context: GuardContext): Promise<void> {
     allNodes,
   ];
   const metrics = context.metrics?.controllers;
-  const common = { client, objects, nodes: allNodes, signal, logger, metrics };
+  const common = { client, nodes: allNodes, signal, logger, metrics };
+  const kinds = Object.values(objects).map((cache) => ({ cache, nodeOf, isHold: isNodeFinalizer }));
   await whenSynced(caches, signal, async () => {
-    await Promise.all([runParentController({ ...common, parents }), deleteObjectsOfGoneNodes(common)]);
+    await Promise.all([
+      runParentController({ ...common, parents, objects }),
+      deleteObjectsOfGoneNodes({ ...common, name: 'bpf-programs-gone-nodes', kinds }),
+    ]);
   });
 }

@@ -5,22 +5,20 @@
  * or was when it should have done it. A pod that is created needs nothing: its node's agent follows its pods itself.
  */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
-import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { aborted } from '../../../lib/time/abort.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import {
+  type ControllerContext,
   done,
   type Reconcile,
   requeueAfter,
   type Result,
   runController,
 } from '../../../lib/kube/controller/controller.ts';
-import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
+import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { type KiveData, kiveDataType, type KivePolicy } from '../api.ts';
 import { type Node, nodes as nodeType, type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
@@ -28,16 +26,12 @@ import { dataHolds, nodeOf, podOf } from '../kive-data.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 
 export interface PodControllerOptions {
-  readonly client: KubeClient;
   /** With the indexes `pod`, `node`, `policy`. */
   readonly data: IndexedCache<KiveData>;
   readonly pods: IndexedCache<Pod>;
   readonly nodes: IndexedCache<Node>;
   /** With the index `trap`. */
   readonly policies: IndexedCache<KivePolicy>;
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: ControllerMetrics | undefined;
   /**
    * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
    * is edited, or that comes up again with its node, is to be first. Default: 10 s.
@@ -53,45 +47,37 @@ const WORKERS = 4;
 const AGAIN_MS = 1000;
 
 /** Runs until `signal` aborts. The caches are fed by others. @throws {RampartError} `INPUT` for times that cannot work. */
-export async function runPodController(options: PodControllerOptions): Promise<void> {
-  const { data, pods, nodes, policies, signal, logger, metrics } = options;
-  const controller = new PodController(options);
+export async function runPodController(
+  context: ControllerContext,
+  options: PodControllerOptions,
+): Promise<void> {
+  const { data, pods, nodes, policies } = options;
+  const { reconcile } = new PodController(context, options);
   using queue = keyQueue();
   using stack = new DisposableStack();
   const addAll = (index: string, value: string): void => {
     for (const key of data.keysByIndex(index, value)) queue.add(key);
   };
   // In order of what they say something about: the last list must not find the others empty.
-  await Promise.race([
-    Promise.all([data.synced, pods.synced, nodes.synced, policies.synced]),
-    aborted(signal),
-  ]);
-  if (signal.aborted) return;
-  stack.use(data.subscribe(({ key }) => queue.add(key)));
-  stack.use(pods.subscribe(({ key }) => addAll('pod', key)));
-  stack.use(nodes.subscribe(({ object }) => addAll('node', object.metadata.name ?? '')));
-  stack.use(policies.subscribe(({ key }) => addAll('policy', key)));
-  for (const key of data.keys()) queue.add(key, { level: 1 });
-  await runController({
-    name: 'file-access-stale-data',
-    queue,
-    reconcile: controller.reconcile,
-    signal,
-    workers: WORKERS,
-    logger,
-    metrics,
+  await whenSynced([data, pods, nodes, policies], context.signal, async () => {
+    stack.use(data.subscribe(({ key }) => queue.add(key)));
+    stack.use(pods.subscribe(({ key }) => addAll('pod', key)));
+    stack.use(nodes.subscribe(({ object }) => addAll('node', object.metadata.name ?? '')));
+    stack.use(policies.subscribe(({ key }) => addAll('policy', key)));
+    for (const key of data.keys()) queue.add(key, { level: 1 });
+    await runController({ ...context, name: 'file-access-stale-data', queue, reconcile, workers: WORKERS });
   });
 }
 
 class PodController {
-  readonly #options: PodControllerOptions;
+  readonly #options: ControllerContext & PodControllerOptions;
   readonly #view: ClusterView;
   /** Since when an object is stale, or being deleted. */
   readonly #since = new Map<string, { readonly what: string; readonly ms: number }>();
 
-  constructor(options: PodControllerOptions) {
+  constructor(context: ControllerContext, options: PodControllerOptions) {
     const { pods, nodes, policies } = options;
-    this.#options = options;
+    this.#options = { ...context, ...options };
     this.#view = {
       pod: (namespace, name) => pods.get(`${namespace}/${name}`),
       bootId: (name) => {

@@ -1,10 +1,14 @@
 /**
  * Looks after the policies, once per cluster: their finalizer, their conditions, and events about traps that cannot work.
  */
-import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
-import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
-import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import {
+  type ControllerContext,
+  done,
+  requeueAfter,
+  type Result,
+  runController,
+} from '../../../lib/kube/controller/controller.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import {
@@ -15,7 +19,6 @@ import {
 } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type KiveData, type KiveNodeStatus, type KivePolicy, kivePolicyType } from '../api.ts';
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
@@ -27,17 +30,13 @@ import { describeProblem } from '../policy/validation.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { statusOf } from '../policy-status-schema.ts';
 
-export interface PolicyControllerOptions {
-  readonly client: KubeClient;
+export interface PolicyControllerOptions extends ControllerContext {
   readonly policies: IndexedCache<KivePolicy>;
   /** With the index `policy`. */
   readonly data: IndexedCache<KiveData>;
   readonly nodes: IndexedCache<Node>;
   readonly statuses: IndexedCache<KiveNodeStatus>;
   readonly recorder: Pick<EventRecorder, 'record'>;
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: ControllerMetrics | undefined;
 }
 
 const WORKERS = 2;
@@ -46,11 +45,11 @@ const PACE_MS = 2000;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runPolicyController(options: PolicyControllerOptions): Promise<void> {
-  const { policies, data, nodes, statuses, signal, logger, metrics } = options;
+  const { policies, data, nodes, statuses } = options;
   using queue = keyQueue();
   using stack = new DisposableStack();
   const parts = stack.use(new PolicyParts(statuses, (key) => queue.add(key)));
-  const controller = new PolicyController(options, parts);
+  const { reconcile } = new PolicyController(options, parts);
   stack.use(policies.subscribe(({ key }) => queue.add(key)));
   stack.use(
     data.subscribe(({ type, object }) => {
@@ -66,15 +65,7 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
     }),
   );
   for (const key of policies.keys()) queue.add(key, { level: 1 });
-  await runController({
-    name: 'file-access-policies',
-    queue,
-    reconcile: controller.reconcile,
-    signal,
-    workers: WORKERS,
-    logger,
-    metrics,
-  });
+  await runController({ ...options, name: 'file-access-policies', queue, reconcile, workers: WORKERS });
 }
 
 class PolicyController {

@@ -1,10 +1,10 @@
 /** What the operator runs for this guard, once per cluster. */
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
+import { deleteObjectsOfGoneNodes } from '../../../guard/gone-nodes.ts';
 import type { ClusterPart } from '../../../guard/guard.ts';
 import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
-import { dataQuery, nodeQuery, nodeStatusQuery, podQuery, policyQuery } from '../caches.ts';
+import { dataQuery, nodeOfStatus, nodeQuery, nodeStatusQuery, podQuery, policyQuery } from '../caches.ts';
 import { keepDataNamespace } from './data-namespace.ts';
-import { deleteGoneStatuses } from './gone-statuses.ts';
 import { runPodController } from './pod-controller.ts';
 import { runPolicyController } from './policy-controller.ts';
 
@@ -38,19 +38,17 @@ async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClu
   const pods = context.cache(podQuery, 'pods');
   const nodes = context.cache(nodeQuery, 'nodes');
   const statuses = context.cache(nodeStatusQuery, 'kivenodestatuses');
-  const common = { client, data, nodes, policies, signal, logger, metrics: context.metrics?.controllers };
+  const controllers = { client, signal, logger, metrics: context.metrics?.controllers };
   await allOrNone(stop, [
     keepDataNamespace({ ...context, signal }),
-    runPodController({
-      ...common,
-      pods,
-      graceMs,
-      releaseMs,
-    }),
+    runPodController(controllers, { data, pods, nodes, policies, graceMs, releaseMs }),
     whenSynced([policies, data, nodes, statuses], signal, () =>
       allOrNone(stop, [
-        runPolicyController({ ...common, statuses, recorder }),
-        deleteGoneStatuses({ ...common, statuses }),
+        runPolicyController({ ...controllers, policies, data, nodes, statuses, recorder }),
+        deleteObjectsOfGoneNodes({
+          ...{ ...controllers, name: 'file-access-gone-statuses', nodes },
+          kinds: [{ cache: statuses, nodeOf: nodeOfStatus }],
+        }),
       ]),
     ),
   ]);

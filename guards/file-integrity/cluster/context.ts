@@ -1,12 +1,10 @@
 /** What the controllers of the operator share while it leads. */
 import type { ClusterContext as PartContext } from '../../../guard/context.ts';
-import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
-import type { ControllerMetrics } from '../../../lib/kube/controller/controller-metrics.ts';
+import type { ControllerContext } from '../../../lib/kube/controller/controller.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import { apiVersionOf, type OwnerReference } from '../../../lib/kube/object/object.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { FileIntegrity, IntegrityTypes } from '../api.ts';
 import { winnerOf } from '../results/same-name.ts';
 import type { ClusterCaches, GroupCaches } from './caches.ts';
@@ -19,16 +17,12 @@ export interface AgentAccount {
   readonly serviceAccount: string;
 }
 
-export interface ClusterContext {
-  readonly client: KubeClient;
+export interface ClusterContext extends ControllerContext {
   readonly caches: ClusterCaches;
   readonly recorder: Pick<EventRecorder, 'record' | 'flush'>;
   readonly reports: PartContext['reports'];
   readonly agents: AgentAccount;
   readonly counts: ClusterMetrics;
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics: ControllerMetrics | undefined;
   readonly clock: Clock;
 }
 

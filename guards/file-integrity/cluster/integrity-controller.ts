@@ -51,7 +51,7 @@ const REQUESTS_AT_ONCE = 16;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runIntegrityController(context: ClusterContext): Promise<void> {
-  const { client, caches, signal, logger, metrics } = context;
+  const { client, caches, logger } = context;
   using queue = keyQueue();
   const follow = { client, logger, onChange: (key: string) => queue.add(key) };
   await using users = new UserConfigs(follow);
@@ -65,16 +65,9 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
   // Somebody else has changed or deleted it: it has the name of its FileIntegrity.
   stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
   addAll(context, queue);
-  const controller = new IntegrityController(context, new ActiveConfigs(context, users, inTheWay), watched);
-  await runController({
-    name: 'file-integrity',
-    queue,
-    reconcile: controller.reconcile,
-    signal,
-    workers: WORKERS,
-    logger,
-    metrics,
-  });
+  const configs = new ActiveConfigs(context, users, inTheWay);
+  const { reconcile } = new IntegrityController(context, configs, watched);
+  await runController({ ...context, name: 'file-integrity', queue, reconcile, workers: WORKERS });
 }
 
 function addAll({ caches }: ClusterContext, queue: WorkQueue): void {

@@ -9,7 +9,7 @@ import { isAlreadyExists, isNotFound, orUndefined } from '../../../lib/kube/clie
 import { done, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import { type RoleBinding, roleBindings, secrets } from '../../../lib/kube/object/object.ts';
+import { type KubeObject, type RoleBinding, roleBindings, secrets } from '../../../lib/kube/object/object.ts';
 import { agentRole, baselineKeySecret } from './caches.ts';
 import { type AgentAccount, type ClusterContext, fieldManager } from './context.ts';
 
@@ -19,14 +19,11 @@ const KEY_BYTES = 32;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runNamespaceController(context: ClusterContext): Promise<void> {
-  const { caches, signal, logger, metrics } = context;
+  const { caches } = context;
   using queue = keyQueue();
   using stack = new DisposableStack();
-  const addOf = ({
-    object,
-  }: {
-    readonly object: { readonly metadata: { readonly namespace?: string } };
-  }): void => queue.add(object.metadata.namespace ?? '');
+  const addOf = ({ object }: { readonly object: KubeObject }): void =>
+    queue.add(object.metadata.namespace ?? '');
   for (const { integrities } of caches.groups) {
     stack.use(integrities.subscribe(addOf));
     for (const namespace of integrities.indexValues('namespace')) queue.add(namespace, { level: 1 });
@@ -35,12 +32,8 @@ export async function runNamespaceController(context: ClusterContext): Promise<v
   // Those of namespaces that lost their last FileIntegrity while nobody looked.
   for (const { metadata } of caches.bindings.list()) queue.add(metadata.namespace ?? '', { level: 1 });
   await runController({
-    name: 'file-integrity-namespaces',
-    queue,
+    ...{ ...context, name: 'file-integrity-namespaces', queue },
     reconcile: (namespace, stop) => reconcile(context, namespace, stop),
-    signal,
-    logger,
-    metrics,
   });
 }
 

@@ -37,7 +37,7 @@ const WORKERS = 4;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runResultController(context: ClusterContext): Promise<void> {
-  const { caches, signal, logger, metrics } = context;
+  const { caches } = context;
   const controller = new ResultController(context);
   using queue = keyQueue();
   using _results = caches.results.subscribe(({ key, type }) => {
@@ -45,15 +45,8 @@ export async function runResultController(context: ClusterContext): Promise<void
     else queue.add(key);
   });
   for (const key of caches.results.keys()) queue.add(key, { level: 1 });
-  await runController({
-    name: 'file-integrity-results',
-    queue,
-    reconcile: controller.reconcile,
-    signal,
-    workers: WORKERS,
-    logger,
-    metrics,
-  });
+  const { reconcile } = controller;
+  await runController({ ...context, name: 'file-integrity-results', queue, reconcile, workers: WORKERS });
 }
 
 class ResultController {

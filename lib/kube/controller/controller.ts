@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { Logger } from '../../telemetry/log.ts';
+import type { KubeClient } from '../client/client.ts';
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
@@ -36,6 +37,14 @@ export function requeueAfter(ms: number): Result {
  * It returns {@link done} or {@link requeueAfter}. Whatever it throws is retried with backoff.
  */
 export type Reconcile<K> = (key: K, signal: AbortSignal) => Promise<Result>;
+
+/** What controllers of objects of the API are given, beside the caches that they follow. */
+export interface ControllerContext {
+  readonly client: KubeClient;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: ControllerMetrics | undefined;
+}
 
 export interface ControllerOptions<K> {
   /** For logs and metrics. */
