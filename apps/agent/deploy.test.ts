@@ -45,7 +45,7 @@ import { kustomize } from './kustomize.fixture.ts';
 const namespace = systemNamespace;
 
 suite('deploy/', () => {
-  test('is applied as it is, and again, both ways, changes nothing; a viewer has all of rampart status', async () => {
+  test('is applied as it is, and again changes nothing; a viewer has all of rampart status', async () => {
     await using cluster = await Cluster.start();
     const objects = kustomize(deploy).length;
     const first = await cluster.apply();
@@ -61,11 +61,6 @@ suite('deploy/', () => {
     });
     assert.deepEqual(report.notRead, []);
     assert.deepEqual(cluster.refused, []);
-
-    await cluster.apply(deploy, '--server-side');
-    const versions = await cluster.versions();
-    await cluster.apply(deploy, '--server-side');
-    assert.deepEqual(await cluster.versions(), versions);
   });
 
   deepTest('applied by the server first, then by the client, then by the server again', async () => {
@@ -81,6 +76,9 @@ suite('deploy/', () => {
       [],
     );
     await cluster.apply(deploy, '--server-side');
+    const last = await cluster.versions();
+    await cluster.apply(deploy, '--server-side');
+    assert.deepEqual(await cluster.versions(), last);
   });
 
   test('gives nobody more than a list of capabilities, and no way to write to the image', () => {

@@ -6,6 +6,7 @@ import { after, suite, test } from 'node:test';
 
 import { serveFeed } from '../../lib/feed/feed-server.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
+import { sampled } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { kivePolicyType } from '../../guards/file-access/api.ts';
 import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
@@ -48,7 +49,7 @@ suite('rampart alerts, from a socket', () => {
     for (const line of lines) feed.push(line);
     await using _server = await serveFeed(feed, directory.at('alerts.sock'));
     const [first, third, second, fourth] = lines;
-    for (const [args, expected] of [
+    const asked = [
       [
         ['--data', directory.path],
         [first, second, third, fourth],
@@ -67,7 +68,8 @@ suite('rampart alerts, from a socket', () => {
         [third, fourth],
       ],
       [['--data', directory.path, '--pod', 'other'], []],
-    ] as const) {
+    ] as const;
+    for (const [args, expected] of sampled(asked, 2)) {
       const alerts = await commands.run(['alerts', ...args]);
       assert.equal(alerts.code, 0, alerts.stderr);
       assert.deepEqual(alerts.stdout.split('\n').slice(0, -1), expected);

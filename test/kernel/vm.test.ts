@@ -73,7 +73,7 @@ describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false },
     assert.ok(pid > 0 && !isAlive(pid));
   });
 
-  test('a run whose process is killed leaves no qemu behind', async () => {
+  deepTest('a run whose process is killed leaves no qemu behind', async () => {
     using cli = new Cli('--kernel', '6.12', '--', 'sleep', '1000');
     const pid = await cli.qemuPid();
     cli.process.kill('SIGKILL');

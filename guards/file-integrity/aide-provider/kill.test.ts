@@ -22,7 +22,7 @@ test(
     const job = host.job('/hostroot/etc ftype+p+u+g+n+s+sha256\n');
     const provider = new AideProvider();
     await provider.init(job, patience());
-    for (let round = 0; round < scaled(8, 2); round++) {
+    for (let round = 0; round < scaled(8, 1); round++) {
       const child = spawn(process.execPath, [loop, host.root, host.directory], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });

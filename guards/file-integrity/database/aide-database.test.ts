@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { isDeep } from '../../../lib/testing/depth.fixture.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { attributes, setOf } from '../model/attributes.ts';
 import type { Entry } from '../model/entry.ts';
@@ -96,6 +97,7 @@ test('what is written is read, in plain and in gzip', async () => {
 });
 
 test('a database that is cut off anywhere is an error, in plain and in gzip', async () => {
+  const stride = isDeep ? 1 : 7;
   using directory = temporaryDirectory();
   const path = join(directory.path, 'db');
   const entries = fc.sample(anyEntry, { numRuns: 3, seed: 1 }).map((entry) => kept(entry));
@@ -104,7 +106,7 @@ test('a database that is cut off anywhere is an error, in plain and in gzip', as
     const whole = readFileSync(path);
     // Without its last line end it is still whole.
     const end = gzip ? whole.length : whole.length - 1;
-    for (let length = 0; length < end; length++) {
+    for (let length = 0; length < end; length += stride) {
       writeFileSync(path, whole.subarray(0, length));
       await assert.rejects(
         collect(readAideDatabase(path)),

@@ -180,7 +180,7 @@ async function collectBlocks(baseline: Baseline): Promise<EntryBlock[]> {
 
 test('every flipped bit and every truncation of a baseline is found', async () => {
   // Odd: of bits each place in a byte.
-  const stride = isDeep ? 1 : 9;
+  const stride = isDeep ? 1 : 25;
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   for (const key of [secretKey, pairKey]) {

@@ -142,7 +142,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       write({ other: '' });
       await watch('/volume/key');
       await isGone();
-      for (let version = 0; version < 4; version++) {
+      for (let version = 0; version < scaled(4, 2); version++) {
         await follows('/volume/key', () => write({ other: '', key: `version ${version}` }));
       }
       write({ other: '' });
@@ -183,13 +183,13 @@ export function movingFileCases(lab: () => GuardedLab): void {
       await isGone();
       await sh('mkdir /root/later');
       await follows('/root/later/f', () => sh('echo > /root/later/f'));
-      for (let times = 0; times < 4; times++) {
+      for (let times = 0; times < scaled(4, 1); times++) {
         await sh('rm /root/later/f');
         await isGone();
         await follows('/root/later/f', () => sh('echo > /root/later/f'));
       }
       // Inode numbers are used again: only the generation tells these apart.
-      for (let times = 0; times < 4; times++) {
+      for (let times = 0; times < scaled(4, 2); times++) {
         await follows('/root/later/f', () => sh('rm /root/later/f; echo > /root/later/f'));
       }
     });
