@@ -3,15 +3,16 @@
  * An object stays in its part as long as it fits, so that parts are stable.
  */
 import type { GuardContext } from '../../../guard/context.ts';
-import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { CacheChange } from '../../../lib/kube/cache/indexed-cache.ts';
 import { isOlder } from '../../../lib/kube/object/resource-version.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import { Part, type Pending } from './part.ts';
 import { partNumber } from './part-name.ts';
 import { type CachedPart, entriesOf, type Entry, partFacts, partReport, sizeOf } from './part-report.ts';
 import { factsOf } from './report-facts.ts';
-import { isBehind, MAX_ATTEMPTS, ReportApi } from './report-api.ts';
-import { type AuditReport, ourReports, type ReportTypes, type Scope } from './report.ts';
+import { CachedReports } from './cached-reports.ts';
+import { isBehind, MAX_ATTEMPTS } from './report-api.ts';
+import { type AuditReport, type ReportTypes, type Scope } from './report.ts';
 import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
 /** etcd accepts requests of up to 1.5 MiB by default, and a report also has metadata. */
@@ -34,10 +35,8 @@ export interface NamespaceReportsOptions {
   readonly partBytes?: number;
 }
 
-export class NamespaceReports implements Reports {
-  readonly #api: ReportApi;
+export class NamespaceReports extends CachedReports<CachedPart['facts']> implements Reports {
   readonly #options: NamespaceReportsOptions;
-  readonly #caches: readonly IndexedCache<CachedPart>[];
   /** By namespace, by number. */
   readonly #parts = new Map<string, Part[]>();
   /** The most recently read; the oldest is evicted first. */
@@ -50,38 +49,13 @@ export class NamespaceReports implements Reports {
 
   /** Follows reports until the signal of the context aborts. */
   constructor(context: GuardContext, options: NamespaceReportsOptions) {
+    super(context, options.types, partFacts);
     this.#options = options;
-    const { types } = options;
-    this.#api = new ReportApi(context.client, types);
-    this.#caches = [types.namespaced, types.cluster].map((type) =>
-      context.cache<CachedPart>({
-        type: type as unknown as IndexedCache<CachedPart>['type'],
-        labelSelector: ourReports,
-        projection: partFacts,
-        parsedLimit: 64,
-      }),
-    );
-    for (const cache of this.#caches) {
+    for (const cache of this.caches) {
       for (const one of cache.list()) this.#take(one);
       const subscription = cache.subscribe((change) => this.#onReport(change));
       context.signal.addEventListener('abort', () => subscription[Symbol.dispose](), { once: true });
     }
-  }
-
-  get writes(): number {
-    return this.#api.writes;
-  }
-
-  get deletions(): number {
-    return this.#api.deletions;
-  }
-
-  get synced(): Promise<unknown> {
-    return Promise.all(this.#caches.map(({ synced }) => synced));
-  }
-
-  get isSynced(): boolean {
-    return this.#caches.every(({ isSynced }) => isSynced);
   }
 
   facts(namespace: string, uid: string): KnownReport | undefined {
@@ -139,19 +113,15 @@ export class NamespaceReports implements Reports {
 
   async sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
     for (const namespace of [...this.#parts.keys()]) await this.flush(namespace, signal);
-    for (const cache of this.#caches) {
+    for (const cache of this.caches) {
       for (const key of [...cache.keys()]) {
         const { metadata, facts } = cache.get(key) ?? {};
         if (loopSlice.over) await loopSlice.next();
         if (facts?.isOfObject !== true) continue;
         const { namespace = '', name = '', uid, resourceVersion = '' } = metadata ?? {};
-        if (isAudited(namespace)) await this.#api.delete(namespace, name, { resourceVersion, uid }, signal);
+        if (isAudited(namespace)) await this.api.delete(namespace, name, { resourceVersion, uid }, signal);
       }
     }
-  }
-
-  removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
-    return this.#api.removeOtherKind(isAudited, signal);
   }
 
   *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
@@ -169,7 +139,7 @@ export class NamespaceReports implements Reports {
   }
 
   #cached({ namespace, key }: Part): CachedPart | undefined {
-    return this.#caches[namespace === '' ? 1 : 0]?.get(key);
+    return this.caches[namespace === '' ? 1 : 0].get(key);
   }
 
   #partsOf(namespace: string): Part[] {
@@ -242,7 +212,7 @@ export class NamespaceReports implements Reports {
   }
 
   async #fetch({ namespace, name }: Part, signal: AbortSignal): Promise<Content | undefined> {
-    const report = await this.#api.read(namespace, name, signal);
+    const report = await this.api.read(namespace, name, signal);
     if (report === undefined) return undefined;
     return { version: report.metadata.resourceVersion ?? '', entries: entriesOf(report) };
   }
@@ -309,16 +279,16 @@ export class NamespaceReports implements Reports {
         let version: string | undefined;
         if (entries.size > 0) {
           const report = partReport(types, { namespace, name }, entries.values(), runUid);
-          version = await this.#api.write(report, base?.version, signal);
+          version = await this.api.write(report, base?.version, signal);
           void this.#keep(part, Promise.resolve({ version, entries }));
         } else if (base !== undefined) {
-          await this.#api.delete(namespace, name, { resourceVersion: base.version }, signal);
+          await this.api.delete(namespace, name, { resourceVersion: base.version }, signal);
         }
         part.is(version, new Map([...entries].map(([uid, entry]) => [uid, sizeOf(entry)])));
         return;
       } catch (error) {
         // With its namespace, everything is deleted.
-        if (await this.#api.isGoing(error, namespace, base === undefined, signal)) {
+        if (await this.api.isGoing(error, namespace, base === undefined, signal)) {
           part.is(undefined, new Map());
           return;
         }

@@ -1,59 +1,32 @@
 /** Reports of one object each, named after its uid, as written by Kubewarden's audit scanner. */
 import type { GuardContext } from '../../../guard/context.ts';
-import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { CacheChange } from '../../../lib/kube/cache/indexed-cache.ts';
 import { isOlder } from '../../../lib/kube/object/resource-version.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import { isPartName } from './part-name.ts';
-import { isBehind, MAX_ATTEMPTS, ReportApi } from './report-api.ts';
+import { CachedReports } from './cached-reports.ts';
+import { isBehind, MAX_ATTEMPTS } from './report-api.ts';
 import {
   type CachedReport,
   objectReportFacts,
   type ReportFacts,
   type ReportSubject,
 } from './report-facts.ts';
-import { type AuditReport, digestOf, ourReports, type ReportTypes } from './report.ts';
+import { type AuditReport, digestOf, type ReportTypes } from './report.ts';
 import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
-type Cached = CachedReport<ReportFacts | undefined>;
+type Facts = ReportFacts | undefined;
 
-export class ReportStore implements Reports {
-  readonly #api: ReportApi;
-  readonly #caches: Readonly<Record<'cluster' | 'namespaced', IndexedCache<Cached>>>;
+export class ReportStore extends CachedReports<Facts> implements Reports {
   /** Reports that are being written. */
   readonly #writing = new Set<string>();
 
   constructor(context: GuardContext, types: ReportTypes) {
-    this.#api = new ReportApi(context.client, types);
-    const cache = (type: ReportTypes['cluster']): IndexedCache<Cached> =>
-      context.cache<Cached>({
-        type: type as unknown as IndexedCache<Cached>['type'],
-        labelSelector: ourReports,
-        projection: objectReportFacts,
-        parsedLimit: 64,
-      });
-    this.#caches = { namespaced: cache(types.namespaced), cluster: cache(types.cluster) };
-  }
-
-  get writes(): number {
-    return this.#api.writes;
-  }
-
-  get deletions(): number {
-    return this.#api.deletions;
-  }
-
-  get synced(): Promise<unknown> {
-    const { namespaced, cluster } = this.#caches;
-    return Promise.all([namespaced.synced, cluster.synced]);
-  }
-
-  get isSynced(): boolean {
-    const { namespaced, cluster } = this.#caches;
-    return namespaced.isSynced && cluster.isSynced;
+    super(context, types, objectReportFacts);
   }
 
   facts(namespace: string, uid: string): KnownReport | undefined {
-    const { namespaced, cluster } = this.#caches;
+    const [namespaced, cluster] = this.caches;
     const found = namespace === '' ? cluster.get(uid) : namespaced.get(`${namespace}/${uid}`);
     if (found?.facts === undefined) return undefined;
     const { resourceVersion = '', uid: reportUid } = found.metadata;
@@ -61,7 +34,7 @@ export class ReportStore implements Reports {
   }
 
   read(namespace: string, uid: string, signal: AbortSignal): Promise<AuditReport | undefined> {
-    return this.#api.read(namespace, uid, signal);
+    return this.api.read(namespace, uid, signal);
   }
 
   async write(
@@ -75,9 +48,9 @@ export class ReportStore implements Reports {
     try {
       for (let attempt = 1; ; attempt++) {
         try {
-          return await this.#api.write(report, version, signal);
+          return await this.api.write(report, version, signal);
         } catch (error) {
-          if (await this.#api.isGoing(error, namespace, version === undefined, signal)) return undefined;
+          if (await this.api.isGoing(error, namespace, version === undefined, signal)) return undefined;
           if (!isBehind(error) || attempt >= MAX_ATTEMPTS) throw error;
           const there = await this.read(namespace, uid, signal);
           if (there !== undefined && digestOf(there) === digestOf(report))
@@ -101,10 +74,10 @@ export class ReportStore implements Reports {
       written !== undefined &&
       written !== '' &&
       (known === undefined || known.version === '' || isOlder(known.version, written));
-    if (isLate) await this.#api.delete(namespace, uid, { resourceVersion: written }, signal);
+    if (isLate) await this.api.delete(namespace, uid, { resourceVersion: written }, signal);
     else if (known !== undefined) {
       const { version, reportUid } = known;
-      await this.#api.delete(namespace, uid, { resourceVersion: version, uid: reportUid }, signal);
+      await this.api.delete(namespace, uid, { resourceVersion: version, uid: reportUid }, signal);
     }
   }
 
@@ -113,26 +86,20 @@ export class ReportStore implements Reports {
   }
 
   async sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
-    const { namespaced, cluster } = this.#caches;
-    for (const cache of [namespaced, cluster]) {
+    for (const cache of this.caches) {
       // Collected first: deletions change the cache meanwhile.
       for (const key of [...cache.keys()]) {
         if (!isPartName(key)) continue;
         const { namespace = '', name = '', uid, resourceVersion = '' } = cache.get(key)?.metadata ?? {};
         if (name !== '' && isAudited(namespace))
-          await this.#api.delete(namespace, name, { resourceVersion, uid }, signal);
+          await this.api.delete(namespace, name, { resourceVersion, uid }, signal);
         if (loopSlice.over) await loopSlice.next();
       }
     }
   }
 
-  removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
-    return this.#api.removeOtherKind(isAudited, signal);
-  }
-
   *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: ReportSubject }> {
-    const { namespaced, cluster } = this.#caches;
-    for (const cache of [namespaced, cluster]) {
+    for (const cache of this.caches) {
       for (const { metadata, facts } of cache.list()) {
         if (facts === undefined) continue;
         yield { namespace: metadata.namespace ?? '', uid: metadata.name ?? '', scope: facts.scope };
@@ -141,8 +108,7 @@ export class ReportStore implements Reports {
   }
 
   subscribe(listener: (change: ReportChange) => void): Disposable {
-    const { namespaced, cluster } = this.#caches;
-    const own = ({ type, object, previous }: CacheChange<Cached>): void => {
+    const own = ({ type, object, previous }: CacheChange<CachedReport<Facts>>): void => {
       const uid = object.metadata.name ?? '';
       if (this.#writing.has(uid)) return;
       const { metadata } = type === 'deleted' ? (previous ?? object) : object;
@@ -150,7 +116,7 @@ export class ReportStore implements Reports {
       listener({ uid, digest, version: metadata.resourceVersion ?? '' });
     };
     const stack = new DisposableStack();
-    for (const cache of [namespaced, cluster]) stack.use(cache.subscribe(own));
+    for (const cache of this.caches) stack.use(cache.subscribe(own));
     return stack;
   }
 }
