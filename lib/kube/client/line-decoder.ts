@@ -1,4 +1,4 @@
-/** Bytes to lines, for streams of JSON with one document per line. */
+/** Bytes to lines. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
 const NEWLINE = 0x0a;
@@ -9,13 +9,20 @@ const NEWLINE = 0x0a;
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
-  readonly #decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  readonly #isLenient: boolean;
+  readonly #decoder: InstanceType<typeof TextDecoder>;
   #parts: Uint8Array[] = [];
   #partBytes = 0;
 
-  /** A line may have up to `maxLineBytes`, its newline not counted; no more is ever kept. */
-  constructor(maxLineBytes: number) {
+  /**
+   * A line may have up to `maxLineBytes`, its newline not counted; no more is ever kept.
+   *
+   * @param isLenient - Takes lines whatever they are: what is not UTF-8 becomes U+FFFD, and what is too long is left out.
+   */
+  constructor(maxLineBytes: number, isLenient = false) {
     this.#maxLineBytes = maxLineBytes;
+    this.#isLenient = isLenient;
+    this.#decoder = new TextDecoder('utf-8', { fatal: !isLenient, ignoreBOM: true });
   }
 
   /** Bytes of the line that is not complete yet. */
@@ -35,7 +42,7 @@ export class LineDecoder {
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
       this.#append(chunk.subarray(from, end));
       from = end + 1;
-      yield this.#take();
+      yield* this.rest();
     }
     if (from < chunk.length) this.#append(chunk.subarray(from));
   }
@@ -44,6 +51,7 @@ export class LineDecoder {
     this.#partBytes += part.length;
     if (this.#partBytes > this.#maxLineBytes) {
       this.#parts = [];
+      if (this.#isLenient) return;
       throw new RampartError(errorCodes.LIMIT, {
         what: `a line of over ${this.#maxLineBytes} bytes from the Kubernetes API`,
       });
@@ -51,13 +59,16 @@ export class LineDecoder {
     this.#parts.push(part);
   }
 
-  #take(): string {
+  /** What came after the last newline, as a line; none where it was left out. */
+  *rest(): Generator<string, void> {
+    const isLeftOut = this.#partBytes > this.#maxLineBytes;
     const [only] = this.#parts;
-    const line = this.#parts.length === 1 && only ? only : Buffer.concat(this.#parts, this.#partBytes);
+    const line = this.#parts.length === 1 && only ? only : Buffer.concat(this.#parts);
     this.#parts = [];
     this.#partBytes = 0;
+    if (isLeftOut) return;
     try {
-      return this.#decoder.decode(line);
+      yield this.#decoder.decode(line);
     } catch (error) {
       throw new RampartError(errorCodes.DECODE, {
         what: 'a line from the Kubernetes API',

@@ -2,6 +2,7 @@ import { RampartError } from '../../errors/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import { type Connection, searchParams } from './connection.ts';
+import { LineDecoder } from './line-decoder.ts';
 import { pods, resourcePath } from '../object/object.ts';
 
 export interface PodLogOptions {
@@ -23,7 +24,6 @@ export interface PodLogOptions {
 const TIMEOUT_MS = 30_000;
 /** Longer lines are left out: a container may write what it likes. */
 const MAX_LINE_BYTES = 1024 * 1024;
-const NEWLINE = 0x0a;
 
 /** See `KubeClient.podLog`. */
 export async function* podLogLines(
@@ -48,61 +48,24 @@ export async function* podLogLines(
     },
     scope,
   );
-  const lines = new LogLines();
+  const decoder = new LineDecoder(MAX_LINE_BYTES, true);
   try {
     // One that is followed may be silent for days; of a dead connection TCP tells.
     if (follow) scope.unlimit();
     for await (const chunk of incoming.body as AsyncIterable<Buffer>) {
       scope.unlimit();
-      for (const line of lines.push(chunk)) {
+      for (const line of decoder.push(chunk)) {
         yield line;
         scope.signal.throwIfAborted();
       }
       if (!follow) limit();
     }
-    const rest = lines.rest();
-    if (rest !== '') yield rest;
+    if (decoder.pendingBytes > 0) yield* decoder.rest();
   } catch (error) {
     if (scope.signal.aborted) throw scope.signal.reason;
     if (error instanceof RampartError) throw error;
     throw unreachable(what, `the response was interrupted: ${(error as Error).message}`, error);
   } finally {
     incoming.body.destroy();
-  }
-}
-
-/** Bytes to lines, whatever they are: what is no UTF-8 becomes U+FFFD, and what is too long is left out. */
-class LogLines {
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  #parts: Uint8Array[] = [];
-  #bytes = 0;
-
-  *push(chunk: Uint8Array): Generator<string, void> {
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
-      this.#append(chunk.subarray(from, end));
-      from = end + 1;
-      const line = this.#take();
-      if (line !== undefined) yield line;
-    }
-    this.#append(chunk.subarray(from));
-  }
-
-  /** What came after the last newline. */
-  rest(): string {
-    return this.#take() ?? '';
-  }
-
-  #append(part: Uint8Array): void {
-    this.#bytes += part.length;
-    if (this.#bytes > MAX_LINE_BYTES) this.#parts = [];
-    else if (part.length > 0) this.#parts.push(part);
-  }
-
-  #take(): string | undefined {
-    const line = this.#bytes > MAX_LINE_BYTES ? undefined : this.#decoder.decode(Buffer.concat(this.#parts));
-    this.#parts = [];
-    this.#bytes = 0;
-    return line;
   }
 }
