@@ -25,26 +25,18 @@ export async function keepDataNamespace(context: GuardContext): Promise<void> {
   await whenSynced([cache], signal, async () => {
     queue.add(name);
     await runController({
-      name: 'file-access-namespace',
-      queue,
+      ...{ name: 'file-access-namespace', queue, signal, logger, metrics: metrics?.controllers },
       reconcile: async (_, of) => {
         if (cache.get(name) !== undefined) return done;
         try {
-          await client.create(
-            namespaces,
-            { metadata: { name, labels: dataNamespaceLabels } },
-            { signal: of },
-          );
+          const namespace = { metadata: { name, labels: dataNamespaceLabels } };
+          await client.create(namespaces, namespace, { signal: of });
           logger.info({ namespace: name }, 'created the namespace');
         } catch (error) {
           if (!isAlreadyExists(error)) throw error;
         }
         return done;
       },
-      signal,
-      workers: 1,
-      logger,
-      metrics: metrics?.controllers,
     });
   });
 }

@@ -2,9 +2,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
-import { compareText } from '../../../lib/output/compare-text.ts';
 import type { KiveNodeStatus } from '../api.ts';
 import type { NodePart } from '../policy-status-schema.ts';
+import { partsOf } from './policy-status.ts';
 
 /** Disposing it ends the following. */
 export class PolicyParts implements Disposable {
@@ -22,11 +22,9 @@ export class PolicyParts implements Disposable {
     for (const status of statuses.list()) this.#set(status, false);
   }
 
-  /** By name of the node. A policy of another uid had the name before. */
+  /** By name of the node. */
   of(policyKey: string, uid: string | undefined, hasNode: (name: string) => boolean): NodePart[] {
-    return [...(this.#parts.get(policyKey)?.values() ?? [])]
-      .filter((part) => part.uid === uid && hasNode(part.node))
-      .toSorted((a, b) => compareText(a.node, b.node));
+    return partsOf(uid, this.#parts.get(policyKey)?.values() ?? []).filter(({ node }) => hasNode(node));
   }
 
   keysOf(node: string): Iterable<string> {

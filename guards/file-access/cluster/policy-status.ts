@@ -18,6 +18,7 @@ import {
   statusOf,
 } from '../policy-status-schema.ts';
 import { describeProblem } from '../policy/validation.ts';
+import { compareText } from '../../../lib/output/compare-text.ts';
 import { counted } from '../../../lib/output/words.ts';
 
 /** Problems that the condition names; the others are counted. */
@@ -144,6 +145,11 @@ function readiness(
 
 function are(count: number): string {
   return count === 1 ? 'is' : 'are';
+}
+
+/** Those of all that was said under the name of a policy that are of this one, by node: one of another uid had the name before. */
+export function partsOf(uid: string | undefined, parts: Iterable<NodePart>): NodePart[] {
+  return [...parts].filter((part) => part.uid === uid).toSorted((a, b) => compareText(a.node, b.node));
 }
 
 /** Whether it is about the policy as it is now. */

@@ -4,7 +4,7 @@ import { holderName, holderOf, type HolderReport } from '../../../guard/lease-ho
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
-import { isCurrentPart, lastAlertTimeOf } from '../cluster/policy-status.ts';
+import { isCurrentPart, lastAlertTimeOf, partsOf } from '../cluster/policy-status.ts';
 import { type CallbackProblem, type NodePart, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
@@ -33,7 +33,7 @@ export function examine(snapshot: Snapshot): Examined {
   const policies = compiled
     .map((one) =>
       policyReport(one, {
-        parts: parts && partsOf(one.policy, parts.get(one.compiled.key)),
+        parts: parts && partsOf(one.policy.metadata.uid, parts.get(one.compiled.key) ?? []),
         data: dataCounts && (dataCounts.get(one.compiled.key) ?? 0),
         matching: matching.get(one.compiled.key) ?? new Map(),
         loaderOf,
@@ -76,11 +76,6 @@ function matchingContainers(
 
 function keyOfPart({ namespace, name }: NodePart): string {
   return `${namespace}/${name}`;
-}
-
-/** By node; a policy of another uid had the name before. */
-function partsOf({ metadata }: KivePolicy, parts: readonly NodePart[] = []): NodePart[] {
-  return parts.filter(({ uid }) => uid === metadata.uid).toSorted((a, b) => compareText(a.node, b.node));
 }
 
 /** What is known of a policy besides its object. */

@@ -13,6 +13,7 @@ import { done, requeueAfter, type Result, runController } from '../../../lib/kub
 import { addFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import {
   configMaps,
   deployments,
@@ -23,7 +24,6 @@ import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policySer
 import type { PolicySet } from '../policies/policy-set.ts';
 import { activeStatus, refusedStatus, type Status, withAnswers } from '../policies/policy-status.ts';
 import { policyId } from '../policies/read-policy.ts';
-import { aborted } from '../../../lib/time/abort.ts';
 import { entriesOf, policiesFileOf } from './policies-entry.ts';
 import { canRun, pending, type Scheduled, scheduled, waiting } from './scheduled-policies.ts';
 import { currentCertificate, trusted } from './server-certificates.ts';
@@ -69,20 +69,16 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
   const servers = new PolicyServers(context, options);
   using queue = keyQueue();
   using subscriptions = new DisposableStack();
-  if (await servers.synced(signal)) {
+  await whenSynced(servers.caches, signal, async () => {
     const add = (key: string): void => queue.add(key);
     for (const name of servers.names()) add(name);
     servers.subscribe(subscriptions, add);
     for (const name of await servers.leftBehind()) add(name);
     await runController({
-      name: 'policy-servers',
-      queue,
+      ...{ name: 'policy-servers', queue, signal, logger, metrics: metrics?.controllers },
       reconcile: (name, stop) => servers.reconcile(name, stop),
-      signal,
-      logger,
-      metrics: metrics?.controllers,
     });
-  }
+  });
   const removal = removalOf(signal);
   if (removal === undefined) return;
   try {
@@ -117,11 +113,8 @@ class PolicyServers {
     );
   }
 
-  /** @returns false if it must end first */
-  async synced(signal: AbortSignal): Promise<boolean> {
-    const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
-    await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
-    return !signal.aborted;
+  get caches(): readonly { readonly synced: Promise<void> }[] {
+    return [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
   }
 
   names(): string[] {

@@ -10,6 +10,7 @@ import {
   configMaps,
   deployments,
   type KubeObject,
+  namespacedKind,
   type ResourceType,
   secrets,
 } from '../../../lib/kube/object/object.ts';
@@ -31,20 +32,8 @@ const servicePort = 443;
 const readinessPort = 8081;
 const metricsPort = 8080;
 
-export const serviceType: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'services',
-  kind: 'Service',
-  namespaced: true,
-};
-export const budgetType: ResourceType = {
-  group: 'policy',
-  version: 'v1',
-  plural: 'poddisruptionbudgets',
-  kind: 'PodDisruptionBudget',
-  namespaced: true,
-};
+export const serviceType = namespacedKind('', 'services', 'Service');
+export const budgetType = namespacedKind('policy', 'poddisruptionbudgets', 'PodDisruptionBudget');
 
 export interface ServerParts {
   readonly server: PolicyServer;

@@ -2,7 +2,7 @@
  * The webhook that calls a policy: one webhook configuration for each policy, named by the policy's ID. Pure.
  */
 import { managedLabels } from '../../../guard/managed-by.ts';
-import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { clusterKind, type KubeObject } from '../../../lib/kube/object/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { mostMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
@@ -11,20 +11,16 @@ import { namespaceNameLabel, sparingCondition } from '../policies/spared.ts';
 import { serverLabel, type Wanted } from './server-objects.ts';
 
 const group = 'admissionregistration.k8s.io';
-export const validatingType: ResourceType = {
+export const validatingType = clusterKind(
   group,
-  version: 'v1',
-  plural: 'validatingwebhookconfigurations',
-  kind: 'ValidatingWebhookConfiguration',
-  namespaced: false,
-};
-export const mutatingType: ResourceType = {
+  'validatingwebhookconfigurations',
+  'ValidatingWebhookConfiguration',
+);
+export const mutatingType = clusterKind(
   group,
-  version: 'v1',
-  plural: 'mutatingwebhookconfigurations',
-  kind: 'MutatingWebhookConfiguration',
-  namespaced: false,
-};
+  'mutatingwebhookconfigurations',
+  'MutatingWebhookConfiguration',
+);
 
 export interface WebhookParts {
   readonly object: AnyKubewardenPolicy;

@@ -6,7 +6,7 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
+import { objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import {
@@ -119,7 +119,7 @@ export class PolicySet {
    * Why a policy cannot run as written: '' if it can; undefined if it was not tried yet.
    */
   refusal(type: ResourceType, object: AnyKubewardenPolicy): string | undefined {
-    const trial = this.#trials.get(sourceKey({ type, key: keyOf(object) }));
+    const trial = this.#trials.get(sourceKey({ type, key: objectKey(object) }));
     return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
   }
 
@@ -298,7 +298,7 @@ export class PolicySet {
   ): Promise<void> {
     const { context, writesStatus } = this.#options;
     if (!writesStatus) return;
-    const [id] = this.#ids.get(sourceKey({ type, key: keyOf(object) })) ?? [];
+    const [id] = this.#ids.get(sourceKey({ type, key: objectKey(object) })) ?? [];
     const isAsked = id !== undefined && this.#open.has(id);
     const status = problem === undefined ? activeStatus(object) : refusedStatus(object, problem, isAsked);
     if (status === object.status) return;
@@ -328,11 +328,6 @@ export class PolicySet {
 const policyOfBinding = ({ spec }: ValidatingAdmissionPolicyBinding): string[] => [spec?.policyName ?? ''];
 
 const byId = (a: OpenPolicy, b: OpenPolicy): number => (a.policy.id < b.policy.id ? -1 : 1);
-
-function keyOf({ metadata }: KubeObject): string {
-  const { namespace = '', name = '' } = metadata;
-  return namespace === '' ? name : `${namespace}/${name}`;
-}
 
 /** `clusteradmissionpolicies/x`, `admissionpolicies/ns/x`. */
 function sourceKey({ type, key }: Source): string {
