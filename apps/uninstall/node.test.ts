@@ -19,7 +19,8 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
     const top = mkdtempSync(join(tmpdir(), 'rampart-uninstall-'));
     stack.defer(() => rmSync(top, { recursive: true }));
     const data = join(top, 'rampart');
-    for (const name of ['spool', 'integrity']) {
+    // An agent that found no bpffs leaves such a directory, too.
+    for (const name of ['spool', 'integrity', 'bpf']) {
       mkdirSync(join(data, name), { recursive: true });
       writeFileSync(join(data, name, 'kept'), '');
     }
@@ -38,7 +39,7 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
       ],
       ...[
         `--bpffs=${join(top, 'none')}`,
-        `--bpf-state=${join(top, 'none')}`,
+        `--bpf-state=${join(data, 'bpf')}`,
         `--bpf-directory=${join(top, 'none')}`,
       ],
       ...[`--spool=${join(data, 'spool')}`, `--integrity-directory=${join(data, 'integrity')}`],
@@ -48,7 +49,7 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(first.status, 0, first.stderr);
     assert.match(first.stdout, /^network-policy: removed table inet rampart-network-policy$/m);
     assert.match(first.stdout, new RegExp(`^file-access: removed ${data}/spool$`, 'm'));
-    assert.match(first.stdout, new RegExp(`^file-integrity: removed ${data}$`, 'm'));
+    assert.match(first.stdout, new RegExp(`^bpf-programs: removed ${data}$`, 'm'));
     assert.ok(!existsSync(data));
     const again = clean();
     assert.deepEqual(

@@ -17,6 +17,8 @@ const REST_MS = 20_000;
 /** After what was to happen has happened: what follows from it is over. */
 const SETTLE_MS = 5000;
 const LOOK_MS = 200;
+/** The roll-out of a DaemonSet does not start all agents at once either, and on a small machine 500 starve each other of CPU. */
+const STARTED_AT_ONCE = 100;
 /** For what all agents are to have; each lists all pods when it starts. */
 const patienceMs = (nodes: number): number => 240_000 + nodes * 2000;
 /** Guards of which each agent programs something. */
@@ -65,7 +67,7 @@ export async function fleet(options: PartOptions): Promise<Report> {
     verdicts: phases.filter(({ name }) => name === 'rest').flatMap(verdictsOf),
     notes: [
       'Requests: of agents and operator. At most: in one second. MiB: on the wire, in both directions.',
-      'Start: until all agents have programmed the policies that are there; the operator runs already.',
+      `Start: until all agents have programmed the policies that are there; the operator runs already. Of more than ${STARTED_AT_ONCE}, the next ${STARTED_AT_ONCE} when these have.`,
       'Roll-out: of a NetworkPolicy, a KivePolicy and an XdpProgram; each agent reports the last two.',
       'API back: it was away, and three new policies are there when it comes back; the times are from then on.',
       ...(kubeconfig === undefined
@@ -99,9 +101,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
   const phases: Phase[] = [];
   let usage: ApiUsage = await api.usage(signal);
   const startedMs = Date.now();
-  const agents = stack.use(
-    FleetProcess.agents({ ask: 'start', kubeconfig: api.kubeconfig, directory, nodes }),
-  );
+  const agents = stack.use(FleetProcess.agents());
   /** What comes in between belongs to no phase. */
   const skip = async (): Promise<void> => {
     await Promise.all([agents.counts(signal), operator.counts(signal)]);
@@ -124,24 +124,32 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
     phases.push(measured);
     progress(`fleet: ${JSON.stringify(rowOf(measured).cells)}`);
   };
-  const reached = async (policy: string, sinceMs: number): Promise<Record<string, number>> => {
+  const reached = async (policy: string, sinceMs: number, many = count): Promise<Record<string, number>> => {
     const deadlineMs = performance.now() + patienceMs(count);
     for (;;) {
       const now = await agents.reached(policy, signal);
-      const missing = programming.filter((guard) => now[guard]?.agents !== count);
+      const missing = programming.filter((guard) => now[guard]?.agents !== many);
       if (missing.length === 0) {
-        await sleep(SETTLE_MS / shrink, undefined, { signal });
+        if (many === count) await sleep(SETTLE_MS / shrink, undefined, { signal });
         return Object.fromEntries(programming.map((guard) => [guard, (now[guard]?.lastMs ?? 0) - sinceMs]));
       }
       if (performance.now() > deadlineMs) {
         const so = missing.map((guard) => `${guard} on ${now[guard]?.agents ?? 0}`);
-        throw new Error(`of ${count} agents, policy ${policy} has reached ${so.join(', ')}`);
+        throw new Error(`of ${many} agents, policy ${policy} has reached ${so.join(', ')}`);
       }
       await sleep(LOOK_MS, undefined, { signal });
     }
   };
 
-  await phase('start', () => reached(policyNames[0], startedMs));
+  await phase('start', async () => {
+    for (let from = 0; ; from += STARTED_AT_ONCE) {
+      const some = nodes.slice(from, from + STARTED_AT_ONCE);
+      agents.startAgents({ kubeconfig: api.kubeconfig, directory, nodes: some });
+      const started = await reached(policyNames[0], startedMs, from + some.length);
+      if (from + some.length === count) return started;
+      progress(`fleet: ${from + some.length} of ${count} nodes have started`);
+    }
+  });
   await sleep((2 * SETTLE_MS) / shrink, undefined, { signal });
   await skip();
   await phase('rest', async () => {

@@ -32,10 +32,11 @@ export class FleetProcess implements AsyncDisposable {
     this.#ended.catch(() => undefined);
   }
 
-  static agents(asked: Extract<Asked, { ask: 'start' }>): FleetProcess {
-    const child = fork(join(here, 'agents-process.ts'), { execArgv: [`--max-old-space-size=${HEAP_MIB}`] });
-    child.send(asked);
-    return new FleetProcess(child);
+  /** Without any agent. */
+  static agents(): FleetProcess {
+    return new FleetProcess(
+      fork(join(here, 'agents-process.ts'), { execArgv: [`--max-old-space-size=${HEAP_MIB}`] }),
+    );
   }
 
   static operator(kubeconfig: string): FleetProcess {
@@ -48,6 +49,11 @@ export class FleetProcess implements AsyncDisposable {
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       }),
     );
+  }
+
+  /** Adds agents. */
+  startAgents(of: Omit<Extract<Asked, { ask: 'start' }>, 'ask'>): void {
+    this.#child.send({ ask: 'start', ...of } satisfies Asked);
   }
 
   /** Since the last call. */

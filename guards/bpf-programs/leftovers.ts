@@ -21,9 +21,9 @@ export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({
   ],
   objects: types.map((type) => ({ type })),
   async cleanNode({ bpffs, bpfState }, { hostRoot, signal }) {
-    const { openLockedHost, pinDirectory } = await import('./node/locked-host.ts');
-    // Also where there is no bpffs, as nothing was ever loaded.
-    if (![join(bpffs, pinDirectory), bpfState].some((path) => existsSync(path))) return [];
+    const { openLockedHost, pinDirectory, programsDirectory } = await import('./node/locked-host.ts');
+    // An agent that found no bpffs made its directory, and loaded nothing.
+    if (![join(bpffs, pinDirectory), programsDirectory(bpfState)].some((path) => existsSync(path))) return [];
     await using host = await openLockedHost({ bpffs, stateDirectory: bpfState, hostRoot }, createLogger());
     return await host.remove(signal);
   },

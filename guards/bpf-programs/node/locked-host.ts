@@ -23,7 +23,7 @@ export interface HostPlace {
 export const pinDirectory = 'rampart';
 
 /** The stored state of programs, in the state directory. */
-function programsDirectory(stateDirectory: string): string {
+export function programsDirectory(stateDirectory: string): string {
   return join(stateDirectory, 'programs');
 }
 
