@@ -131,6 +131,14 @@ suite('policy servers in a cluster', () => {
       return JSON.stringify(found).includes('not enforced: there is no PolicyServer default') && found;
     });
     assert.equal(status.policyStatus, 'scheduled');
+
+    await cluster.setPolicy('bad', { matchConditions: [{ name: 'c', expression: 'object.' }] });
+    const said = async (): Promise<string> =>
+      JSON.stringify((await cluster.statusOf('bad'))?.conditions ?? []);
+    await until(async () => (await said()).includes('there is no PolicyServer'));
+    await cluster.setServer('default');
+    await until(async () => (await said()).includes('PolicyCannotRun'));
+    assert.doesNotMatch(await said(), /there is no PolicyServer/);
   });
 
   test('a policy that cannot run keeps no other from being asked, and is asked as it was before', async () => {

@@ -40,13 +40,15 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
  * @param isAsked whether its previous version is still active.
  */
 export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked: boolean): Status {
-  const conditions = setCondition(object.status?.conditions, {
-    type: policyActive,
+  const condition = {
     status: 'False',
     reason: isAsked ? 'FormerPolicyActive' : 'PolicyCannotRun',
     message: isAsked ? `${why}. The previous version stays in use` : why,
     observedGeneration: object.metadata.generation,
-  });
+  } as const;
+  let conditions = setCondition(object.status?.conditions, { ...condition, type: policyActive });
+  // What was said of its server may be past.
+  if (!isAsked) conditions = setCondition(conditions, { ...condition, type: policyReachable });
   return kept(object, {
     policyStatus: isAsked ? 'active' : 'pending',
     mode: isAsked ? (object.status?.mode ?? 'unknown') : 'unknown',
