@@ -16,7 +16,7 @@ import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
 
-/** Parsing takes about a second for each MiB, during which nothing else is answered. */
+/** Parsing takes about a second for each MiB, and more for texts made for it: `YamlReader` sets the time. */
 export const maxYamlBytes = 1024 * 1024;
 /** How often the nodes behind aliases may be repeated. */
 const maxAliases = 100;
@@ -26,16 +26,10 @@ const maxDuplicates = 100;
 
 /** @throws {BodyMistake} for no YAML, YAML that is no JSON, and more than this server wants to expand */
 export function decodeYaml(bytes: Buffer): Body {
-  // JSON is YAML, and is read at another speed.
-  if (firstSign(bytes) === 0x7b) {
-    try {
-      return decodeJson(bytes);
-    } catch (error) {
-      if (!(error instanceof BodyMistake)) throw error;
-    }
-  }
+  const json = asJsonBody(bytes);
+  if (json !== undefined) return json;
   if (!isUtf8(bytes)) throw new BodyMistake('yaml: invalid UTF-8');
-  if (bytes.length > maxYamlBytes) throw new BodyMistake(`yaml: longer than ${maxYamlBytes} bytes`);
+  assertYamlSize(bytes);
   const lines = new LineCounter();
   try {
     return decode(bytes.toString('utf8'), lines);
@@ -47,6 +41,22 @@ export function decodeYaml(bytes: Buffer): Body {
     // Nothing but the text decides what happens here.
     throw new BodyMistake(`yaml: ${messageOf(error)}`);
   }
+}
+
+/** JSON is YAML, and is read at another speed. `undefined` for what is no JSON object. */
+export function asJsonBody(bytes: Buffer): Body | undefined {
+  if (firstSign(bytes) !== 0x7b) return undefined;
+  try {
+    return decodeJson(bytes);
+  } catch (error) {
+    if (error instanceof BodyMistake) return undefined;
+    throw error;
+  }
+}
+
+/** @throws {BodyMistake} */
+export function assertYamlSize(bytes: Buffer): void {
+  if (bytes.length > maxYamlBytes) throw new BodyMistake(`yaml: longer than ${maxYamlBytes} bytes`);
 }
 
 function decode(text: string, lineCounter: LineCounter): Body {

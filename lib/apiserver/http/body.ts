@@ -12,7 +12,7 @@ import {
 } from '../verbs/request.ts';
 import { BodyMistake } from '../body/body-mistake.ts';
 import { decodeJson } from '../body/json-body.ts';
-import { decodeYaml } from '../body/yaml-body.ts';
+import type { YamlReader } from '../body/yaml-reader.ts';
 import type { Exchange } from './exchange.ts';
 import type { ResourceRoute } from './route.ts';
 import type { Traffic } from './traffic.ts';
@@ -110,10 +110,15 @@ function tooLarge(limitBytes: number): ApiError {
 }
 
 /** @throws {ApiError} 400 with the wording that the verb has for it */
-export function decodeBody(bytes: Buffer, format: BodyFormat, verb: Verb, resource: Resource): Body {
+async function decodeBody(
+  bytes: Buffer,
+  format: BodyFormat,
+  { verb, resource }: ResourceRoute,
+  readYaml: (bytes: Buffer) => Promise<Body>,
+): Promise<Body> {
   try {
     if (format === 'json') return decodeJson(bytes);
-    if (format === 'yaml') return decodeYaml(bytes);
+    if (format === 'yaml') return await readYaml(bytes);
     return { value: decodeProtobuf(bytes), duplicates: [] };
   } catch (error) {
     if (error instanceof BodyMistake) {
@@ -152,11 +157,14 @@ const nothing: ResourceBody = { body: undefined, patchType: undefined };
 
 /** @throws {ApiError} 400, 413, 415; {@link ClientGoneError} */
 export async function readResourceBody(
-  { request, response }: Pick<Exchange, 'request' | 'response'>,
-  { verb, resource }: ResourceRoute,
+  exchange: Exchange,
+  route: ResourceRoute,
   limitBytes: number,
+  yaml: YamlReader,
   traffic: Traffic,
 ): Promise<ResourceBody> {
+  const { request, response } = exchange;
+  const { verb, resource } = route;
   if (verb === 'get' || verb === 'list' || verb === 'watch') return nothing;
   const isDeletion = verb === 'delete' || verb === 'deletecollection';
   // DeleteOptions may be left out.
@@ -173,5 +181,13 @@ export async function readResourceBody(
   const bytes = hasBody(request) ? await readBody(request, response, limitBytes) : Buffer.alloc(0);
   traffic.receivedBytes += bytes.length;
   if (isDeletion && bytes.length === 0) return nothing;
-  return { body: decodeBody(bytes, format, verb, resource), patchType };
+  const body = await decodeBody(bytes, format, route, async (text) => {
+    const { signal } = exchange;
+    try {
+      return await yaml.read(text, signal);
+    } catch (error) {
+      throw signal.aborted ? new ClientGoneError() : error;
+    }
+  });
+  return { body, patchType };
 }

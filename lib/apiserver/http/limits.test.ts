@@ -154,6 +154,32 @@ test('who sends nothing, half a header or half a body is not waited for', async 
   while (server.traffic.inFlight.mutating > 0) await new Promise((next) => void setImmediate(next));
 });
 
+test('while a long YAML is parsed, others are answered', async () => {
+  await using server = await serveThings();
+  const body = '['.repeat(100_000);
+  const request = send({
+    ...{ ...server.address, method: 'POST', path: inA, agent: false },
+    headers: { authorization, 'content-type': 'application/yaml' },
+  });
+  request.end(body);
+  const state = { isAnswered: false };
+  const answered = once(request, 'response').then(([response]) => {
+    state.isAnswered = true;
+    return response as IncomingMessage;
+  });
+  while (server.traffic.receivedBytes < body.length) await new Promise((next) => void setImmediate(next));
+  let others = 0;
+  while (!state.isAnswered) {
+    const { code } = await call(server, 'GET', '/livez');
+    assert.equal(code, 200);
+    if (!state.isAnswered) others++;
+  }
+  const answer = await answered;
+  assert.equal(answer.statusCode, 400);
+  assert.match(await text(answer), /nested deeper than 500 levels/);
+  assert.ok(others > 0);
+});
+
 test('connections beyond the limit are closed, and those before go on', async () => {
   await using server = await serveThings(undefined, { limits: { connections: 2 } });
   const agent = new Agent({ keepAlive: true, maxSockets: 2 });

@@ -6,6 +6,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
+import { YamlReader } from '../body/yaml-reader.ts';
 import { type Format, offeredMediaTypes } from '../render/format.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { ResourceAnswer, User } from '../verbs/request.ts';
@@ -32,6 +33,7 @@ export class RequestServer {
   readonly #health: Health;
   readonly #errorFormat: Format;
   readonly #active: ActiveExchanges;
+  readonly #yaml = new YamlReader();
   #isStopping = false;
 
   constructor(options: HttpServerOptions, limits: Limits, compress: boolean) {
@@ -82,6 +84,7 @@ export class RequestServer {
 
   dispose(): void {
     this.#active[Symbol.dispose]();
+    this.#yaml[Symbol.dispose]();
   }
 
   async stop(server: Server): Promise<void> {
@@ -138,6 +141,7 @@ export class RequestServer {
           exchange,
           route,
           this.#limits.bodyBytes,
+          this.#yaml,
           this.traffic,
         );
         if (exchange.isAbandoned) return;

@@ -1,0 +1,117 @@
+/**
+ * YAML bodies, decoded on a thread of their own: the parser cannot be interrupted, and some texts take it seconds for each
+ * 100 kB, valid ones too. Small texts and JSON are decoded at once.
+ */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+
+import type { Body } from '../verbs/request.ts';
+import { BodyMistake, bodyMistake } from './body-mistake.ts';
+import { asJsonBody, assertYamlSize, decodeYaml } from './yaml-body.ts';
+
+/** Takes the parser some 30 ms at most. */
+const inlineBytes = 4 * 1024;
+const heapMb = 256;
+
+/** From the thread: one for each text. */
+export type YamlReply =
+  { readonly body: Body } | { readonly mistake: string } | { readonly failure: unknown };
+
+interface YamlReaderOptions {
+  /** For one text. Default: 10 s. */
+  readonly deadlineMs?: number;
+  /** The thread ends after so long without a text. Default: 5 s. */
+  readonly idleMs?: number;
+}
+
+/** Decodes one text at a time. The thread starts with the first long text. */
+export class YamlReader implements Disposable {
+  readonly #deadlineMs: number;
+  readonly #idleMs: number;
+  #last: Promise<unknown> = Promise.resolve();
+  #worker: Worker | undefined;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor({ deadlineMs = 10_000, idleMs = 5_000 }: YamlReaderOptions = {}) {
+    this.#deadlineMs = deadlineMs;
+    this.#idleMs = idleMs;
+  }
+
+  /** @throws {BodyMistake} as `decodeYaml`, and for what takes too long; the reason of `signal` where nobody waits any more. */
+  async read(bytes: Buffer, signal: AbortSignal): Promise<Body> {
+    const json = asJsonBody(bytes);
+    if (json !== undefined) return json;
+    assertYamlSize(bytes);
+    if (bytes.length <= inlineBytes) return decodeYaml(bytes);
+    const turn = this.#last.then(() => {
+      signal.throwIfAborted();
+      return this.#ask(bytes);
+    });
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #ask(bytes: Buffer): Promise<Body> {
+    clearTimeout(this.#idle);
+    const { promise, resolve } = Promise.withResolvers<YamlReply>();
+    const worker = (this.#worker ??= this.#start());
+    const onMessage = (reply: YamlReply): void => resolve(reply);
+    const onError = (error: Error & { readonly code?: string }): void =>
+      resolve(
+        error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+          ? { mistake: 'yaml: takes too much memory to parse' }
+          : { failure: error },
+      );
+    const onExit = (): void => resolve({ failure: new Error('the thread that parses YAML has ended') });
+    worker.on('message', onMessage).on('error', onError).on('exit', onExit);
+    const late = setTimeout(() => {
+      resolve({ mistake: `yaml: takes longer than ${this.#deadlineMs} ms to parse` });
+      this.#end();
+    }, this.#deadlineMs);
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- for windows
+    worker.postMessage(bytes);
+    const reply = await promise;
+    clearTimeout(late);
+    worker.off('message', onMessage).off('error', onError).off('exit', onExit);
+    this.#idle = setTimeout(() => this.#end(), this.#idleMs).unref();
+    if ('body' in reply) return reply.body;
+    throw 'mistake' in reply ? bodyMistake(reply.mistake) : reply.failure;
+  }
+
+  #start(): Worker {
+    // The same folder holds .ts in a checkout and .js in a build.
+    const file = new URL(`./yaml-thread${extname(import.meta.filename)}`, import.meta.url);
+    const worker = new Worker(file, {
+      name: 'yaml',
+      // Not those of this process, which may be of its own entry point.
+      execArgv: [],
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: heapMb },
+    });
+    worker.unref();
+    const forget = (): void => {
+      if (this.#worker === worker) this.#worker = undefined;
+    };
+    worker.on('error', forget).on('exit', forget);
+    return worker;
+  }
+
+  #end(): void {
+    void this.#worker?.terminate();
+    this.#worker = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#idle);
+    this.#end();
+  }
+}
+
+/** What the thread answers. */
+export function replyTo(bytes: Uint8Array): YamlReply {
+  try {
+    return { body: decodeYaml(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)) };
+  } catch (error) {
+    return error instanceof BodyMistake ? { mistake: error.message } : { failure: error };
+  }
+}
