@@ -8,8 +8,9 @@ import { KubeClient } from '../../lib/kube/client/client.ts';
 import type { PartOptions, Report, ReportRow, Verdict } from '../report.ts';
 import { type ApiUsage, MeasuredApi } from './measured-api.ts';
 import { applyPolicies, FleetObjects, podsPerNode } from './objects.ts';
+import { AgentProcesses } from './agent-processes.ts';
 import { FleetProcess, raiseFileLimit } from './processes.ts';
-import type { RequestCounts } from './request-counts.ts';
+import { type RequestCounts, together } from './request-counts.ts';
 
 const NODES = [10, 100, 500] as const;
 /** Two renewals of a lease. */
@@ -17,7 +18,7 @@ const REST_MS = 20_000;
 /** After what was to happen has happened: what follows from it is over. */
 const SETTLE_MS = 5000;
 const LOOK_MS = 200;
-/** The roll-out of a DaemonSet does not start all agents at once either, and on a small machine 500 starve each other of CPU. */
+/** The roll-out of a DaemonSet does not start all agents at once either, and on a small machine 500 starve each other of CPU. Each wave has its process. */
 const STARTED_AT_ONCE = 100;
 /** For what all agents are to have; each lists all pods when it starts. */
 const patienceMs = (nodes: number): number => 240_000 + nodes * 2000;
@@ -101,7 +102,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
   const phases: Phase[] = [];
   let usage: ApiUsage = await api.usage(signal);
   const startedMs = Date.now();
-  const agents = stack.use(FleetProcess.agents());
+  const agents = stack.use(new AgentProcesses());
   /** What comes in between belongs to no phase. */
   const skip = async (): Promise<void> => {
     await Promise.all([agents.counts(signal), operator.counts(signal)]);
@@ -144,7 +145,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
   await phase('start', async () => {
     for (let from = 0; ; from += STARTED_AT_ONCE) {
       const some = nodes.slice(from, from + STARTED_AT_ONCE);
-      agents.startAgents({ kubeconfig: api.kubeconfig, directory, nodes: some });
+      agents.start({ kubeconfig: api.kubeconfig, directory, nodes: some });
       const started = await reached(policyNames[0], startedMs, from + some.length);
       if (from + some.length === count) return started;
       progress(`fleet: ${from + some.length} of ${count} nodes have started`);
@@ -235,13 +236,6 @@ function writes({ requests }: RequestCounts): number {
 
 function sum(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((total, count) => total + count, 0);
-}
-
-function together(...all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
-  const merged: Record<string, number> = {};
-  for (const [key, count] of all.flatMap((one) => Object.entries(one)))
-    merged[key] = (merged[key] ?? 0) + count;
-  return merged;
 }
 
 /** `list pods 10, watch pods 10`, the most first. */

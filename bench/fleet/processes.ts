@@ -12,7 +12,7 @@ const rampart = join(here, '../../apps/rampart.ts');
 const END_WAIT_MS = 30_000;
 /** A fleet of 500 has some 13,000 connections, and the proxy both ends of each. */
 const FILES = 200_000;
-/** Caches of 500 nodes with 5,000 pods each. */
+/** Caches of many agents, each with the pods of all nodes. */
 const HEAP_MIB = 12_000;
 
 /** Of this process and those that it starts. It is enough to be root. */
@@ -32,11 +32,10 @@ export class FleetProcess implements AsyncDisposable {
     this.#ended.catch(() => undefined);
   }
 
-  /** Without any agent. */
-  static agents(): FleetProcess {
-    return new FleetProcess(
-      fork(join(here, 'agents-process.ts'), { execArgv: [`--max-old-space-size=${HEAP_MIB}`] }),
-    );
+  static agents(asked: Extract<Asked, { ask: 'start' }>): FleetProcess {
+    const child = fork(join(here, 'agents-process.ts'), { execArgv: [`--max-old-space-size=${HEAP_MIB}`] });
+    child.send(asked);
+    return new FleetProcess(child);
   }
 
   static operator(kubeconfig: string): FleetProcess {
@@ -49,11 +48,6 @@ export class FleetProcess implements AsyncDisposable {
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       }),
     );
-  }
-
-  /** Adds agents. */
-  startAgents(of: Omit<Extract<Asked, { ask: 'start' }>, 'ask'>): void {
-    this.#child.send({ ask: 'start', ...of } satisfies Asked);
   }
 
   /** Since the last call. */

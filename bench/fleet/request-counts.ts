@@ -73,3 +73,21 @@ export function countRequests(): () => RequestCounts {
     return taken;
   };
 }
+
+/** Of several processes. */
+export function sumOfCounts(all: readonly RequestCounts[]): RequestCounts {
+  return {
+    requests: together(...all.map(({ requests }) => requests)),
+    bySecond: together(...all.map(({ bySecond }) => bySecond)),
+    watches: together(...all.map(({ watches }) => watches)),
+    heldMiB: all.reduce((sum, { heldMiB }) => sum + heldMiB, 0),
+  };
+}
+
+/** The sums, by key. */
+export function together(...all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const merged: Record<string, number> = {};
+  for (const [key, count] of all.flatMap((one) => Object.entries(one)))
+    merged[key] = (merged[key] ?? 0) + count;
+  return merged;
+}
