@@ -1,6 +1,6 @@
 /** The conditions of `@@if` and of its older forms. */
 import { LineError, type Line } from './line.ts';
-import type { Position } from './source.ts';
+import { fault, type Position } from './source.ts';
 import type { Condition } from './syntax.ts';
 
 /** What to write for each now. */
@@ -13,7 +13,7 @@ export const oldConditions: ReadonlyMap<string, string> = new Map([
 
 /** What follows `@@ifdef` and the like. */
 export function parseOldCondition(line: Line, word: string): Condition {
-  const what = word.endsWith('host') ? 'the name of a host' : 'the name of a variable';
+  const what = word.endsWith('host') ? fault`the name of a host` : fault`the name of a variable`;
   const text = line.needText(what, `Write ${word} and one name`);
   const condition: Condition = { test: word.endsWith('host') ? 'hostname' : 'defined', text };
   return word.startsWith('@@ifn') ? { test: 'not', condition } : condition;
@@ -26,13 +26,16 @@ export function parseCondition(line: Line): Condition {
   const word = line.take(/^(?:not|defined|hostname|exists)(?=[ \t]|$)/);
   if (word === 'not') return { test: 'not', condition: parseCondition(line) };
   if (word === 'defined' || word === 'hostname' || word === 'exists') {
-    return { test: word, text: line.needText(`the argument of ${word}`, next) };
+    return {
+      test: word,
+      text: line.needText(fault`the argument of ${{ text: word, kind: 'the condition' }}`, next),
+    };
   }
-  const left = line.needText('the condition', next);
+  const left = line.needText(fault`the condition`, next);
   line.skipBlanks();
   if (line.take(/^version_ge(?=[ \t])/) === undefined)
-    throw new LineError(left.at, 'this is not a condition', next);
-  return { test: 'version_ge', left, right: line.needText('the version', next) };
+    throw new LineError(left.at, fault`this is not a condition`, next);
+  return { test: 'version_ge', left, right: line.needText(fault`the version`, next) };
 }
 
 export const unread: Condition = {

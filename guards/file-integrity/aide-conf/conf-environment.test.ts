@@ -4,11 +4,12 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { test } from 'node:test';
+import { suite, test } from 'node:test';
 
 import { convertAideConf } from './convert.ts';
-import { readAideConf } from './evaluate.ts';
+import { readAideConf, tryAideConf } from './evaluate.ts';
 import { nodeEnvironment } from './conf-environment.ts';
+import { describeProblem, ProblemList } from './source.ts';
 
 class Node implements Disposable {
   readonly #path = mkdtempSync(join(tmpdir(), 'rampart-node-'));
@@ -36,6 +37,16 @@ class Node implements Disposable {
     const environment = nodeEnvironment({ directory: this.#path, prefix: '/hostroot' });
     const { rules } = readAideConf('c', convertAideConf('c', text).text, environment);
     return rules.map(({ pattern }) => pattern);
+  }
+
+  /** All that is said of a configuration that cannot be used here. */
+  refusal(text: string): string {
+    const environment = nodeEnvironment({ directory: this.#path, prefix: '/hostroot' });
+    const problems = new ProblemList();
+    // With the prefix at hand, so that also what the conversion would refuse is tried.
+    const written = text.replaceAll(/(include |define D )\//g, '$1/hostroot/');
+    tryAideConf('c', written, environment, problems);
+    return problems.problems.map(describeProblem).join('\n');
   }
 
   get hostname(): string {
@@ -84,6 +95,52 @@ test('nobody waits for a FIFO or a device', () => {
   node.write('etc/aide.d/b.conf', '/b p\n');
   assert.deepEqual(node.patterns('@@include /etc/aide.d \\.conf$'), ['/hostroot/b']);
   assert.notEqual(node.hostname, '');
-  const { readFile } = nodeEnvironment({ directory: '/', prefix: '/hostroot' });
-  assert.throws(() => readFile('/hostroot/dev/zero'), /not a regular file/);
+  assert.match(node.refusal('@@include /etc/aide.d/a.conf'), /not a regular file/);
+});
+
+suite('whoever writes a FileIntegrity does not read the files of the node', () => {
+  const secret = 'root:$6$cGVwcGVy$hash:19000:0:99999:7:::\nTOKEN=hunter2 and more\n/hunter2[ p\n';
+  const hidden = /hunter2|\$6\$/;
+
+  test('only files of the configuration of AIDE are included, whatever leads to others', () => {
+    using node = new Node();
+    node.write('etc/shadow', secret);
+    node.write('etc/aide.d/keep', '/kept p\n');
+    node.link('etc/aide.d/away', '/etc/shadow');
+    for (const text of [
+      '@@include /etc/shadow',
+      '@@include /etc ^shadow$',
+      '@@include /etc/aide.d/../shadow',
+      '@@include /etc/aide.d ..',
+      '@@include /etc/aide.d ^away$',
+      '@@include /proc/self/environ',
+      '@@define D /etc\n@@include @@{D}/ ^shadow$ /x',
+      '@@include /etc/aide.d-other/x',
+    ]) {
+      const message = node.refusal(text);
+      assert.doesNotMatch(message, hidden, text);
+      assert.match(message, /c:\d+:\d+: cannot read /, text);
+    }
+    assert.match(node.refusal('@@include /etc/shadow'), /only files of AIDE's configuration can be included/);
+    assert.deepEqual(node.patterns('@@include /etc/aide.d/keep'), ['/hostroot/kept']);
+  });
+
+  test('of an included file, messages have the place and the kind of the fault, and no text', () => {
+    using node = new Node();
+    node.write('etc/aide.d/wrong', secret);
+    const message = node.refusal('@@include /etc/aide.d/wrong');
+    assert.doesNotMatch(message, hidden);
+    assert.match(message, /\/etc\/aide\.d\/wrong:1:1: unknown option '\.\.\.'\. Correct the line/);
+    // What such a file defines is its text as well.
+    node.write('etc/aide.d/defines', '@@define X hunter2\n');
+    for (const use of [
+      '/a[@@{X}\\K p',
+      '@@include /etc/aide.d x @@{X}',
+      'database_in=@@{X}',
+      '@@include /@@{X} .',
+    ])
+      assert.doesNotMatch(node.refusal(`@@include /etc/aide.d/defines\n${use}`), hidden, use);
+    // What the user has written is told as before.
+    assert.match(node.refusal('nosuch=x'), /unknown option 'nosuch' \(line 'nosuch=x'\)/);
+  });
 });

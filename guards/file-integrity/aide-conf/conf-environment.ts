@@ -1,7 +1,7 @@
 /**
  * What a configuration may ask of the node that it is evaluated for: files under the root that is scanned, and its name.
  */
-import { readdirSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../../lib/ebpf/libc.ts';
 import type { ConfEnvironment } from './conf.ts';
@@ -9,7 +9,13 @@ import { isIncluded, readRegularFile } from './include.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import { isAtOrBelow } from '../model/entry.ts';
 
+/** Where AIDE's own configuration is: upstream, Debian, Red Hat, SUSE. */
+const confPlaces = ['/etc/aide', '/etc/aide.conf', '/etc/aide.conf.d', '/etc/aide.d', '/usr/share/aide'];
+
 /**
+ * Included are only files of AIDE's configuration, whatever links lead to them: who writes a FileIntegrity is not one who
+ * may read the files of nodes.
+ *
  * Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. Links
  * lead where they do on the node.
  */
@@ -30,9 +36,11 @@ export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironmen
   return {
     hostname: hostnameOf(directory),
     exists: (path) => isSo(path, () => true, false),
-    readFile: (path) => at(path, readRegularFile),
+    readFile: (path) => at(path, (place) => readRegularFile(ofConfiguration(place, directory))),
     readDirectory: (path) =>
-      at(path, (place) => readdirSync(place)).filter((name) => isSo(`${path}/${name}`, isIncluded, true)),
+      at(path, (place) => readdirSync(ofConfiguration(place, directory))).filter((name) =>
+        isSo(`${path}/${name}`, isIncluded, true),
+      ),
   };
 }
 
@@ -43,6 +51,32 @@ function openBelow(root: string, path: string): Fd {
     flags: openFlags.PATH,
     resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
   });
+}
+
+/**
+ * @param place a link to a file that is open
+ * @throws where it is none of AIDE's configuration
+ */
+function ofConfiguration(place: string, root: string): string {
+  const real = readlinkSync(place);
+  const isOf = (path: string): boolean => {
+    try {
+      using file = openBelow(root, path);
+      return isAtOrBelow(real, readlinkSync(`/proc/self/fd/${file.number}`));
+    } catch {
+      // The node has none there.
+      return false;
+    }
+  };
+  if (confPlaces.some(isOf)) return place;
+  throw new Error(`only files of AIDE's configuration can be included: ${confPlaces.join(', ')}`);
+}
+
+/** @throws where an include of the path would read something else than a configuration of AIDE */
+export function refuseInclude({ directory, prefix }: ScanRoot, path: string): void {
+  if (!isAtOrBelow(path, prefix)) throw new Error(`it is not under ${prefix}`);
+  using file = openBelow(directory, path.slice(prefix.length));
+  ofConfiguration(`/proc/self/fd/${file.number}`, directory);
 }
 
 /** Of the node, not of the pod that the agent may be in. */

@@ -34,8 +34,11 @@ export interface AideConf {
   readonly attributeOptions: ReadonlyMap<string, AttributeSet>;
   /** What is to be stripped from paths before the rules are applied; without a slash at its end, empty for nothing. */
   readonly rootPrefix: string;
-  /** Single files that are included and not there: errors, which AIDE itself does not tell (see convert-path.ts). */
-  readonly missingFiles: readonly ConfProblem[];
+  /**
+   * Errors of includes that were not read: a single file that is not there, which AIDE itself does not tell (see
+   * convert-path.ts), one that may not be read, more of them than are read.
+   */
+  readonly unreadIncludes: readonly ConfProblem[];
   readonly warnings: readonly ConfProblem[];
 }
 
@@ -44,8 +47,13 @@ export interface ConfEnvironment {
   /** Of the node, without its domain; empty when it is not known. */
   readonly hostname: string;
   readonly exists: (path: string) => boolean;
-  /** @throws when it cannot be read, or is no regular file */
+  /** @throws when it cannot be read, may not be read, or is no regular file */
   readonly readFile: (path: string) => string | Uint8Array;
+  /**
+   * Messages may have the text of included files: whoever writes the configuration may read these. Without this, a message
+   * about them has the place and the kind of the fault.
+   */
+  readonly tellsIncluded?: boolean;
   /** The names of the regular files, of links to such, and of links that lead nowhere; @throws when it cannot be read */
   readonly readDirectory: (path: string) => readonly string[];
   /**

@@ -1,7 +1,7 @@
 /**
  * Paths, regular expressions for paths, and includes, moved into the directory where the host's root is mounted.
  */
-import type { Position, ProblemList } from './source.ts';
+import { fault, type Position, type ProblemList } from './source.ts';
 import type { IncludeStatement, Statement, Text } from './syntax.ts';
 
 /** Whether a path, or an expression for one, lies in the root already. */
@@ -64,7 +64,7 @@ export function convertInclude(
   const word = executes ? '@@x_include' : '@@include';
   if (!place.startsWith('/')) {
     const next = 'Write an absolute path; the rules in it must apply to the host';
-    problems.error(path.at, `the location of '${place}' on the host is unknown`, next);
+    problems.error(path.at, fault`the location of '${place}' on the host is unknown`, next);
     return undefined;
   }
   const inside = isInside(place, root) ? place : writtenPath(root) + place;
@@ -80,7 +80,7 @@ export function convertInclude(
   const name = inside.slice(slash + 1);
   if (name === '' || path.parts.some((part) => 'variable' in part)) {
     const next = `Write '${word} DIRECTORY REGEX' instead`;
-    problems.error(path.at, `'${place}' cannot be split into a directory and a file`, next);
+    problems.error(path.at, fault`'${place}' cannot be split into a directory and a file`, next);
     return undefined;
   }
   const expression = `^${escaped(name.replace(/\\([\\@ ])/g, '$1'))}$`;

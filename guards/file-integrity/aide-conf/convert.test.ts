@@ -112,7 +112,7 @@ suite('what it misses', () => {
   test('what cannot be done right is told', () => {
     assert.match(
       convertAideConf('c', '/a|/b p')
-        .warnings.map(({ what }) => what)
+        .warnings.map(({ what }) => what.text)
         .join(),
       /alternatives/,
     );
@@ -126,7 +126,7 @@ suite('what it misses', () => {
   test('a path of which only the node knows where it is', () => {
     const warnings = (text: string): string =>
       convertAideConf('c', `${text}\n/a p\n@@endif`)
-        .warnings.map(({ at, what }) => `${at.line}:${at.column} ${what}`)
+        .warnings.map(({ at, what }) => `${at.line}:${at.column} ${what.text}`)
         .join();
     assert.match(
       warnings('@@define ETC /etc\n@@if not exists @@{ETC}/x'),
@@ -229,7 +229,7 @@ test('the same attributes before and after, without a checksum that is not appro
       const of = (content: string): readonly string[] => {
         const problems = new ProblemList();
         const { rules } = tryAideConf('c', content, environment, problems);
-        const foreign = problems.problems.filter(({ what }) => what.includes('FIPS'));
+        const foreign = problems.problems.filter(({ what }) => what.text.includes('FIPS'));
         if (content !== text) assert.deepEqual(foreign, []);
         return rules.map(({ attributes }) => describeAttributes(attributes));
       };

@@ -9,7 +9,7 @@ import { convertInclude, insideRoot, isInside, leadsToHost, writtenPath } from '
 import { Groups } from './expression.ts';
 import { oldNames, type Option, options } from './options.ts';
 import { parseAideConf } from './parse.ts';
-import { type ConfProblem, ProblemList, type Source, sourceOf } from './source.ts';
+import { type ConfProblem, fault, ProblemList, type Source, sourceOf } from './source.ts';
 import { TextEdits } from './text-edits.ts';
 import {
   allStatements,
@@ -149,7 +149,7 @@ class Converter {
     this.#edits.replace(path.at, inside);
     if (hasTopLevelBranch(written)) {
       const next = 'Write a rule for each of them';
-      this.#problems.warn(path.at, 'only the first of the alternatives applies to the host', next);
+      this.#problems.warn(path.at, fault`only the first of the alternatives applies to the host`, next);
     }
   }
 
@@ -168,7 +168,7 @@ class Converter {
     const isReplaced = text !== undefined && meant.foreign !== 0;
     if (isReplaced) {
       const next = `It was replaced with '${text}'`;
-      this.#problems.warn(expression.at, 'FIPS 140-3 does not approve all of its checksums', next);
+      this.#problems.warn(expression.at, fault`FIPS 140-3 does not approve all of its checksums`, next);
     }
   }
 
@@ -206,7 +206,7 @@ class Converter {
         if (levels === undefined) {
           this.#problems.error(
             value.at,
-            `'${written}' is not a number from 0 to 255`,
+            fault`'${written}' is not a number from 0 to 255`,
             "Write 'log_level' and 'report_level' instead",
           );
         } else this.#edits.replace(at, levels.join('\n'));
@@ -230,7 +230,7 @@ class Converter {
     if (!written.startsWith('/')) {
       if (!leadsToHost(written, this.#edits.text, this.#statements, this.#root)) {
         const next = 'Write an absolute path';
-        this.#problems.warn(at, `the location of '${written}' on the host is unknown`, next);
+        this.#problems.warn(at, fault`the location of '${written}' on the host is unknown`, next);
       }
     } else if (!isInside(written, this.#root)) this.#edits.replace(at, writtenPath(this.#root) + written);
   }

@@ -11,7 +11,7 @@ import type { Reading } from './reading.ts';
 import { oldNames, options, wrongValue } from './options.ts';
 import { isGroupName, parseAideConf } from './parse.ts';
 import { ruleOf, warnOfAttributes } from './rule.ts';
-import { ProblemList, sourceOf, type ConfProblem, type Dialect, type Source } from './source.ts';
+import { fault, ProblemList, sourceOf, type ConfProblem, type Dialect, type Source } from './source.ts';
 import {
   needsNew,
   type Condition,
@@ -72,7 +72,7 @@ class Evaluation implements Reading {
   readonly executionEnvironment = new Map<string, string>();
   needsNew = false;
   filesRead = 0;
-  readonly missingFiles: ConfProblem[] = [];
+  readonly unreadIncludes: ConfProblem[] = [];
   readonly #variables = new Map<string, ByteString>();
   readonly #rules: Rule[] = [];
   readonly #options = new Map<string, OptionValue>();
@@ -100,7 +100,7 @@ class Evaluation implements Reading {
       reportUrls: this.#reportUrls,
       attributeOptions: this.#attributeOptions,
       rootPrefix: (this.#options.get('root_prefix')?.value ?? '').replace(/\/$/, ''),
-      missingFiles: this.missingFiles,
+      unreadIncludes: this.unreadIncludes,
       warnings: this.problems.problems.filter(({ severity }) => severity === 'warning'),
     };
   }
@@ -119,7 +119,7 @@ class Evaluation implements Reading {
           if (/[^A-Za-z0-9]/.test(name) && isGroupName(name, this.dialect)) {
             this.problems.warn(
               nameAt,
-              `the name of group '${name}' has special characters, which later versions of AIDE refuse`,
+              fault`the name of group '${name}' has special characters, which later versions of AIDE refuse`,
               'Use letters and digits only',
             );
           }
@@ -132,6 +132,7 @@ class Evaluation implements Reading {
           break;
         }
         case 'define':
+          if (statement.at.source.isPrivate === true) this.problems.hideValues();
           this.#variables.set(
             statement.name,
             statement.value === undefined ? '' : this.bytes(statement.value),
@@ -145,7 +146,7 @@ class Evaluation implements Reading {
           if (now !== undefined) {
             this.problems.warn(
               statement.at,
-              `${statement.word} is deprecated, and AIDE 0.20 will refuse it`,
+              fault`${{ text: statement.word, kind: 'the condition' }} is deprecated, and AIDE 0.20 will refuse it`,
               `Write '${now}' instead`,
             );
           }
@@ -191,7 +192,7 @@ class Evaluation implements Reading {
     return this.groups.evaluate(expression, ({ at, name }) => {
       this.problems.error(
         at,
-        `group '${name}' is not defined`,
+        fault`group '${name}' is not defined`,
         "Define it before this line, as in 'MyGroup = p+u+g', or write attributes",
       );
     });
@@ -218,8 +219,8 @@ class Evaluation implements Reading {
     if (now !== undefined) {
       const next = `Write '${now}' instead`;
       if (this.dialect === '0.18')
-        this.problems.warn(nameAt, `'${statement.name}' is deprecated, and AIDE 0.19 refuses it`, next);
-      else this.problems.error(nameAt, `AIDE 0.19 no longer has the option '${statement.name}'`, next);
+        this.problems.warn(nameAt, fault`'${statement.name}' is deprecated, and AIDE 0.19 refuses it`, next);
+      else this.problems.error(nameAt, fault`AIDE 0.19 no longer has the option '${statement.name}'`, next);
     }
     const name = now ?? statement.name;
     const option = options.get(name);
@@ -227,7 +228,7 @@ class Evaluation implements Reading {
     if ('terms' in value) {
       const set = this.value(value);
       if (option.type === 'checksums' && (set.set & ~checksums) !== 0) {
-        this.problems.error(value.at, `'${name}' accepts only checksums`, 'Remove the other attributes');
+        this.problems.error(value.at, fault`'${name}' accepts only checksums`, 'Remove the other attributes');
       }
       // What a report leaves out must not become sha256.
       this.#attributeOptions.set(name, option.type === 'checksums' ? settled(set) : set.set);
@@ -241,7 +242,7 @@ class Evaluation implements Reading {
     }
     if (option.wins === 'all') this.#reportUrls.push({ value: text, at });
     else if (option.wins === 'first' && this.#options.has(name)) {
-      this.problems.warn(at, `'${name}' is already set; this line has no effect`, 'Remove one of them');
+      this.problems.warn(at, fault`'${name}' is already set; this line has no effect`, 'Remove one of them');
     } else this.#options.set(name, { value: text, at });
   }
 }

@@ -8,7 +8,7 @@ import type { ByteString } from '../model/entry.ts';
 import type { Reading } from './reading.ts';
 import { bytesOf } from '../model/bytes.ts';
 import { regexOf } from './rule.ts';
-import { sourceOf, type Position, type ProblemList } from './source.ts';
+import { type Fault, fault, type Position, type ProblemList, sourceOf } from './source.ts';
 import type { IncludeStatement, Text } from './syntax.ts';
 
 /** As in AIDE. */
@@ -27,11 +27,12 @@ export function include(
   const { problems, environment } = reading;
   const { at, path, pattern, executes } = statement;
   if (depth > maxDepth) {
-    problems.error(at, `more than ${maxDepth} nested includes`, 'Check whether a file includes itself');
+    const next = 'Check whether a file includes itself';
+    unread(at, fault`more than ${maxDepth} nested includes`, next, reading);
     return;
   }
   if (executes && environment.execute === undefined) {
-    refuseExecution(at, problems);
+    unread(at, executionRefused.what, executionRefused.next, reading);
     return;
   }
   const place = reading.text(path);
@@ -47,26 +48,35 @@ export function include(
   }
 }
 
+const executionRefused = {
+  what: fault`@@x_include runs programs as root, which is not allowed here`,
+  next: 'Write their output into the configuration, or use @@include',
+};
+
 export function refuseExecution(at: Position, problems: ProblemList): void {
-  problems.error(
-    at,
-    '@@x_include runs programs as root, which is not allowed here',
-    'Write their output into the configuration, or use @@include',
-  );
+  problems.error(at, executionRefused.what, executionRefused.next);
+}
+
+function unread(at: Position, what: Fault, next: string, { problems, unreadIncludes }: Reading): void {
+  unreadIncludes.push(problems.error(at, what, next));
 }
 
 /** What the rules of included files are put below; undefined for what is no path. */
 function prefixOf(prefix: Text, reading: Reading): ByteString | undefined {
   const own = reading.bytes(prefix).replace(/\/$/, '');
   if (own === '' || own.startsWith('/')) return own;
-  reading.problems.error(prefix.at, `the prefix '${own}' does not start with /`, 'Write a path, as in /mnt');
+  reading.problems.error(
+    prefix.at,
+    fault`the prefix '${own}' does not start with /`,
+    'Write a path, as in /mnt',
+  );
   return undefined;
 }
 
 /** The files of a directory whose names match, in the order of their bytes, as in the C locale. */
 function filesIn(directory: string, { at }: Text, pattern: Text, reading: Reading): readonly string[] {
   const { problems, environment } = reading;
-  const regex = regexOf(reading.bytes(pattern), pattern.at, problems, 'the pattern');
+  const regex = regexOf(reading.bytes(pattern), pattern.at, problems, fault`the pattern`);
   if (regex === undefined) return [];
   const node = { kind: 'char', set: () => true } as const;
   const anything = { kind: 'repeat', node, min: 0, max: Infinity } as const;
@@ -75,20 +85,15 @@ function filesIn(directory: string, { at }: Text, pattern: Text, reading: Readin
   try {
     files = environment.readDirectory(directory);
   } catch (error) {
-    problems.error(
-      at,
-      `cannot read the directory ${directory}: ${messageOf(error)}`,
-      'Create it, or remove the line',
-    );
+    const what = fault`cannot read the directory ${directory}: ${messageOf(error)}`;
+    problems.error(at, what, 'Create it, or remove the line');
     return [];
   }
   const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
   const wanted = matching.length === 0 ? onlyName(reading.text(pattern)) : undefined;
   if (wanted !== undefined) {
     // To AIDE that is nothing; but so the conversion writes the inclusion of one file, which has to be there.
-    const what = `cannot read ${directory}/${wanted}: there is no such file`;
-    problems.error(at, what, missingNext);
-    reading.missingFiles.push({ severity: 'error', at, what, next: missingNext });
+    unread(at, fault`cannot read ${directory}/${wanted}: there is no such file`, missingNext, reading);
   }
   return matching
     .map((name) => [bytesOf(name), name] as const)
@@ -109,10 +114,10 @@ function readOne(
   depth: number,
   reading: Reading,
 ): void {
-  const { environment, problems } = reading;
+  const { environment } = reading;
   if (++reading.filesRead > maxFiles) {
     const next = 'Check whether a directory includes itself';
-    problems.error(statement.path.at, `more than ${maxFiles} included files`, next);
+    unread(statement.path.at, fault`more than ${maxFiles} included files`, next, reading);
     return;
   }
   let content: string | Uint8Array;
@@ -122,14 +127,12 @@ function readOne(
         ? environment.execute(file, reading.executionEnvironment)
         : environment.readFile(file);
   } catch (error) {
-    problems.error(
-      statement.path.at,
-      `cannot read ${file}: ${messageOf(error)}`,
-      'Create it, or remove the line',
-    );
+    const what = fault`cannot read ${file}: ${messageOf(error)}`;
+    unread(statement.path.at, what, 'Create it, or remove the line', reading);
     return;
   }
-  reading.read(sourceOf(file, content), prefix, depth);
+  const isPrivate = environment.tellsIncluded !== true;
+  reading.read({ ...sourceOf(file, content), isPrivate }, prefix, depth);
 }
 
 export function readRegularFile(path: string): Buffer {

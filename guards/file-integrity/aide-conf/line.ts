@@ -1,15 +1,17 @@
 /** Reading one line of aide.conf piece by piece. */
-import type { Position, Source } from './source.ts';
+import { fault, type Fault, type Position, type Source } from './source.ts';
 import type { Expression, Restriction, Term, Text } from './syntax.ts';
 
 /** What is wrong with a line, and where: caught by the parser, which tells it and goes on with the next line. */
 export class LineError extends Error {
   readonly at: Position;
+  readonly what: Fault;
   readonly next: string;
-  constructor(at: Position, what: string, next: string) {
-    super(what);
+  constructor(at: Position, what: Fault, next: string) {
+    super(what.text);
     this.name = 'LineError';
     this.at = at;
+    this.what = what;
     this.next = next;
   }
 }
@@ -67,7 +69,7 @@ export class Line {
   /** @throws {LineError} when something follows */
   expectEnd(next: string): void {
     this.skipBlanks();
-    if (!this.isAtEnd) throw new LineError(this.position(), `unexpected '${this.rest}'`, next);
+    if (!this.isAtEnd) throw new LineError(this.position(), fault`unexpected '${this.rest}'`, next);
   }
 
   /** A path, a value: up to a blank that is not escaped; `undefined` at the end of the line. */
@@ -81,7 +83,7 @@ export class Line {
       const next = text[this.at + 1] ?? '';
       if (isBlank(character)) break;
       if (character === '\0') {
-        throw new LineError(this.position(), 'unexpected NUL', 'Remove it: paths cannot contain NUL');
+        throw new LineError(this.position(), fault`unexpected NUL`, 'Remove it: paths cannot contain NUL');
       }
       if (character === '\\' && (next === ' ' || next === '@' || next === '\\')) {
         literal += next;
@@ -104,14 +106,14 @@ export class Line {
   }
 
   /** @throws {LineError} at the end of the line */
-  needText(what: string, next: string): Text {
+  needText(what: Fault, next: string): Text {
     this.skipBlanks();
     const text = this.text();
-    if (text === undefined) throw new LineError(this.position(), `${what} is missing`, next);
+    if (text === undefined) throw new LineError(this.position(), fault`${what} is missing`, next);
     return text;
   }
 
-  #name(what: string): { at: Position; name: string } {
+  #name(what: Fault): { at: Position; name: string } {
     this.skipBlanks();
     const from = this.at;
     const name = this.take(/^[A-Za-z0-9_%>]+/);
@@ -119,11 +121,11 @@ export class Line {
     throw this.#unexpected(what);
   }
 
-  #unexpected(what: string): LineError {
-    const found = this.isAtEnd ? 'the line ends' : `found '${this.rest}'`;
+  #unexpected(what: Fault): LineError {
+    const found = this.isAtEnd ? fault`the line ends` : fault`found '${this.rest}'`;
     return new LineError(
       this.position(),
-      `${found} where ${what} is expected`,
+      fault`${found} where ${what} is expected`,
       this.rest.startsWith('#')
         ? 'Put the comment on a line of its own'
         : 'Write attributes and groups with + and - between them, as in p+u+g',
@@ -131,13 +133,13 @@ export class Line {
   }
 
   /** `p+u-G`; everything up to the end of the line. */
-  expression(first = this.#name('an attribute or a group')): Expression {
+  expression(first = this.#name(fault`an attribute or a group`)): Expression {
     const terms: Term[] = [{ ...first, operator: '+' }];
     this.skipBlanks();
     while (!this.isAtEnd) {
       const operator = this.take(/^[+-]/);
-      if (operator !== '+' && operator !== '-') throw this.#unexpected('+ or -');
-      terms.push({ ...this.#name('an attribute or a group'), operator });
+      if (operator !== '+' && operator !== '-') throw this.#unexpected(fault`+ or -`);
+      terms.push({ ...this.#name(fault`an attribute or a group`), operator });
       this.skipBlanks();
     }
     const last = terms.at(-1)?.at ?? first.at;
@@ -154,10 +156,10 @@ export class Line {
     const from = this.at;
     const types: { at: Position; name: string }[] = [];
     if (!this.rest.startsWith('=')) {
-      types.push(this.#name(isNegative ? 'a file type' : 'a file type, an attribute or a group'));
+      types.push(this.#name(isNegative ? fault`a file type` : fault`a file type, an attribute or a group`));
       this.skipBlanks();
       while (this.take(/^,/) !== undefined) {
-        types.push(this.#name('a file type'));
+        types.push(this.#name(fault`a file type`));
         this.skipBlanks();
       }
     }

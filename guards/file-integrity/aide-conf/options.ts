@@ -1,5 +1,6 @@
 /** The options of aide.conf(5), 0.18 and 0.19, and what their values may be. */
 import { reportLevels } from '../model/report.ts';
+import { fault, type Fault, plain } from './source.ts';
 
 export type OptionType =
   | 'inputUrl'
@@ -83,16 +84,16 @@ export function isAttributeType(type: OptionType): boolean {
 /**
  * What is wrong with the value, or `undefined`. `hostname` is that of the node, which may stand in a file URL.
  */
-export function wrongValue(type: OptionType, value: string, hostname: string): string | undefined {
+export function wrongValue(type: OptionType, value: string, hostname: string): Fault | undefined {
   switch (type) {
     case 'bool':
       return ['yes', 'true', 'no', 'false'].includes(value)
         ? undefined
-        : `'${value}' is not a boolean: yes, true, no or false`;
+        : fault`'${value}' is not a boolean: yes, true, no or false`;
     case 'workers':
       return /^\d{1,9}$/.test(value) || /^(?:100|[1-9]?\d)%$/.test(value)
         ? undefined
-        : `'${value}' is not a number of workers: write an integer, or a share of the processors such as '50%'`;
+        : fault`'${value}' is not a number of workers: write an integer, or a share of the processors such as '50%'`;
     case 'inputUrl':
       return wrongUrl(value, ['stdin', 'file', 'fd'], hostname);
     case 'outputUrl':
@@ -106,21 +107,22 @@ export function wrongValue(type: OptionType, value: string, hostname: string): s
     case 'checksums':
       return undefined;
     default:
-      return type.includes(value) ? undefined : `'${value}' is not one of ${type.join(', ')}`;
+      return type.includes(value) ? undefined : fault`'${value}' is not one of ${plain(type.join(', '))}`;
   }
 }
 
-function wrongUrl(value: string, allowed: readonly string[], hostname: string): string | undefined {
+function wrongUrl(value: string, allowed: readonly string[], hostname: string): Fault | undefined {
   const scheme = value.split(':', 1)[0] ?? '';
   if (!['stdin', 'stdout', 'stderr', 'file', 'fd', 'syslog', 'http', 'https', 'ftp'].includes(scheme)) {
-    return `'${value}' is not a URL that AIDE supports`;
+    return fault`'${value}' is not a URL that AIDE supports`;
   }
-  if (!allowed.includes(scheme)) return `'${scheme}' cannot be used here, only ${allowed.join(', ')}`;
+  if (!allowed.includes(scheme))
+    return fault`'${scheme}' cannot be used here, only ${plain(allowed.join(', '))}`;
   const host = /^file:\/\/([^/]*)(\/?)/.exec(value);
   if (host !== null) {
-    if (host[2] === '') return `'${value}' has no path`;
+    if (host[2] === '') return fault`'${value}' has no path`;
     if (host[1] !== '' && host[1] !== 'localhost' && host[1] !== hostname) {
-      return `'${value}' is a file on another host`;
+      return fault`'${value}' is a file on another host`;
     }
   }
   return undefined;

@@ -5,7 +5,7 @@
 import { parseCondition, parseOldCondition, unread } from './condition.ts';
 import { Line, LineError } from './line.ts';
 import { isAttributeType, oldNames, options, removedOptions, type Option } from './options.ts';
-import { maxErrors, type Dialect, type Position, type ProblemList, type Source } from './source.ts';
+import { fault, type Dialect, type Position, type ProblemList, type Source } from './source.ts';
 import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax.ts';
 
 /** Longer than any path; what is no aide.conf at all often is one line. */
@@ -71,20 +71,24 @@ class Parser {
       const line = new Line(this.#source, ++number, start, Math.min(end, start + maxLineLength));
       try {
         if (end - start > maxLineLength) {
-          throw new LineError(line.position(), `longer than ${maxLineLength} characters`, 'Make it shorter');
+          throw new LineError(
+            line.position(),
+            fault`longer than ${maxLineLength} characters`,
+            'Make it shorter',
+          );
         }
         this.#line(line);
       } catch (error) {
         if (!(error instanceof LineError)) throw error;
-        this.#problems.error(error.at, error.message, error.next);
+        this.#problems.error(error.at, error.what, error.next);
       }
       start = end + 1;
     }
     for (const { at, word } of this.#open.splice(0)) {
-      if (this.#problems.errorCount < maxErrors) {
+      if (!this.#problems.isFull) {
         this.#problems.error(
           at,
-          `${word} has no @@endif`,
+          fault`${{ text: word, kind: '@@if' }} has no @@endif`,
           'Write @@endif on a line of its own where the block ends',
         );
       }
@@ -108,7 +112,7 @@ class Parser {
   #rule(line: Line, at: Position): void {
     const type = sigils[line.rest[0] ?? ''] ?? 'regular';
     if (type !== 'regular') line.at++;
-    const path = line.needText('the path', 'Write a regular expression that starts with /');
+    const path = line.needText(fault`the path`, 'Write a regular expression that starts with /');
     const isNegative = type === 'negative' || type === 'prune';
     this.#statements.push({ kind: 'rule', at, type, path, ...line.afterPath(isNegative) });
   }
@@ -118,12 +122,12 @@ class Parser {
     const name = line.take(/^[A-Za-z0-9_%]+/);
     if (line.number === 1 && /^(?:\ufeff|\xef\xbb\xbf)/.test(line.rest)) {
       const next = 'Save the file as UTF-8 without one: AIDE refuses it too';
-      throw new LineError(at, 'the file starts with a byte order mark, which editors do not show', next);
+      throw new LineError(at, fault`the file starts with a byte order mark, which editors do not show`, next);
     }
     if (name === undefined) {
       throw new LineError(
         at,
-        `found '${line.rest}' where an option, a group, a rule or a macro is expected`,
+        fault`found '${line.rest}' where an option, a group, a rule or a macro is expected`,
         /^[=!-]\s/.test(line.rest)
           ? 'Remove the blank before the /'
           : 'A rule starts with / (=/, !/, -/), a macro with @@',
@@ -137,7 +141,7 @@ class Parser {
     if (line.take(/^=/) === undefined) {
       throw new LineError(
         nameAt,
-        `'${name}' has no =`,
+        fault`'${name}' has no =`,
         `Write ${name}=... for an option or a group; a rule starts with /`,
       );
     }
@@ -148,7 +152,7 @@ class Parser {
     }
     const value = isAttributeType(option.type)
       ? line.expression()
-      : line.needText('the value', `Write ${name}=..., or remove the line`);
+      : line.needText(fault`the value`, `Write ${name}=..., or remove the line`);
     if (!isAttributeType(option.type))
       line.expectEnd('A value ends at a blank; write \\ before a blank that is part of it');
     this.#statements.push({ kind: 'option', at, name, nameAt, value });
@@ -176,7 +180,7 @@ class Parser {
       case '@@include':
       case '@@x_include': {
         const next = `Write ${word} FILE, or ${word} DIRECTORY REGEX [PREFIX]`;
-        const path = line.needText('the file', next);
+        const path = line.needText(fault`the file`, next);
         const [pattern, prefix] = [this.#optional(line), this.#optional(line)];
         line.expectEnd(next);
         this.#statements.push({
@@ -193,8 +197,8 @@ class Parser {
         const name = line.take(/^[A-Za-z_][A-Za-z0-9_]*(?=[ \t])/);
         const next = 'Write @@x_include_setenv NAME VALUE; a name consists of letters, digits and _';
         if (name === undefined)
-          throw new LineError(line.position(), 'the name of the variable is missing or invalid', next);
-        const value = line.needText('the value', next);
+          throw new LineError(line.position(), fault`the name of the variable is missing or invalid`, next);
+        const value = line.needText(fault`the value`, next);
         line.expectEnd(next);
         this.#statements.push({ kind: 'setenv', at, name, value });
         return;
@@ -215,8 +219,8 @@ class Parser {
     throw new LineError(
       line.position(),
       line.isAtEnd
-        ? 'the name of the variable is missing'
-        : `'${line.rest}' does not start with the name of a variable`,
+        ? fault`the name of the variable is missing`
+        : fault`'${line.rest}' does not start with the name of a variable`,
       'A name consists of letters, digits and _',
     );
   }
@@ -228,11 +232,15 @@ class Parser {
       case '@@endif':
         line.expectEnd(`Write ${word} alone on its line`);
         if (open === undefined) {
-          throw new LineError(at, `${word} without @@if`, `Remove it, or write the @@if that it belongs to`);
+          throw new LineError(
+            at,
+            fault`${{ text: word, kind: '@@else or @@endif' }} without @@if`,
+            `Remove it, or write the @@if that it belongs to`,
+          );
         }
         if (word === '@@endif') this.#close(open);
         else if (open.otherwise === undefined) open.otherwise = [];
-        else throw new LineError(at, 'a second @@else', 'Remove one of them');
+        else throw new LineError(at, fault`a second @@else`, 'Remove one of them');
         return;
       case '@@if':
       case '@@ifdef':
@@ -240,7 +248,7 @@ class Parser {
       case '@@ifhost':
       case '@@ifnhost': {
         if (this.#open.length >= maxConditionDepth) {
-          throw new LineError(at, `more than ${maxConditionDepth} nested conditions`, 'Use fewer');
+          throw new LineError(at, fault`more than ${maxConditionDepth} nested conditions`, 'Use fewer');
         }
         const opened: OpenIf = { at, word, condition: unread, branch: [], otherwise: undefined };
         this.#open.push(opened);
@@ -262,7 +270,11 @@ class Parser {
     this.#statements.push(statement);
     for (const part of [branch, otherwise]) {
       if (part?.every(({ kind }) => kind === 'blank') === true) {
-        this.#problems.warn(at, `a branch of ${word} is empty`, 'AIDE itself refuses it: remove the branch');
+        this.#problems.warn(
+          at,
+          fault`a branch of ${{ text: word, kind: '@@if' }} is empty`,
+          'AIDE itself refuses it: remove the branch',
+        );
       }
     }
   }
@@ -279,16 +291,16 @@ function unknownOption(at: Position, name: string): LineError {
   return next === undefined
     ? new LineError(
         at,
-        `unknown option '${name}'`,
+        fault`unknown option '${name}'`,
         'See aide.conf(5) for the options; the name of a group must contain a capital letter or a digit',
       )
-    : new LineError(at, `AIDE no longer has the option '${name}'`, next);
+    : new LineError(at, fault`AIDE no longer has the option '${name}'`, next);
 }
 
 function unknownMacro(at: Position, word: string): LineError {
   return new LineError(
     at,
-    `unknown macro '${word.split(/[ \t]/)[0] ?? ''}'`,
+    fault`unknown macro '${word.split(/[ \t]/)[0] ?? ''}'`,
     'Write @@define, @@undef, @@if, @@else, @@endif, @@include, @@x_include or @@x_include_setenv',
   );
 }

@@ -14,7 +14,7 @@ export interface Reading {
   /** Of `@@x_include_setenv`. */
   readonly executionEnvironment: ReadonlyMap<string, string>;
   filesRead: number;
-  readonly missingFiles: ConfProblem[];
+  readonly unreadIncludes: ConfProblem[];
   /** @param prefix goes before every rule; @param depth of includes */
   read(source: Source, prefix: ByteString, depth: number): void;
   /** As bytes, with its variables. */

@@ -7,7 +7,7 @@ import { literalPath } from './selection-tree.ts';
 import type { Rule } from './conf.ts';
 import type { Reading } from './reading.ts';
 import { ignoredAttributes, settled } from './expression.ts';
-import type { Position, ProblemList } from './source.ts';
+import { fault, type Fault, type Position, type ProblemList } from './source.ts';
 import type { Expression, Restriction, RuleStatement } from './syntax.ts';
 
 /** `undefined` when something is wrong with it, which is told. */
@@ -22,22 +22,30 @@ export function ruleOf(statement: RuleStatement, prefix: ByteString, reading: Re
     attributes = settled(value);
     const compressed = setOf('compressed');
     if ((attributes & compressed) !== 0 && (attributes & checksums) === 0) {
-      problems.warn(expression.at, "'compressed' has no effect without a checksum", 'Add one, or remove it');
+      problems.warn(
+        expression.at,
+        fault`'compressed' has no effect without a checksum`,
+        'Add one, or remove it',
+      );
     }
   }
   if (reading.dialect === '0.18' && kind === 'prune') {
-    problems.error(at, "a rule with '-' requires AIDE 0.19", "Write '!' instead, which prunes in AIDE 0.18");
+    problems.error(
+      at,
+      fault`a rule with '-' requires AIDE 0.19`,
+      "Write '!' instead, which prunes in AIDE 0.18",
+    );
     return undefined;
   }
-  const regex = regexOf(pattern, path.at, problems, 'the rule');
+  const regex = regexOf(pattern, path.at, problems, fault`the rule`);
   if (regex === undefined || types === 'wrong') return undefined;
   if (literalPath(pattern).includes('//')) {
-    problems.error(path.at, 'there are two slashes in a row', 'Write one slash');
+    problems.error(path.at, fault`there are two slashes in a row`, 'Write one slash');
     return undefined;
   }
   // AIDE takes two that are the last ones.
   if (/^[^(^$?*[\\]*\/\//.test(pattern)) {
-    problems.warn(path.at, 'there are two slashes in a row: no path matches', 'Write one slash');
+    problems.warn(path.at, fault`there are two slashes in a row: no path matches`, 'Write one slash');
   }
   return { kind, pattern, regex, types, attributes, at };
 }
@@ -47,7 +55,7 @@ export function regexOf(
   pattern: ByteString,
   at: Position,
   problems: ProblemList,
-  what: string,
+  what: Fault,
 ): RegexNode | undefined {
   try {
     return parsePcre(pattern);
@@ -55,13 +63,13 @@ export function regexOf(
     if (error instanceof PcreUnsupportedError) {
       problems.error(
         at,
-        `${what} has ${error.message} at character ${error.at + 1}`,
+        fault`${what} has ${error.message} at character ${error.at + 1}`,
         "Rewrite it without that, or use provider 'aide', which supports it",
       );
     } else if (error instanceof PcreSyntaxError) {
       problems.error(
         at,
-        `${what} is not a regular expression: ${error.message} (character ${error.at + 1})`,
+        fault`${what} is not a regular expression: ${error.message} (character ${error.at + 1})`,
         'Correct it; \\\\ before a character makes it literal',
       );
     } else throw error;
@@ -77,7 +85,7 @@ function typesOf(
   if (restriction.fileSystem !== undefined) {
     problems.error(
       restriction.at,
-      `the rule is restricted to the file system '${restriction.fileSystem}'`,
+      fault`the rule is restricted to the file system '${restriction.fileSystem}'`,
       "Remove it, or use provider 'aide' with AIDE 0.19, which supports it",
     );
     return 'wrong';
@@ -93,7 +101,7 @@ function typesOf(
       const isSolaris = name === 'D' || name === 'P';
       problems.error(
         at,
-        isSolaris ? `file type '${name}' exists only on Solaris` : `'${name}' is not a file type`,
+        isSolaris ? fault`file type '${name}' exists only on Solaris` : fault`'${name}' is not a file type`,
         'Write f, d, l, c, b, p, s or 0 (any) with commas between them, then a blank and the attributes',
       );
     }
@@ -109,15 +117,19 @@ export function warnOfAttributes(expression: Expression, { problems, groups }: R
     if (refusedChecksums.has(name)) {
       problems.warn(
         at,
-        `FIPS 140-3 does not approve '${name}': sha256 is used instead`,
+        fault`FIPS 140-3 does not approve '${name}': sha256 is used instead`,
         'Write sha256 or sha512',
       );
     } else if (otherChecksums.has(name)) {
-      problems.warn(at, `'${name}' is not calculated here: sha256 is used instead`, 'Write sha256 or sha512');
+      problems.warn(
+        at,
+        fault`'${name}' is not calculated here: sha256 is used instead`,
+        'Write sha256 or sha512',
+      );
     } else if (ignoredAttributes.has(name)) {
-      problems.warn(at, `'${name}' is not compared here`, "Remove it, or use provider 'aide'");
+      problems.warn(at, fault`'${name}' is not compared here`, "Remove it, or use provider 'aide'");
     } else if (name === 'S') {
-      problems.warn(at, "'S' is deprecated, and AIDE 0.20 will refuse it", "Write 'growing+s' instead");
+      problems.warn(at, fault`'S' is deprecated, and AIDE 0.20 will refuse it`, "Write 'growing+s' instead");
     }
   }
 }

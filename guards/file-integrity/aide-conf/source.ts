@@ -11,6 +11,8 @@ export interface Source {
   readonly text: string;
   /** `text` has one character a byte: it came as bytes that are no UTF-8. */
   readonly isBytes: boolean;
+  /** It is a file of the node, and who writes the configuration may not read it: its text is in no message. */
+  readonly isPrivate?: boolean;
   /** Where the text was converted: what people have written, which is what they are told of. */
   readonly written?: { readonly text: string; readonly offsetOf: (offset: number) => number };
 }
@@ -36,11 +38,33 @@ export interface Position {
   readonly end: number;
 }
 
+/** What is wrong: `unknown option 'verbosity'`; and the same without what stands in the file: `unknown option '...'`. */
+export interface Fault {
+  readonly text: string;
+  readonly kind: string;
+}
+
+/** Everything that is interpolated counts as text of the file, except numbers and other faults. */
+export function fault(strings: TemplateStringsArray, ...values: readonly (string | number | Fault)[]): Fault {
+  const join = (of: (value: string | number | Fault) => string | number): string =>
+    strings.map((part, at) => part + (at < values.length ? of(values[at] ?? '') : '')).join('');
+  return {
+    text: join((value) => (typeof value === 'object' ? value.text : value)),
+    kind: join((value) =>
+      typeof value === 'object' ? value.kind : typeof value === 'number' ? value : '...',
+    ),
+  };
+}
+
+/** Words of ours, for {@link fault}. */
+export function plain(text: string): Fault {
+  return { text, kind: text };
+}
+
 export interface ConfProblem {
   readonly severity: 'error' | 'warning';
   readonly at: Position;
-  /** What is wrong: `unknown option 'verbosity'`. */
-  readonly what: string;
+  readonly what: Fault;
   /** What to do, as a sentence without its full stop. */
   readonly next: string;
 }
@@ -53,23 +77,42 @@ const maxWarnings = 100;
 export class ProblemList {
   readonly #problems: ConfProblem[] = [];
   readonly #seen = new Set<string>();
+  readonly #limit: number;
+  #hidesValues = false;
   #errors = 0;
   #warnings = 0;
 
-  error(at: Position, what: string, next: string): void {
-    this.#add({ severity: 'error', at, what, next });
+  /** @param limit errors after which nothing more is looked at */
+  constructor(limit = maxErrors) {
+    this.#limit = limit;
   }
 
-  warn(at: Position, what: string, next: string): void {
-    this.#add({ severity: 'warning', at, what, next });
+  /** From now on, no message has text that was interpolated: it may come from a file of the node, by a macro. */
+  hideValues(): void {
+    this.#hidesValues = true;
+  }
+
+  /** @returns it as it is told */
+  error(at: Position, what: Fault, next: string): ConfProblem {
+    const problem: ConfProblem = { severity: 'error', at, what: this.#told(what), next };
+    this.#add(problem);
+    return problem;
+  }
+
+  warn(at: Position, what: Fault, next: string): void {
+    this.#add({ severity: 'warning', at, what: this.#told(what), next });
+  }
+
+  #told(what: Fault): Fault {
+    return this.#hidesValues ? { text: what.kind, kind: what.kind } : what;
   }
 
   #add(problem: ConfProblem): void {
     const { severity, at, what } = problem;
-    const key = `${at.source.file}:${at.offset}:${what}`;
+    const key = `${at.source.file}:${at.offset}:${what.text}`;
     if (this.#seen.has(key)) return;
     this.#seen.add(key);
-    const isTold = severity === 'error' ? ++this.#errors <= maxErrors : ++this.#warnings <= maxWarnings;
+    const isTold = severity === 'error' ? ++this.#errors <= this.#limit : ++this.#warnings <= maxWarnings;
     if (isTold) this.#problems.push(problem);
   }
 
@@ -78,13 +121,13 @@ export class ProblemList {
     this.#errors = Math.max(this.#errors, other.#errors);
   }
 
-  /** Also those past {@link maxErrors}. */
+  /** Also those past the limit. */
   get errorCount(): number {
     return this.#errors;
   }
 
   get isFull(): boolean {
-    return this.#errors >= maxErrors;
+    return this.#errors >= this.#limit;
   }
 
   /** In the order of the files that they were found in. */
@@ -102,8 +145,8 @@ export class ProblemList {
     if (more > 0) rest.push(`... and ${more} more`);
     throw new RampartError(errorCodes.INPUT, {
       what,
-      why: `${placeOf(first.at)}: ${first.what} (line '${lineOf(first.at)}')`,
-      next: first.next,
+      why: whereAndWhat(first),
+      next: nextOf(first),
       ...(rest.length === 0 ? {} : { detail: rest.join('\n') }),
     });
   }
@@ -131,5 +174,14 @@ function lineOf({ source, offset }: Position): string {
 
 /** `aide.conf:3:7: unknown option 'verbosity' (line 'verbosity=5'). What to do.` */
 export function describeProblem(problem: ConfProblem): string {
-  return `${placeOf(problem.at)}: ${problem.what} (line '${lineOf(problem.at)}'). ${problem.next}.`;
+  return `${whereAndWhat(problem)}. ${nextOf(problem)}.`;
+}
+
+function whereAndWhat({ at, what }: ConfProblem): string {
+  if (at.source.isPrivate === true) return `${placeOf(at)}: ${what.kind}`;
+  return `${placeOf(at)}: ${what.text} (line '${lineOf(at)}')`;
+}
+
+function nextOf({ at, next }: ConfProblem): string {
+  return at.source.isPrivate === true ? 'Correct the line in that file on the node' : next;
 }

@@ -228,6 +228,24 @@ const full = /No space left on device|Disk quota exceeded|\(remove incompletely 
 const maxLines = 20;
 
 /**
+ * What AIDE said of its configuration, without the text of included files: they are of the node, and who reads the message may
+ * not read these. Macros may have such text too.
+ *
+ * @param conf AIDE's name of the configuration itself
+ */
+export function withoutIncluded(messages: string, conf: string): string {
+  return messages.replace(
+    /^(\s*[A-Z]+: )(\/[^\n]*?):(\d+)(:\d+)?: [^\n]*$/gm,
+    (told: string, level: string, file: string, line: string, column = '') => {
+      if (file === conf && !told.includes('@@{')) return told;
+      const what =
+        file === conf ? 'it cannot be used with the value of its macro' : 'the line cannot be used';
+      return `${level}${file}:${line}${column}: ${what}`;
+    },
+  );
+}
+
+/**
  * @param run what AIDE was doing: `make a baseline`
  * @param messages what it said on stderr, one character a byte
  */

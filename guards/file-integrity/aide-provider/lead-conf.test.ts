@@ -89,6 +89,56 @@ test('a file that is included and not there is an error, though AIDE would pass 
   assert.match(of('@@include /etc/aide.d/other'), /\^other\$/);
 });
 
+test('what would read another file of the host than a configuration of AIDE is refused', () => {
+  using host = new TestHost();
+  host.write('etc/shadow', 'root:$6$hunter2\n');
+  host.write('etc/aide.d/x', '/a p\n');
+  for (const [line, why] of [
+    ['@@include /hostroot/etc ^shadow$ /hostroot', /only files of AIDE's configuration/],
+    // AIDE asks the pod for its name, and would take the branch.
+    ['@@if hostname elsewhere\n@@include /hostroot/etc ^shadow$ /hostroot\n@@endif', /only files of AIDE's/],
+    ['@@include /hostroot/etc/aide.d/.. ^shadow$ /hostroot', /only files of AIDE's configuration/],
+    ['@@define D /etc\n@@include /hostroot@@{D} ^shadow$ /hostroot', /known to AIDE alone/],
+    // However much else there is that only AIDE understands.
+    [
+      `${'/hostroot/a(?=b) p\n'.repeat(30)}@@include /hostroot/etc ^shadow$ /hostroot`,
+      /only files of AIDE's/,
+    ],
+    // What we do not understand may mean something to AIDE.
+    ['@@include /hostroot/etc ^shadow$ /hostroot more', /unexpected 'more'/],
+    ['report_url=file:/hostroot/etc/cron.d/x more', /unexpected 'more'/],
+  ] as const) {
+    assert.throws(
+      () => led(`${line}\n`, host.root),
+      (error: Error) => why.test(error.message) && !error.message.includes('hunter2'),
+      line,
+    );
+  }
+  assert.match(led('@@include /hostroot/etc/aide.d ^x$ /hostroot', host.root), /etc\/aide\.d \^x\$/);
+});
+
+test('AIDE has no line of an included file in what it says', { skip: withoutAide }, async () => {
+  using host = new TestHost();
+  host.write('etc/aide.d/x', 'hunter2 = f(x)\n');
+  host.write('etc/aide.d/y', '@@define Y hunter2\n');
+  const failure = async (text: string): Promise<string> => {
+    const run = new AideProvider().init(host.job(text), patience());
+    const error: unknown = await run.then(
+      () => assert.fail('it took it'),
+      (cause: unknown) => cause,
+    );
+    return (error as Error).message;
+  };
+  const included = await failure('/hostroot p\n@@include /hostroot/etc/aide.d ^x$ /hostroot\n');
+  assert.match(included, /etc\/aide\.d\/x:1: the line cannot be used/);
+  assert.doesNotMatch(included, /hunter2/);
+  const text = '@@include /hostroot/etc/aide.d ^y$ /hostroot\n/hostroot p\n/hostroot/a[@@{Y} p\n';
+  const macro = await failure(text);
+  assert.match(macro, /aide\.conf:3/);
+  assert.doesNotMatch(macro, /hunter2/);
+  assert.match(await failure('/hostroot Foo:bar\n'), /unexpected character.*Foo:bar/);
+});
+
 test('paths of AIDE and of the job', () => {
   const conf = '/hostroot/etc p\n';
   for (const [directory, prefix, text, aide, job] of [
@@ -169,6 +219,8 @@ test(
         conf,
       );
       assert.ok(here.length > 0, conf);
+      // A configuration of AIDE is where it is on the root itself.
+      if (conf.includes('include')) continue;
       // As in the pod: they are where the configuration says.
       const mounted = convertAideConf('aide.conf', conf, { hostRoot: host.root }).text;
       assert.deepEqual(

@@ -12,7 +12,9 @@ import { writtenPath, escaped } from '../aide-conf/convert-path.ts';
 import { tryAideConf } from '../aide-conf/evaluate.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { parseAideConf } from '../aide-conf/parse.ts';
-import { ProblemList, sourceOf, type Dialect, type Position } from '../aide-conf/source.ts';
+import { SystemCallError } from '../../../lib/ebpf/libc.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
+import { fault, ProblemList, sourceOf, type Dialect, type Position } from '../aide-conf/source.ts';
 import { TextEdits } from '../aide-conf/text-edits.ts';
 import {
   allStatements,
@@ -22,7 +24,7 @@ import {
   type Text,
 } from '../aide-conf/syntax.ts';
 import { type ByteString, isAtOrBelow } from '../model/entry.ts';
-import { nodeEnvironment } from '../aide-conf/conf-environment.ts';
+import { nodeEnvironment, refuseInclude } from '../aide-conf/conf-environment.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import { refuseExecution } from '../aide-conf/include.ts';
 
@@ -56,12 +58,12 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
   const problems = new ProblemList();
   const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
   // What only our own engine refuses is no matter here: AIDE tells what it cannot use.
-  const unusable = new ProblemList();
+  const unusable = new ProblemList(Infinity);
   const conf = tryAideConf(name, text, nodeEnvironment(root), unusable);
   const prunes = conf.dialect === '0.18' && dialect === '0.19';
-  const edits = new Led(text, real, { prefix, prunes }, problems);
+  const edits = new Led(text, real, { root, prunes }, problems);
   const led = edits.lead(name);
-  for (const { at, what, next } of conf.missingFiles) problems.error(at, what, next);
+  for (const { at, what, next } of conf.unreadIncludes) problems.error(at, what, next);
   problems.throwErrors(`cannot use the configuration ${name}`);
   const own = edits.rootPrefix;
   const stripped = own ?? (prefix === '' ? '' : undefined);
@@ -98,6 +100,7 @@ class Led {
   rootPrefix: string | undefined;
   readonly #edits: TextEdits;
   readonly #real: string;
+  readonly #root: ScanRoot;
   readonly #prefix: string;
   /** `!` is to become `-`. */
   readonly #prunes: boolean;
@@ -106,20 +109,24 @@ class Led {
   constructor(
     text: string,
     real: string,
-    { prefix, prunes }: { readonly prefix: string; readonly prunes: boolean },
+    { root, prunes }: { readonly root: ScanRoot; readonly prunes: boolean },
     problems: ProblemList,
   ) {
     this.#edits = new TextEdits(text);
     this.#real = real;
-    this.#prefix = prefix;
+    this.#root = root;
+    this.#prefix = root.prefix;
     this.#prunes = prunes;
     this.#problems = problems;
   }
 
   lead(name: string): string {
-    // Lines that cannot be understood are told by AIDE, or by tryAideConf's caller.
-    const known = new ProblemList();
-    const statements = [...allStatements(parseAideConf(sourceOf(name, this.#edits.text), known))];
+    const wrong = new ProblemList(Infinity);
+    const statements = [...allStatements(parseAideConf(sourceOf(name, this.#edits.text), wrong))];
+    for (const { severity, at, what, next } of wrong.problems) {
+      // Others that cannot be understood are told by AIDE, or by tryAideConf's caller. What AIDE would make of these is not known.
+      if (severity === 'error' && opensFile(lineOf(at))) this.#problems.error(at, what, next);
+    }
     for (const statement of statements) {
       if (statement.kind !== 'option' || statement.name !== 'root_prefix' || 'terms' in statement.value)
         continue;
@@ -164,20 +171,38 @@ class Led {
 
   #include({ at, executes, path, pattern, prefix }: IncludeStatement, asIs: boolean): void {
     if (executes) return refuseExecution(at, this.#problems);
+    this.#refuseOther(path);
     this.#path(path.at);
     if (asIs) return;
     if (pattern === undefined || prefix === undefined) {
       this.#problems.error(
         at,
-        `the include does not state that the rules of the file apply to ${this.#prefix}`,
+        fault`the include does not state that the rules of the file apply to ${this.#prefix}`,
         this.#convert,
       );
       return;
     }
     const rest = this.#rest(this.#edits.written(prefix.at));
-    if (rest === undefined) this.#problems.error(prefix.at, `it is not ${this.#prefix}`, this.#convert);
+    if (rest === undefined) this.#problems.error(prefix.at, fault`it is not ${this.#prefix}`, this.#convert);
     else if (this.#real + rest === '') this.#remove(pattern, prefix);
     else this.#edits.replace(prefix.at, escaped(this.#real) + rest);
+  }
+
+  /** Also in a branch that we do not take: AIDE may, whose conditions ask the pod that it is in. */
+  #refuseOther({ at, parts }: Text): void {
+    const [only, ...more] = parts;
+    if (only === undefined || more.length > 0 || !('literal' in only)) {
+      const next = 'Write the path without macros';
+      this.#problems.error(at, fault`where '${this.#edits.written(at)}' leads is known to AIDE alone`, next);
+      return;
+    }
+    try {
+      refuseInclude(this.#root, only.literal);
+    } catch (error) {
+      // What is not there is an error to AIDE as well.
+      if (error instanceof SystemCallError && error.errno === 'ENOENT') return;
+      this.#problems.error(at, fault`cannot read ${only.literal}: ${messageOf(error)}`, 'Remove the line');
+    }
   }
 
   get #convert(): string {
@@ -194,7 +219,8 @@ class Led {
     const written = this.#edits.written(at);
     if (!written.startsWith('/')) return;
     const rest = this.#prefix === '' ? written : this.#rest(written);
-    if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
+    if (rest === undefined)
+      this.#problems.error(at, fault`'${written}' is not in ${this.#prefix}`, this.#convert);
     else this.#edits.replace(at, writtenPath(this.#real) + rest || '/');
   }
 
@@ -206,7 +232,8 @@ class Led {
   #rule(at: Position): void {
     const written = this.#edits.written(at);
     const rest = this.#rest(written);
-    if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
+    if (rest === undefined)
+      this.#problems.error(at, fault`'${written}' is not in ${this.#prefix}`, this.#convert);
     else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : escaped(this.#real) + rest);
   }
 
@@ -219,6 +246,16 @@ class Led {
     }
     return undefined;
   }
+}
+
+/** Whether a line names a file to AIDE: an include, a database, a report. */
+function opensFile(line: string): boolean {
+  return /^\s*(?:@@\s*x?_?include|database|report_url)/i.test(line);
+}
+
+function lineOf({ source: { text }, offset }: Position): string {
+  const end = text.indexOf('\n', offset);
+  return text.slice(text.lastIndexOf('\n', offset - 1) + 1, end === -1 ? undefined : end);
 }
 
 /** Of negative rules: in 0.18 one for some types only never prunes. */

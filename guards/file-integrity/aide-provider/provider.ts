@@ -10,7 +10,7 @@ import { writtenPath } from '../aide-conf/convert-path.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { configDigest } from '../aide-conf/digest.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
-import { aideFailure, closeCutReport, parseAideReport } from './aide-output.ts';
+import { aideFailure, closeCutReport, parseAideReport, withoutIncluded } from './aide-output.ts';
 import { emptyBaseline } from '../database/baseline-error.ts';
 import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../model/entry.ts';
 import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
@@ -275,7 +275,8 @@ export class AideProvider implements IntegrityProvider {
       });
       const { outcome } = result;
       if (outcome.kind !== 'error') return result;
-      throw aideFailure(run.purpose, outcome, result.messages.replaceAll(file, job.conf.name));
+      const messages = withoutIncluded(result.messages, file).replaceAll(file, job.conf.name);
+      throw aideFailure(run.purpose, outcome, messages);
     } finally {
       await rm(directory, { recursive: true, force: true });
     }

@@ -62,6 +62,8 @@ function machine(allowExecution: boolean): ConfEnvironment {
     hostname: hostname().split('.')[0] ?? '',
     exists: (path) => existsSync(path),
     readFile: readRegularFile,
+    // Who runs the command reads the files as well.
+    tellsIncluded: true,
     readDirectory: (path) => readdirSync(path).filter((name) => isIncluded(join(path, name))),
     ...(allowExecution && { execute }),
   };

@@ -99,13 +99,13 @@ suite('between the scans', { timeout: 300_000 }, () => {
         return { [Symbol.dispose]: () => undefined };
       },
     });
-    cluster.write('../rules/more', '');
-    const included = `@@include /hostroot/rules ^more$ /hostroot\n${conf}`;
+    cluster.write('../usr/share/aide/more', '');
+    const included = `@@include /hostroot/usr/share/aide ^more$ /hostroot\n${conf}`;
     await cluster.createIntegrity('fi', { conf: included, config: { gracePeriod: 900 } });
     const first = await cluster.resultWhen('fi', ({ detection }) => detection.events === 'sensor');
     const [job] = jobs;
     assert.ok(job !== undefined);
-    cluster.write('../rules/more', 'no option\n');
+    cluster.write('../usr/share/aide/more', 'no option\n');
     job.requestScan('events were lost');
     const second = await cluster.resultWhen(
       'fi',
