@@ -15,6 +15,16 @@ import { Cluster, deploy, namedRights, rightsOf } from './deploy.fixture.ts';
 import { kustomize, type Manifest } from './kustomize.fixture.ts';
 import { overlay } from './overlay.fixture.ts';
 
+interface MetricsPolicySpec {
+  readonly podSelector: {
+    readonly matchExpressions: readonly [{ readonly key: string; readonly values: readonly string[] }];
+  };
+  readonly ingress: readonly {
+    readonly from: readonly object[];
+    readonly ports: readonly { readonly port: number }[];
+  }[];
+}
+
 const nameOf = ({ kind, metadata }: Manifest): string =>
   `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
 
@@ -136,6 +146,24 @@ suite('deploy/ with some guards', () => {
       lock: { path: '/run/xtables.lock', type: 'FileOrCreate' },
     });
     if (kustomizeObstacle() === undefined) expectSameOfKubectl(mine.path);
+  });
+
+  test('the component for metrics restricts the ports that the agent and the operator have', () => {
+    const [policy] = kustomize(join(deploy, 'metrics-network-policy'));
+    const { podSelector, ingress } = (policy as unknown as { spec: MetricsPolicySpec }).spec;
+    const [{ key, values }] = podSelector.matchExpressions;
+    const manifests = kustomize(deploy);
+    for (const kind of ['DaemonSet', 'Deployment'] as const) {
+      const workload = manifests.find((one) => one.kind === kind);
+      assert.equal(policy?.metadata.namespace, workload?.metadata.namespace);
+      assert.ok(values.includes(workload?.metadata.labels?.[key] ?? ''));
+      assert.deepEqual(
+        ingress.flatMap(({ ports }) => ports.map(({ port }) => port)),
+        podOf(manifests, kind).containers[0]?.ports?.map(({ containerPort }) => containerPort),
+      );
+    }
+    // Without peers, a rule is for all.
+    assert.ok(ingress.every(({ from }) => from.length > 0));
   });
 
   test('every guard is the same as deploy/, but for the name of the image', () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
 import { Health } from './health.ts';
@@ -167,6 +168,30 @@ suite('serveMetrics', { timeout: 300_000 }, () => {
     }
     await assert.rejects(serveMetrics({ registry, address: 0, signal: stop.signal }), { name: 'AbortError' });
   });
+
+  for (const [from, attacker] of [
+    ['another address', '127.0.0.2'],
+    ['the address of the prober', '127.0.0.1'],
+  ] as const) {
+    test(`hundreds of slow connections from ${from} do not keep probes from their answer`, async () => {
+      const { registry } = await createMetrics();
+      await using server = await serveMetrics({ registry, address: 0 });
+      const slow = Array.from({ length: 200 }, () =>
+        connect({ host: server.host, port: server.port, localAddress: attacker }, function (this: Socket) {
+          this.write('GET /healthz HTTP/1.1\r\nhost: x\r\nx: ');
+        }).on('error', () => undefined),
+      );
+      try {
+        await Promise.all(slow.map((socket) => once(socket, 'connect')));
+        for (let probe = 0; probe < 20; probe++) {
+          const { status } = await fetch(`${server.url}/healthz`, { headers: { connection: 'close' } });
+          assert.equal(status, 200);
+        }
+      } finally {
+        for (const socket of slow) socket.destroy();
+      }
+    });
+  }
 
   test('addresses: a port is loopback, others are said in full, a taken one is an error that names it', async () => {
     const { registry } = await createMetrics();

@@ -12,6 +12,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import { type Metric, Registry, type Sample } from './exposition.ts';
 import { Health } from './health.ts';
 import { listen } from '../net/listen.ts';
+import { shareUnauthenticated, unauthenticatedServer } from '../net/unauthenticated.ts';
 
 export interface MetricDefinition {
   /** In Prometheus style with our prefix, or that of an operator whose place it takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
@@ -142,13 +143,10 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   const { host, port } = metricsAddress(options.address);
   signal?.throwIfAborted();
   const { createServer } = await import('../net/node-http.ts');
-  const server = createServer((request, response) => {
+  const server = createServer(unauthenticatedServer, (request, response) => {
     void answer(request, response, registry, health);
   });
-  // A scraper needs one connection or two; whoever opens hundreds gets refused, not our descriptors.
-  server.maxConnections = 64;
-  server.headersTimeout = 10_000;
-  server.requestTimeout = 10_000;
+  shareUnauthenticated(server);
   await listen(server, { host, port }, 'metrics');
 
   const bound = server.address() as AddressInfo;

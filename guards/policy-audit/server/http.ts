@@ -12,6 +12,7 @@ import type { Address } from '../../../lib/net/address.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { listen } from '../../../lib/net/listen.ts';
 import { createServer } from '../../../lib/net/node-http.ts';
+import { shareUnauthenticated, unauthenticatedServer } from '../../../lib/net/unauthenticated.ts';
 import type { CertificateTexts } from './certificate-files.ts';
 import { ShapeError } from './review.ts';
 import type { Review, ReviewKind } from './reviewer.ts';
@@ -90,13 +91,12 @@ export async function serveReadiness(
   address: Address,
   notReady: () => string | undefined,
 ): Promise<AsyncDisposable & { readonly address: Address }> {
-  const server = createServer((request, response) => {
+  const server = createServer(unauthenticatedServer, (request, response) => {
     request.resume();
     if (request.url === '/readiness' && request.method === 'GET') sendReadiness(response, notReady());
     else send(response, 404, { error: 'only GET /readiness is served here' });
   });
-  server.maxConnections = 64;
-  server.requestTimeout = 10_000;
+  shareUnauthenticated(server);
   await listen(server, address, 'the readiness probe');
   return {
     address: addressOf(server),

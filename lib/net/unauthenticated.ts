@@ -1,0 +1,21 @@
+/** Small HTTP servers that answer whoever asks, at once: metrics and probes. Decision 0019. */
+import type { Server, ServerOptions } from 'node:http';
+
+import { ConnectionShares } from './connection-shares.ts';
+
+/** For slow and silent clients. */
+export const unauthenticatedServer: ServerOptions = {
+  headersTimeout: 10_000,
+  requestTimeout: 10_000,
+  connectionsCheckingInterval: 5_000,
+};
+
+/**
+ * A prober or a scraper needs one connection or two. Whoever opens hundreds closes their own, so that the kubelet is
+ * answered whatever pods do.
+ */
+export function shareUnauthenticated(server: Server): void {
+  void new ConnectionShares(server, { total: 64, perSource: 16 });
+  // Also while an answer is not taken.
+  server.timeout = 10_000;
+}
