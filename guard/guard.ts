@@ -23,6 +23,7 @@ import type { ClusterContext, NodeContext } from './context.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { LineKind } from './line-kind.ts';
 import type { StatusSection } from './status-section.ts';
+import type { WriteLimits } from './write-limits.ts';
 
 /**
  * All that is known of a guard without loading its work. What loads modules is a function, so that `--help` is quick and a
@@ -184,7 +185,13 @@ export interface GuardRights {
     readonly name: string;
     readonly why: string;
     readonly rules: readonly Right[];
+    /** It has also the rules of all ClusterRoles with one of these labels, with the value `true`. */
+    readonly aggregates?: readonly string[];
+    /** Who has it in the whole cluster. Default: nobody. */
+    readonly boundTo?: 'operator';
   }[];
+  /** Of what the rights allow to write. */
+  readonly limits?: WriteLimits;
 }
 
 /** What the DaemonSet of the agent gets for a guard. */

@@ -6,7 +6,10 @@
  * takes nothing away that is not in what it applies. What two guards bring comes out once, but for rules and capabilities, where
  * twice means the same as once.
  */
+import { stringify } from 'yaml';
+
 import type { Guard, GuardRights, PodNeeds, Right } from '../guard/guard.ts';
+import { node, nodeClaim, sharedLimits, type WriteLimit } from '../guard/write-limits.ts';
 
 const made = (from: string): string =>
   `# Made from ${from} by \`node scripts/manifests.ts --write\`. Change it there.\n`;
@@ -62,14 +65,121 @@ export function uninstallYaml(rights: readonly Right[]): string {
   return made('apps/uninstall/') + roleYaml({ name: 'rampart-uninstall', why, rules: rights });
 }
 
-function roleYaml({ name, why, rules: all }: NonNullable<GuardRights['roles']>[number]): string {
-  return `# ${why}
+/** Of deploy/base/: what is not limited for want of a guard, RBAC does not allow either. */
+export function admissionYaml(guards: readonly Guard[]): string {
+  return (
+    made('guard/write-limits.ts and guards/') +
+    (['agent', 'operator'] as const)
+      .map((who) => {
+        const limits = [sharedLimits, ...guards.map(({ rights }) => rights.limits)];
+        return policyYaml(
+          `rampart-${who}`,
+          limits.flatMap((of) => of?.[who] ?? []),
+        );
+      })
+      .join('---\n')
+  );
+}
+
+function policyYaml(name: string, limits: readonly WriteLimit[]): string {
+  const byResource = Map.groupBy(
+    limits.flatMap((limit) => limit.resources.map((resource) => ({ resource, limit }))),
+    ({ resource, limit: { group } }) => `${group}/${resource}`,
+  );
+  const validations = new Map<string, { group: string; resources: string[]; of: WriteLimit[] }>();
+  for (const all of byResource.values()) {
+    const of = all.map(({ limit }) => limit);
+    const key = JSON.stringify(of.map((limit) => limits.indexOf(limit)));
+    const known = validations.get(key) ?? { group: of[0]?.group ?? '', resources: [], of };
+    known.resources.push(...all.slice(0, 1).map(({ resource }) => resource));
+    validations.set(key, known);
+  }
+  const resourceRules = [...validations.values()].map(({ group, resources }) => ({
+    apiGroups: [group],
+    apiVersions: ['*'],
+    operations: ['CREATE', 'UPDATE', 'DELETE'],
+    resources,
+    scope: '*',
+  }));
+  const account = `system:serviceaccount:rampart-system:${name}`;
+  const claim = `request.userInfo.?extra[?'${nodeClaim}'][?0].orValue('')`;
+  const spec = {
+    failurePolicy: 'Fail',
+    // Defaults too: a field that the server adds would be a difference with each `kubectl apply`.
+    matchConstraints: { matchPolicy: 'Equivalent', namespaceSelector: {}, objectSelector: {}, resourceRules },
+    matchConditions: [{ name, expression: `request.userInfo.username == '${account}'` }],
+    ...(limits.some((limit) => expressionOf(limit).includes(node)) && {
+      variables: [{ name: 'node', expression: claim }],
+    }),
+    validations: [...validations.values()].map(({ group, resources, of }) => ({
+      expression: [isNone(group, resources), ...of.map((limit) => `(${expressionOf(limit)})`)].join(' ||\n'),
+      message: `${name} may write of ${resources.join(', ')} only ${of.map(({ what }) => what).join('; or ')}`,
+      reason: 'Forbidden',
+    })),
+  };
+  const apiVersion = 'admissionregistration.k8s.io/v1';
+  const kind = 'ValidatingAdmissionPolicy';
+  const documents = [
+    { apiVersion, kind, metadata: { name }, spec },
+    {
+      apiVersion,
+      kind: `${kind}Binding`,
+      metadata: { name },
+      spec: { policyName: name, validationActions: ['Deny'] },
+    },
+  ];
+  const texts = documents.map((document) =>
+    stringify(document, { lineWidth: 0, aliasDuplicateObjects: false }),
+  );
+  return `# What ${name} may write, beside what RBAC says.\n${texts.join('---\n')}`;
+}
+
+function isNone(group: string, resources: readonly string[]): string {
+  const plurals = [...new Set(resources.map((resource) => resource.split('/')[0]))];
+  const names = `[${plurals.map((plural) => `'${plural}'`).join(', ')}]`;
+  return `request.resource.group != '${group}' || !(request.resource.resource in ${names})`;
+}
+
+function expressionOf({ allows, written }: WriteLimit): string {
+  const parts = [
+    allows && `(request.operation == 'DELETE' || ${allows('object')})`,
+    allows && `(request.operation == 'CREATE' || ${allows('oldObject')})`,
+    written && `(request.operation == 'DELETE' || ${written})`,
+  ];
+  return parts.filter((part) => part !== undefined).join(' &&\n');
+}
+
+function roleYaml({
+  name,
+  why,
+  rules: all,
+  aggregates,
+  boundTo,
+}: NonNullable<GuardRights['roles']>[number]): string {
+  const selectors = aggregates?.map((label) => `    - matchLabels:\n        ${label}: 'true'\n`).join('');
+  const role = `# ${why}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
   name: ${name}
-rules:
-${all.map((right) => comment(right.why) + indented('- ', '  ', fieldsOf(right))).join('')}`;
+${selectors === undefined ? 'rules:\n' : `aggregationRule:\n  clusterRoleSelectors:\n${selectors}`}${all
+    .map((right) => comment(right.why) + indented('- ', '  ', fieldsOf(right)))
+    .join('')}`;
+  if (boundTo === undefined) return role;
+  return `${role}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: ${name}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: ${name}
+subjects:
+  - kind: ServiceAccount
+    name: rampart-${boundTo}
+    namespace: rampart-system
+`;
 }
 
 function target(kind: string, name: string, lines: readonly string[]): string {

@@ -5,6 +5,7 @@
  * - `guards/<guard>/crd/*.yaml`, from the schemas in `guards/<guard>/api.ts`;
  * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
  *   custom resources (a kustomization reads nothing outside of its directory);
+ * - `deploy/base/admission.yaml`, from the limits of what is written;
  * - `deploy/policy-reports/policyreports.yaml`;
  * - `deploy/uninstall/role.yaml`, from what guards leave behind.
  *
@@ -19,7 +20,7 @@ import { format } from 'prettier';
 import { guards as allGuards } from '../apps/guards.ts';
 import { uninstallRights } from '../apps/uninstall/rights.ts';
 import type { Guard } from '../guard/guard.ts';
-import { allYaml, componentYaml, rolesYaml, uninstallYaml } from './components.ts';
+import { admissionYaml, allYaml, componentYaml, rolesYaml, uninstallYaml } from './components.ts';
 import { expectedManifests, expectedReports } from './crds.ts';
 
 /** Where nothing else is to be. */
@@ -47,6 +48,7 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
     }
     await add(join(directory, 'kustomization.yaml'), componentYaml(guard, resources));
   }
+  await add('deploy/base/admission.yaml', admissionYaml(guards));
   await add('deploy/uninstall/role.yaml', uninstallYaml(await uninstallRights(guards)));
   return files;
 }

@@ -10,6 +10,7 @@ import { text } from 'node:stream/consumers';
 
 import { apiErrors } from '../../lib/apiserver/resources/api-error.ts';
 import { type ApiServer, startApiServer } from '../../lib/apiserver/server.ts';
+import type { Admission } from '../../lib/apiserver/verbs/admission.ts';
 import type { ResourceRequest } from '../../lib/apiserver/verbs/request.ts';
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -19,6 +20,7 @@ import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
 import { kustomize, kustomizedText, type Manifest } from './kustomize.fixture.ts';
+import { shippedLimits, type Write } from './write-limits.fixture.ts';
 
 export const deploy: string = join(import.meta.dirname, '../../deploy');
 
@@ -64,9 +66,27 @@ function wantedFor({
   const [, asked] = /^metadata\.name=([^,]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
   const one = name || (asked ?? '');
   const names = one === '' ? [right] : [`${right} ${one}`, right];
-  // `*` is all groups and all their resources, without subresources.
-  const all = subresource === undefined ? [`${verb} *.*`] : [];
+  const all = [`${verb} *.${resource.group}`];
   return [...names.flatMap((each) => (where === '' ? [each] : [`${each} in ${where}`, each])), ...all];
+}
+
+/** The limits of deploy/. By the user agent it is not known which agent asks: the node is any of these. */
+function limitsOf(deployed: string, nodes: ReadonlySet<string>, refused: string[]): Admission {
+  const judge = shippedLimits(kustomize(deployed));
+  return {
+    validate({ operation, resource, subresource, name, user }, object, oldObject) {
+      const plural = `${resource.plural}${subresource === undefined ? '' : `/${subresource.name}`}`;
+      const write = {
+        ...{ account: user.name, operation, group: resource.group, resource: plural },
+        ...({ object, oldObject } as Pick<Write, 'object' | 'oldObject'>),
+      };
+      const refusals = [...nodes].map((node) => judge({ ...write, node }));
+      const [refusal] = refusals;
+      if (refusal === undefined || refusals.includes(undefined)) return;
+      refused.push(`${user.name}: ${operation} ${plural} ${name}: ${refusal}`);
+      throw apiErrors.forbidden(resource, name, refusal);
+    },
+  };
 }
 
 export class Cluster implements AsyncDisposable {
@@ -78,13 +98,20 @@ export class Cluster implements AsyncDisposable {
   readonly used = new Map<string, Set<string>>();
   /** Of the agent, besides what its roles allow. */
   readonly granted = new Set<string>();
-  readonly refused: string[] = [];
+  readonly refused: string[];
   /** By the name of the role, which is the user agent of who has it. */
   readonly #rights: Map<string, Set<string>>;
   readonly #stack: AsyncDisposableStack;
 
-  private constructor(deployed: string, directory: string, server: ApiServer, stack: AsyncDisposableStack) {
+  private constructor(
+    deployed: string,
+    directory: string,
+    server: ApiServer,
+    refused: string[],
+    stack: AsyncDisposableStack,
+  ) {
     [this.deployed, this.directory, this.server, this.#stack] = [deployed, directory, server, stack];
+    this.refused = refused;
     const manifests = kustomize(deployed);
     const rights = (this.#rights = new Map(
       ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((who) => [who, rightsIn(manifests, who)]),
@@ -100,21 +127,24 @@ export class Cluster implements AsyncDisposable {
       );
       if (right === undefined) {
         this.refused.push(
-          `${who}: ${wanted.findLast((one) => !one.endsWith(' *.*'))} (${request.namespace}/${request.name})`,
+          `${who}: ${wanted.findLast((one) => !one.includes(' *.'))} (${request.namespace}/${request.name})`,
         );
         throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
       }
       const used = this.used.get(who) ?? new Set();
       this.used.set(who, used.add(right));
-      return handle(request);
+      return handle({ ...request, user: { name: who, groups: [] } });
     };
   }
 
-  static async start(deployed = deploy): Promise<Cluster> {
+  /** @param nodes - Of agents. */
+  static async start(deployed = deploy, nodes: ReadonlySet<string> = new Set(['here'])): Promise<Cluster> {
     const stack = new AsyncDisposableStack();
     const directory = mkdtempSync(join(tmpdir(), 'rampart-deploy-'));
     stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const refused: string[] = [];
     const server = await startApiServer({
+      admission: [limitsOf(deployed, nodes, refused)],
       dataDirectory: join(directory, 'data'),
       memory: true,
       listen: { host: '127.0.0.1', port: 0 },
@@ -122,7 +152,7 @@ export class Cluster implements AsyncDisposable {
       logger: createLogger({ level: 'silent' }),
     });
     stack.use(server);
-    return new Cluster(deployed, directory, server, stack);
+    return new Cluster(deployed, directory, server, refused, stack);
   }
 
   /** A client that may only do what the role of another kustomization allows. */

@@ -223,7 +223,8 @@ suite('deploy/', () => {
       for (const right of rightsOf(binding.roleRef.name)) cluster.granted.add(`${right} in default`);
       await until('the alerts that waited', async () => tokens().length > 0);
       assert.ok(tokens().every((token) => token === 'Bearer of-default'));
-      // In the namespace of the agent it may.
+      // In the namespace of the agent it is the same, and one Secret is enough.
+      cluster.granted.add(`get secrets. receiver in ${namespace}`);
       const own = { namespace, name: 'own' };
       await client.create(kivePolicyType, {
         metadata: own,

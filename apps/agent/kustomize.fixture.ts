@@ -40,7 +40,8 @@ interface Kustomization {
 const known: ReadonlySet<string> = new Set([
   ...['apiVersion', 'kind', 'namespace', 'labels', 'resources', 'components', 'images', 'patches'],
 ]);
-const clusterScoped = /^(Namespace|ClusterRole|ClusterRoleBinding|CustomResourceDefinition)$/;
+const clusterScoped =
+  /^(Namespace|ClusterRole|ClusterRoleBinding|CustomResourceDefinition|ValidatingAdmissionPolicy(Binding)?)$/;
 
 /** The objects of a kustomization. @throws {Error} for what this does not know. */
 export function kustomize(directory: string): Manifest[] {

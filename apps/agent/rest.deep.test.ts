@@ -17,7 +17,7 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { Cluster } from './deploy.fixture.ts';
 
 test('at rest, an agent that loads writes 6 times a minute at most', { skip: sensorSkip }, async () => {
-  await using cluster = await Cluster.start();
+  await using cluster = await Cluster.start(undefined, new Set(['n1']));
   await cluster.install();
   const written = cluster.writesOf('rampart-agent');
   const stop = new AbortController();

@@ -41,7 +41,7 @@ suite('a cluster that Rampart is removed from', () => {
   let client: KubeClient;
   before(async () => {
     using mine = overlay(guards);
-    cluster = await Cluster.start(mine.path);
+    cluster = await Cluster.start(mine.path, new Set(['n1']));
     client = cluster.client();
     await cluster.install();
     await client.create(kivePolicyType, {

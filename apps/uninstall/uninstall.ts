@@ -5,7 +5,13 @@ import type { Leftovers } from '../../guard/leftovers.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import { type Resource, resourceType } from '../../lib/kube/crd/resource.ts';
-import { deployments, namespaces, pods, type ResourceType } from '../../lib/kube/object/object.ts';
+import {
+  clusterKind,
+  deployments,
+  namespaces,
+  pods,
+  type ResourceType,
+} from '../../lib/kube/object/object.ts';
 import { cleanNodes } from './agents.ts';
 import { named, Remover } from './objects.ts';
 import type { Selected } from './selected.ts';
@@ -42,6 +48,14 @@ export const clusterRoleBindings: ResourceType = {
 const clusterRoles = [
   { type: clusterRoleBindings, labelSelector },
   { type: { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' }, labelSelector },
+  ...(['validatingadmissionpolicybindings', 'validatingadmissionpolicies'] as const).map((plural) => ({
+    type: clusterKind(
+      'admissionregistration.k8s.io',
+      plural,
+      plural.endsWith('bindings') ? 'ValidatingAdmissionPolicyBinding' : 'ValidatingAdmissionPolicy',
+    ),
+    labelSelector,
+  })),
 ] as const satisfies readonly Selected[];
 export const operatorPods: Selected = {
   type: pods,

@@ -1,6 +1,7 @@
 /** The permissions and mounts that deploy/ grants this guard. After a change: node scripts/manifests.ts --write */
 import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
+import { isLabelOfNode, labelOf, onlyMetadata } from '../../guard/write-limits.ts';
 import { group, nodeTypes, parentKinds } from './api.ts';
 
 const parents = parentKinds.map(({ type }) => type.plural);
@@ -25,10 +26,6 @@ export const rights: GuardRights = {
     right('', ['pods', 'nodes'], ['list', 'watch'], {
       why: 'Those of its node, by spec.nodeName and metadata.name; RBAC cannot restrict that.',
     }),
-    right('', ['secrets'], ['get'], {
-      inSystem: true,
-      why: 'Pull secrets of cluster-scoped programs in this namespace; in others see rampart-bpf-pull-secrets.',
-    }),
   ],
   operator: [
     right(group, parents, ['get', 'list', 'watch', 'patch'], { why: 'patch: the finalizer.' }),
@@ -39,10 +36,21 @@ export const rights: GuardRights = {
     right('', ['nodes'], ['get', 'list', 'watch']),
   ],
   viewer: [right(group, [...parents, ...ofNodes], ['get', 'list', 'watch'])],
+  limits: {
+    agent: [
+      {
+        ...{ group, resources: [...ofNodes, ...ofNodes.map(statusOf)] },
+        allows: (it) => isLabelOfNode(labelOf(it, 'kubernetes.io/hostname')),
+        what: 'those of the node in its token',
+      },
+    ],
+    // A program of its own in the kernels of all nodes would be all that there is to be had.
+    operator: [onlyMetadata(group, [...parents, ...ofNodes])],
+  },
   roles: [
     {
       name: 'rampart-bpf-pull-secrets',
-      why: "Pull secrets of another namespace. Not bound by default: the owner of a namespace binds it there to the agents' service account if programs name Secrets of it.",
+      why: "Pull secrets. Not bound by default: the owner of a namespace binds it there to the agents' service account if programs name Secrets of it.",
       rules: [right('', ['secrets'], ['get'])],
     },
   ],

@@ -1,8 +1,9 @@
 /**
  * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
  */
-import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
+import { type GuardRights, type PodNeeds, right, systemNamespace } from '../../guard/guard.ts';
 import { btfMount, runtimeMount } from '../../guard/mounts.ts';
+import { annotationOf, nameOf, node, onlyMetadata, sameSpec } from '../../guard/write-limits.ts';
 import { kiveDataNamespace, kivePolicies } from './api.ts';
 
 const { group } = kivePolicies;
@@ -25,10 +26,6 @@ export const rights: GuardRights = {
       inSystem: true,
       why: 'Only that of its kernel, selected by its name; another agent on the kernel writes there that it is asked for.',
     }),
-    right('', ['secrets'], ['get'], {
-      inSystem: true,
-      why: 'Credentials for callbacks of policies in this namespace and for --callback-secret; read by name when an alert is sent.',
-    }),
   ],
   operator: [
     right(group, ['kivepolicies'], ['get', 'list', 'watch', 'patch'], { why: 'patch: the finalizer.' }),
@@ -47,10 +44,39 @@ export const rights: GuardRights = {
     right('', ['pods'], ['list'], { why: 'To find nodes with pods that a policy matches.' }),
     right(group, ['kivedata', 'kivenodestatuses'], ['get', 'list', 'watch']),
   ],
+  limits: {
+    agent: [
+      {
+        ...{ group, resources: ['kivedata'] },
+        allows: (it) => `${annotationOf(it, 'node-name')} == ${node}`,
+        what: 'that of the node in its token',
+      },
+      {
+        ...{ group, resources: ['kivedata'] },
+        // The agent that watches for all nodes of a kernel says that it does not any more.
+        allows: () => "request.operation == 'UPDATE'",
+        written: `has(oldObject.metadata.deletionTimestamp) && ${sameSpec}`,
+        what: 'finalizers of what is being deleted',
+      },
+      {
+        ...{ group, resources: ['kivenodestatuses'] },
+        allows: (it) => `${nameOf(it)} == ${node}`,
+        what: 'that of the node in its token',
+      },
+    ],
+    operator: [
+      onlyMetadata(group, ['kivepolicies', 'kivedata']),
+      {
+        ...{ group: '', resources: ['namespaces'] },
+        allows: (it) => `${nameOf(it)} in ['${kiveDataNamespace}', '${systemNamespace}']`,
+        what: kiveDataNamespace,
+      },
+    ],
+  },
   roles: [
     {
       name: 'rampart-callback-secrets',
-      why: 'Secrets for callbacks in other namespaces. Not bound by default: the owner of a namespace binds this role there if policies in it name Secrets.',
+      why: 'Secrets for callbacks. Not bound by default: the owner of a namespace binds this role there if policies in it name Secrets.',
       rules: [right('', ['secrets'], ['get'])],
     },
   ],

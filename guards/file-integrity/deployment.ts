@@ -1,14 +1,19 @@
 /**
  * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
  */
-import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
+import { type GuardRights, type PodNeeds, right, systemNamespace } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
-import { bothGroups } from './api.ts';
+import { isLabelOfNode, labelOf, nameOf, node } from '../../guard/write-limits.ts';
+import { bothGroups, names } from './api.ts';
 
 const rbac = 'rbac.authorization.k8s.io';
 // As the code has them, which would be much to load for the sake of two names: a test runs both with these rights.
 const agentRole = 'rampart-agent-file-integrity';
 const keySecretName = 'file-integrity-baseline-key';
+
+const owned = (it: string): string =>
+  `(${labelOf(it, names.ownerLabel)} != '' || has(${it}.metadata.ownerReferences) && ${it}.metadata.ownerReferences.exists(o, ` +
+  `[${bothGroups.map(({ group }) => `'${group}'`).join(', ')}].exists(g, o.apiVersion.startsWith(g + '/'))))`;
 
 export const rights: GuardRights = {
   agent: [
@@ -57,6 +62,40 @@ export const rights: GuardRights = {
       right(group, [integrities.plural, nodeStatuses.plural], ['get', 'list', 'watch']),
     ),
   ],
+  limits: {
+    agent: [
+      {
+        ...{ group: '', resources: ['configmaps'] },
+        // Whoever took the label away has not taken the result away.
+        allows: (it) =>
+          `${nameOf(it)}.startsWith('aide-') && (${isLabelOfNode(labelOf(it, names.nodeLabel))} || ` +
+          `${labelOf(it, names.nodeLabel)} == '' && ${nameOf(it)}.endsWith('-' + ${node}))`,
+        written: `${labelOf('object', names.ownerLabel)} != '' && ${labelOf('object', names.nodeLabel)} != ''`,
+        what: 'results of file integrity of the node in its token',
+      },
+    ],
+    operator: [
+      {
+        ...{ group: '', resources: ['configmaps'] },
+        // In the namespaces of Kubernetes, ConfigMaps may say who is an administrator.
+        allows: (it) => `!request.namespace.startsWith('kube-') && ${owned(it)}`,
+        what: 'those of a FileIntegrity, outside of kube-*',
+      },
+      {
+        ...{ group: '', resources: ['secrets'] },
+        allows: (it) => `${nameOf(it)} == '${keySecretName}' && ${it}.type == 'Opaque'`,
+        what: keySecretName,
+      },
+      {
+        ...{ group: rbac, resources: ['rolebindings'] },
+        allows: (it) => `${nameOf(it)} == '${agentRole}'`,
+        written:
+          `object.roleRef.kind == 'ClusterRole' && object.roleRef.name == '${agentRole}' && object.subjects.all(s, ` +
+          `s.kind == 'ServiceAccount' && s.name == 'rampart-agent' && s.namespace == '${systemNamespace}')`,
+        what: `${agentRole} of the agents`,
+      },
+    ],
+  },
   roles: [
     {
       name: agentRole,

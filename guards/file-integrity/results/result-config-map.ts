@@ -154,6 +154,10 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   if (fileIntegrity.namespace !== namespace || temporaryName(fileIntegrity.name, nodeName) !== name) {
     throw refuse(`it belongs to ${fileIntegrity.namespace}/${fileIntegrity.name} and node ${nodeName}`);
   }
+  // Agents may write what has the label of their node, and names can be read in two ways: aide-a-b-c.
+  const label = configMap.metadata.labels?.[names.nodeLabel];
+  if (label !== undefined && label !== labelValue(nodeName))
+    throw refuse(`its label names the node ${label}`);
   const json = configMap.data?.[findingsKey] ?? '[]';
   const findings = Fields.parseList(json, findingsKey, refuse).map(decodeFinding);
   const kept = findings.slice(0, maxFindings);

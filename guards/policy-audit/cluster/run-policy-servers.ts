@@ -5,7 +5,7 @@
 import { managedSelector } from '../../../guard/managed-by.ts';
 import type { GuardContext } from '../../../guard/context.ts';
 import { removalOf } from '../../../guard/removal.ts';
-import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { isForbidden, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type Condition, findCondition } from '../../../lib/kube/object/conditions.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
@@ -236,8 +236,9 @@ class PolicyServers {
         authorities: trusted(authority),
         systemNamespace: namespace,
       });
-      await this.#apply(webhook.type, webhook.object, signal);
-      await this.#tell(type, object, activeStatus(object), signal);
+      const refusal = await this.#enforce(webhook, signal);
+      const status = refusal === '' ? activeStatus(object) : await this.#refused(object, refusal, signal);
+      await this.#tell(type, object, status, signal);
     }
     // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
     const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
@@ -392,6 +393,17 @@ class PolicyServers {
       { labelSelector: `${selector},${managedSelector}`, signal },
     );
     return items;
+  }
+
+  /** @returns why the cluster does not allow this webhook; the policies after it are not held up. */
+  async #enforce({ type, object }: Wanted, signal: AbortSignal): Promise<string> {
+    try {
+      await this.#apply(type, object, signal);
+      return '';
+    } catch (error) {
+      if (!isForbidden(error)) throw error;
+      return `its webhook is refused: ${(error as Error).message}`;
+    }
   }
 
   #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {

@@ -98,7 +98,7 @@ interface Selector {
 }
 
 function namespaceSelectorOf(
-  { origin }: Policy,
+  { origin, isMutating }: Policy,
   own: Selector | undefined,
   systemNamespace: string,
 ): Selector {
@@ -107,7 +107,12 @@ function namespaceSelectorOf(
     ...(own?.matchLabels && { matchLabels: own.matchLabels }),
     matchExpressions: [
       ...(own?.matchExpressions ?? []),
-      { key: namespaceNameLabel, operator: 'NotIn', values: [systemNamespace] },
+      // What may change pods there has the cluster: the operator may not write such a webhook (deployment.ts).
+      {
+        key: namespaceNameLabel,
+        operator: 'NotIn',
+        values: isMutating ? [systemNamespace, 'kube-system'] : [systemNamespace],
+      },
     ],
   };
 }

@@ -56,6 +56,9 @@ interface Source {
   readonly key: string;
 }
 
+/** Those of deploy/ say who may write what: that is no property of an object. */
+const notOurs = 'app.kubernetes.io/part-of!=rampart';
+
 /**
  * Policies by id. Those that cannot be opened as they are now keep their previous version: what was refused stays refused until
  * the new one can be evaluated, and the status says so.
@@ -84,9 +87,9 @@ export class PolicySet {
     const { context } = options;
     this.#recorder = context.recorder();
     this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }, type.plural));
-    this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies });
+    this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies, labelSelector: notOurs });
     this.#bindings = context.cache({
-      type: validatingAdmissionPolicyBindings,
+      ...{ type: validatingAdmissionPolicyBindings, labelSelector: notOurs },
       indexes: { policy: policyOfBinding },
     });
   }

@@ -115,7 +115,7 @@ export class Deployed implements AsyncDisposable {
   static async start(kustomization?: string): Promise<Deployed> {
     const stack = new AsyncDisposableStack();
     try {
-      const cluster = stack.use(await Cluster.start(kustomization));
+      const cluster = stack.use(await Cluster.start(kustomization, new Set([nodeName])));
       const lab = stack.use(await startLab());
       await cluster.apply();
       const accounts = stack.use(await ServiceAccounts.start(cluster, lab));
