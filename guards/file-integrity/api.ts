@@ -183,6 +183,15 @@ const detection = object('How changes on the node are detected between scans.', 
   ),
 });
 
+const baseline = object(
+  'The newest baseline that a result of the node was made with. The agent refuses an older one; only a re-init resolves that.',
+  {
+    provider: oneOf(['native', 'aide'], { description: 'The provider that created it.' }),
+    digest: string('Its SHA-256 digest.'),
+    created: time('When it was created: later than every earlier one of the node.'),
+  },
+);
+
 const integrityVersion = {
   description: 'Compares files on nodes with a baseline.',
   fields: { spec, status: optional(status) },
@@ -214,6 +223,7 @@ const nodeStatusVersion = {
       ),
     ),
     detection: optional(detection),
+    baseline: optional(baseline),
   },
   columns: [
     { name: 'Node', type: 'string', jsonPath: '.nodeName' },

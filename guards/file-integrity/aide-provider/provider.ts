@@ -78,14 +78,14 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
-    if ((await readFacts(job.directory, job.signingKey)) === undefined) return 'none';
-    await using baseline = await openDatabase(job.directory, job.signingKey, new AbortController().signal);
+    if ((await readFacts(job)) === undefined) return 'none';
+    await using baseline = await openDatabase(job, new AbortController().signal);
     return baseline.facts.configDigest === configDigest(job.conf) ? 'ready' : 'other-configuration';
   }
 
   async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
     // One that cannot be trusted was not made after any request.
-    const before = await readFacts(job.directory, job.signingKey).catch(() => undefined);
+    const before = await readFacts(job).catch(() => undefined);
     if (before !== undefined && request !== undefined && before.requests.includes(request))
       return { entries: before.entries, unread: before.unread };
     const { id, path, aide, conf } = await this.#prepare(job);
@@ -107,7 +107,7 @@ export class AideProvider implements IntegrityProvider {
 
   async check(job: IntegrityJob, { signal, onProgress }: RunOptions): Promise<CheckResult> {
     // First what needs no AIDE: a bad baseline is told as such.
-    await using baseline = await openDatabase(job.directory, job.signingKey, signal);
+    await using baseline = await openDatabase(job, signal);
     const { aide, conf } = await this.#prepare(job);
     refuseNewer(baseline, aide);
     const startedMs = Date.now();
@@ -134,9 +134,9 @@ export class AideProvider implements IntegrityProvider {
     about: Acceptance,
     { signal, onProgress }: RunOptions,
   ): Promise<AcceptResult> {
-    const { directory, signingKey } = job;
+    const { directory } = job;
     const { author, reason, request } = about;
-    await using baseline = await openDatabase(directory, signingKey, signal);
+    await using baseline = await openDatabase(job, signal);
     const { facts } = baseline;
     if (request !== undefined && facts.requests.includes(request)) return { unread: [] };
     const { id, path, aide, conf } = await this.#prepare(job);
@@ -178,7 +178,8 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async #prepare(job: IntegrityJob): Promise<{ id: string; path: string; aide: AideProgram; conf: LedConf }> {
-    const id = `${Date.now()}-${randomBytes(6).toString('hex')}`;
+    const madeAtMs = job.newest?.nextMs(Date.now()) ?? Date.now();
+    const id = `${madeAtMs}-${randomBytes(6).toString('hex')}`;
     const aide = await findAide(this.#options.program);
     const conf = leadAideConf(job.conf.name, job.conf.text, job.root, aide.dialect);
     await removeStrays(job.directory, job.maxBackups);
@@ -205,12 +206,7 @@ export class AideProvider implements IntegrityProvider {
         : cause;
     });
     if (entries === 0) throw emptyBaseline(facts.unread);
-    const { directory, signingKey: key, maxBackups } = job;
-    await adoptDatabase({
-      ...facts,
-      ...{ id, entries, aideVersion: version },
-      ...{ directory, key, maxBackups, signal, onSigned },
-    });
+    await adoptDatabase({ ...facts, id, entries, aideVersion: version, job, signal, onSigned });
     return entries;
   }
 
@@ -234,8 +230,9 @@ export class AideProvider implements IntegrityProvider {
   }
 
   /** Removes what was written and is not the baseline, which it may be when what comes after that fails. */
-  async #giveUp({ directory, signingKey }: IntegrityJob, id: string): Promise<void> {
-    const facts = await readFacts(directory, signingKey).catch(() => undefined);
+  async #giveUp(job: IntegrityJob, id: string): Promise<void> {
+    const { directory } = job;
+    const facts = await readFacts(job).catch(() => undefined);
     if (facts?.id !== id) await unlink(databasePath(directory, id)).catch(() => undefined);
   }
 

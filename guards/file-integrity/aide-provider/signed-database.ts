@@ -25,14 +25,11 @@ import {
   writeLastBaseline,
 } from '../signed-notes/last-baseline.ts';
 import { replaceFile } from '../database/replace-file.ts';
-import {
-  keyId,
-  signDigest,
-  verifyDigest,
-  type SigningKey,
-  type VerifyingKey,
-} from '../database/signature.ts';
+import { keyId, sameDigest, signDigest, verifyDigest } from '../database/signature.ts';
 import { digestOf } from '../database/format.ts';
+import type { IntegrityJob } from '../provider/provider.ts';
+
+type DatabaseJob = Pick<IntegrityJob, 'directory' | 'signingKey' | 'maxBackups' | 'newest'>;
 
 const format = 1;
 const current = 'aide.baseline';
@@ -111,7 +108,7 @@ export class SignedDatabase implements AsyncDisposable {
         this.path,
         `it has ${at} bytes; when it was signed it had ${sizeBytes}`,
       );
-    if (at > sizeBytes || digest.digest('hex') !== sha256)
+    if (at > sizeBytes || !sameDigest(digest.digest('hex'), sha256))
       throw new BaselineError('damaged', this.path, 'its content is not what was signed');
   }
 
@@ -126,7 +123,11 @@ export class SignedDatabase implements AsyncDisposable {
  *
  * @throws {BaselineError}
  */
-export async function readFacts(directory: string, key: VerifyingKey): Promise<DatabaseFacts | undefined> {
+export async function readFacts({
+  directory,
+  signingKey: key,
+  newest,
+}: DatabaseJob): Promise<DatabaseFacts | undefined> {
   const path = join(directory, current);
   const text = await readSigned(path).catch(async (error: unknown) => {
     if (!(error instanceof BaselineError) || error.fault !== 'missing') throw error;
@@ -157,17 +158,16 @@ export async function readFacts(directory: string, key: VerifyingKey): Promise<D
   if (!verifyDigest(digestOf(line), Buffer.from(signature, 'base64'), key))
     throw new BaselineError('wrong signature', path, 'its signature does not match its content');
   const note = await readLastBaseline(join(directory, lastName), key);
-  checkLast(path, digestOf(line).toString('hex'), note);
+  const digest = digestOf(line).toString('hex');
+  checkLast(path, digest, note);
+  newest?.check(path, { provider: 'aide', digest, madeAtMs: facts.madeAtMs });
   return facts;
 }
 
 /** Opens the database and verifies all of it. @throws {BaselineError} */
-export async function openDatabase(
-  directory: string,
-  key: VerifyingKey,
-  signal: AbortSignal,
-): Promise<SignedDatabase> {
-  const facts = await readFacts(directory, key);
+export async function openDatabase(job: DatabaseJob, signal: AbortSignal): Promise<SignedDatabase> {
+  const { directory } = job;
+  const facts = await readFacts(job);
   if (facts === undefined) throw new BaselineError('missing', join(directory, current), 'it does not exist');
   const path = databasePath(directory, facts.id);
   const file = await openBaselineFile(path);
@@ -186,9 +186,7 @@ export interface NewDatabase extends Pick<
   DatabaseFacts,
   'id' | 'entries' | 'configDigest' | 'aideVersion' | 'about' | 'unread' | 'requests'
 > {
-  readonly directory: string;
-  readonly key: SigningKey;
-  readonly maxBackups: number;
+  readonly job: DatabaseJob;
   readonly signal: AbortSignal;
   /** Is called with its digest before it takes the place; when that throws, the baseline is as it was. */
   readonly onSigned: (digest: string) => Promise<void>;
@@ -200,7 +198,8 @@ export interface NewDatabase extends Pick<
  * @throws {RampartError} FULL, SYSTEM: the baseline is as it was
  */
 export async function adoptDatabase(made: NewDatabase): Promise<void> {
-  const { directory, key, maxBackups, signal, onSigned, ...about } = made;
+  const { job, signal, onSigned, ...about } = made;
+  const { directory, signingKey: key, maxBackups, newest } = job;
   const path = databasePath(directory, made.id);
   const { sha256, sizeBytes } = await digestOnDisk(path, signal);
   const facts: DatabaseFacts = {
@@ -228,6 +227,7 @@ export async function adoptDatabase(made: NewDatabase): Promise<void> {
   await replaceFile(join(directory, current), async (file) => {
     await file.writeFile(`${line}\n${signature}\n`);
   });
+  newest?.made({ provider: 'aide', digest: digest.toString('hex'), madeAtMs: facts.madeAtMs });
   // It counts already, and the note fits it as it is.
   await note({ digest: digest.toString('hex') }).catch(() => undefined);
   await removeStrays(directory, maxBackups);

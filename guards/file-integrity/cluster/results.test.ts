@@ -11,6 +11,7 @@ import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { shareMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { names } from '../api.ts';
 import { labelValue, temporaryName } from '../results/object-names.ts';
+import type { NodeResult } from '../results/node-result.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { resultAnnotation } from '../results/result-config-map.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -44,6 +45,34 @@ suite('results', () => {
     await cluster.report('example', 'n1', failed(0, 0, 1), { sequence: 0, atMs: atMs + 60_000 });
     assert.equal(await condition(), 'Failed');
     assert.equal((await cluster.status('example', 'n1'))?.sequence, 0);
+  });
+
+  test('a result made with an older baseline than one before is an error, and the newest stays known', async () => {
+    await using cluster = await start('n1');
+    cluster.startOperator();
+    const baseline = (digit: string, madeAtMs: number): Pick<NodeResult, 'baseline'> => ({
+      baseline: { provider: 'native', digest: digit.repeat(64), madeAtMs },
+    });
+    const madeAtMs = Date.UTC(2026, 0, 1);
+    const created = new Date(madeAtMs).toISOString();
+    await cluster.report('example', 'n1', succeeded, { sequence: 1, ...baseline('a', madeAtMs) });
+    assert.deepEqual((await cluster.status('example', 'n1'))?.baseline, {
+      ...{ provider: 'native', digest: 'a'.repeat(64), created },
+    });
+    // A process that knew no better.
+    for (const [at, older] of [baseline('b', madeAtMs - 1), baseline('b', madeAtMs)].entries()) {
+      await cluster.report('example', 'n1', succeeded, { sequence: 2 + 2 * at, ...older });
+      const status = await cluster.status('example', 'n1');
+      assert.equal(status?.lastResult?.condition, 'Errored');
+      assert.match(status.lastResult.errorMessage ?? '', /older baseline/);
+      assert.equal(status.baseline?.created, created);
+      await cluster.report('example', 'n1', succeeded, { sequence: 3 + 2 * at, ...baseline('a', madeAtMs) });
+      assert.equal((await cluster.status('example', 'n1'))?.lastResult?.condition, 'Succeeded');
+    }
+    await cluster.report('example', 'n1', errored('x'), { sequence: 6 });
+    assert.equal((await cluster.status('example', 'n1'))?.baseline?.created, created);
+    await cluster.report('example', 'n1', succeeded, { sequence: 7, ...baseline('c', madeAtMs + 1) });
+    assert.equal((await cluster.status('example', 'n1'))?.baseline?.digest, 'c'.repeat(64));
   });
 
   test('a newer result in place of one that was not taken, and a log as long as there may be one', async () => {

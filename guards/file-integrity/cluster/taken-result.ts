@@ -4,7 +4,9 @@ import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanRes
 import type { Finding } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
+import { sameDigest } from '../database/signature.ts';
 import { keptName } from '../results/object-names.ts';
+import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
 import { describeUnread } from './report-entries.ts';
 
 const MAX_NOTE_CHARACTERS = 1000;
@@ -50,7 +52,9 @@ export function isNewer(
 }
 
 /** @param known as it is stored; undefined for the first result of a node */
-export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | undefined): TakenResult {
+export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | undefined): TakenResult {
+  const result = isOfOlderBaseline(given, known) ? refused(given) : given;
+  const baseline = result.baseline === undefined ? known?.baseline : statusOf(result.baseline);
   const latest = scanResultOf(result);
   const others = (known?.results ?? []).filter(({ condition }) => condition !== latest.condition);
   const doneIds = new Set(result.doneRequests);
@@ -71,6 +75,7 @@ export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | 
       ...(result.unread && { unread: result.unread }),
       ...(continuedFrom !== undefined && { continuedFrom }),
       detection: result.detection,
+      ...(baseline && { baseline }),
     },
     done,
     isTransition,
@@ -81,6 +86,29 @@ export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | 
       ...done.flatMap((one) => noteOfDone(one, result)),
     ],
   };
+}
+
+/** An agent that knows what is in the status refuses the baseline itself. */
+function isOfOlderBaseline({ baseline }: NodeResult, known: FileIntegrityNodeStatus | undefined): boolean {
+  if (baseline === undefined || known?.baseline === undefined) return false;
+  const aheadMs = baseline.madeAtMs - Date.parse(known.baseline.created);
+  return aheadMs < 0 || (aheadMs === 0 && !sameDigest(baseline.digest, known.baseline.digest));
+}
+
+function refused({
+  baseline: _baseline,
+  findings: _findings,
+  unread: _unread,
+  ...result
+}: NodeResult): NodeResult {
+  const message =
+    'its result was made with an older baseline than an earlier one: someone replaced the baseline. Find out who, then initialize again';
+  const outcome = { kind: 'errored', message, reason: 'BaselineOutdated' } as const;
+  return { ...result, outcome, findings: [], omittedFindings: 0 };
+}
+
+function statusOf({ provider, digest, madeAtMs }: BaselineIdentity): FileIntegrityNodeStatus['baseline'] {
+  return { provider, digest, created: new Date(madeAtMs).toISOString() };
 }
 
 function scanResultOf({ fileIntegrity, nodeName, atMs, outcome }: NodeResult): ScanResult {

@@ -36,6 +36,12 @@ export function verifyDigest(digest: Uint8Array, signature: Uint8Array, key: Ver
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
+/** Of two digests in hexadecimal, in a time that does not depend on where they differ. */
+export function sameDigest(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one, 'latin1'), Buffer.from(other, 'latin1')];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
 /** Tells keys apart without telling anything of them. */
 export function keyId(key: VerifyingKey): string {
   const bytes = key.scheme === 'ed25519' ? key.publicKey.export({ type: 'spki', format: 'der' }) : key.secret;

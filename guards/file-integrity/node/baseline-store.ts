@@ -26,12 +26,14 @@ import {
   type LastBaseline,
 } from '../signed-notes/last-baseline.ts';
 
+type StoreJob = Pick<IntegrityJob, 'directory' | 'signingKey' | 'maxBackups' | 'newest'>;
+
 const backupPrefix = 'baseline.backup-';
 
 export class BaselineStore {
-  readonly #job: Pick<IntegrityJob, 'directory' | 'signingKey' | 'maxBackups'>;
+  readonly #job: StoreJob;
 
-  constructor(job: Pick<IntegrityJob, 'directory' | 'signingKey' | 'maxBackups'>) {
+  constructor(job: StoreJob) {
     this.#job = job;
   }
 
@@ -70,15 +72,16 @@ export class BaselineStore {
    * @throws as `writeBaseline`; what was there is unchanged
    */
   async replace(
-    options: Omit<WriteBaselineOptions, 'path' | 'key'>,
+    { header: given, ...options }: Omit<WriteBaselineOptions, 'path' | 'key'>,
     onWritten: (written: WrittenBaseline) => Promise<void> = async () => undefined,
   ): Promise<WrittenBaseline> {
-    const { signingKey: key } = this.#job;
+    const { signingKey: key, newest } = this.#job;
+    const header = { ...given, madeAtMs: newest?.nextMs(given.madeAtMs) ?? given.madeAtMs };
     const next = this.#at('baseline.next');
     // What a kill has left takes space that this one needs.
     await this.#remove(next);
     try {
-      const written = await writeBaseline({ ...options, path: next, key });
+      const written = await writeBaseline({ ...options, header, path: next, key });
       const before = await this.#readNote().catch(() => undefined);
       await onWritten(written);
       options.signal?.throwIfAborted();
@@ -89,6 +92,7 @@ export class BaselineStore {
         await rename(next, this.path);
         await this.#syncDirectory();
       });
+      newest?.made({ provider: 'native', digest: written.digest, madeAtMs: header.madeAtMs });
       // It counts already. A note that cannot be written now is written by the next who reads it.
       await this.#note({ digest: written.digest }).catch(() => undefined);
       await this.#prune().catch(() => undefined);
@@ -108,6 +112,7 @@ export class BaselineStore {
   async #check(baseline: Baseline, note: LastBaseline | undefined): Promise<void> {
     const { digest, header } = baseline;
     checkLast(this.path, digest, note, header.madeAtMs);
+    this.#job.newest?.check(this.path, { provider: 'native', digest, madeAtMs: header.madeAtMs });
     if (note.next === undefined) return;
     // A kill has come in between.
     await this.#note({ digest }).catch(() => undefined);

@@ -50,7 +50,7 @@ export async function followOne<T extends KubeObject>({
 
 /** Only what decides. */
 export function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
-  const { metadata, nodeName, results, sequence } = status;
+  const { metadata, nodeName, results, sequence, baseline } = status;
   const { name, namespace, uid, resourceVersion, annotations, ownerReferences } = metadata;
   const kept = Object.fromEntries(
     Object.entries({ name, namespace, uid, resourceVersion, annotations, ownerReferences }).filter(
@@ -62,6 +62,7 @@ export function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeSt
     nodeName,
     results,
     ...(sequence !== undefined && { sequence }),
+    ...(baseline && { baseline }),
   };
 }
 

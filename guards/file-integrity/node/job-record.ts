@@ -7,6 +7,7 @@ import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import type { IntegrityProvider } from '../provider/provider.ts';
+import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
 
 export interface JobNotes {
@@ -70,6 +71,15 @@ export class JobRecord {
   /** What the operator knows. */
   set status(status: FileIntegrityNodeStatus | undefined) {
     this.#status = status;
+  }
+
+  /** The newest baseline that the operator knows. */
+  get newestBaseline(): BaselineIdentity | undefined {
+    const { baseline } = this.#status ?? {};
+    if (baseline === undefined) return undefined;
+    const { provider, digest, created } = baseline;
+    const madeAtMs = Date.parse(created);
+    return Number.isNaN(madeAtMs) ? undefined : { provider, digest, madeAtMs };
   }
 
   /** Not done yet. */

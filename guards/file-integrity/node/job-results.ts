@@ -39,6 +39,8 @@ export interface ResultFacts {
   readonly doneRequests: readonly string[];
   /** See {@link NodeResult}. */
   readonly continuedFromMs: number | undefined;
+  /** See {@link NodeResult}. */
+  readonly baseline: NodeResult['baseline'];
   /** Without it, a result does not wait on the disk. */
   readonly key: SigningKey | undefined;
   /** The same error is told once in this time. */
@@ -171,7 +173,7 @@ export class JobResults {
   }
 
   async #send(outcome: NodeOutcome, more: ResultFacts): Promise<void> {
-    const { detection, doneRequests, continuedFromMs, key } = more;
+    const { detection, doneRequests, continuedFromMs, key, baseline } = more;
     const { fileIntegrity, nodeName, findings, clock } = this.#options;
     const atMs = clock.wallMs();
     if (outcome.kind !== 'errored') this.#error = undefined;
@@ -187,6 +189,7 @@ export class JobResults {
       ...(unread && { unread }),
       ...{ detection, doneRequests },
       ...(continuedFromMs !== undefined && { continuedFromMs }),
+      ...(outcome.kind !== 'errored' && baseline && { baseline }),
     };
     // Who reads the result knows who made a change: a kill after that must not lose it.
     if (key !== undefined) await this.#file.write(key);

@@ -23,6 +23,7 @@ import { KeyFollower } from './key-follower.ts';
 import type { JobReading } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
+import { NewestBaseline } from '../signed-notes/newest-baseline.ts';
 import { pathsThatFit } from './accepted-entries.ts';
 import type { FindingChange } from '../model/finding.ts';
 
@@ -42,6 +43,7 @@ export class Job implements AsyncDisposable {
   readonly #live: JobLive;
   readonly #key: KeyFollower;
   readonly #inputs: JobInputs;
+  readonly #newest = new NewestBaseline();
   #signingKey: SigningKey | undefined;
   #baseline: JobView['baseline'] = 'unknown';
   #wantsScan = false;
@@ -130,6 +132,7 @@ export class Job implements AsyncDisposable {
   set status(status: FileIntegrityNodeStatus | undefined) {
     const before = new Set(this.#record.requests.map(({ id }) => id));
     this.#record.status = status;
+    this.#newest.learn(this.#record.newestBaseline);
     // Somebody wants something: that is tried at once.
     if (this.#record.requests.some(({ id }) => !before.has(id))) this.#times.tryNow();
     this.#context.wake();
@@ -145,7 +148,8 @@ export class Job implements AsyncDisposable {
       isReconfigured: this.#inputs.isReconfiguredSince(this.#record.notes.machineConfig),
       requests: this.#record.requests,
       baseline: this.#baseline,
-      madeBy: this.#record.notes.madeBy,
+      // The API knows better than a note that somebody may have put back.
+      madeBy: this.#newest.newest?.provider ?? this.#record.notes.madeBy,
       knowsFindings: this.#findings.isKnown,
       firstDueMs: this.#times.firstDueMs,
       checkDueMs: this.#times.checkDueMs,
@@ -354,6 +358,7 @@ export class Job implements AsyncDisposable {
       directory: this.#directory,
       signingKey: this.#signingKey as SigningKey,
       maxBackups: this.#inputs.schedule.maxBackups,
+      newest: this.#newest,
     };
   }
 
@@ -368,6 +373,7 @@ export class Job implements AsyncDisposable {
       doneRequests: this.#record.notes.doneRequests,
       continuedFromMs: this.#record.continuedFromMs,
       key: this.#signingKey,
+      baseline: this.#newest.current,
       periodMs: this.#inputs.schedule.gracePeriodS * 1000,
       failure: this.#failure,
     };

@@ -18,6 +18,7 @@ import {
   released,
   type WrittenFileIntegrity,
 } from '../api.ts';
+import { takeResult as takeNodeResult } from '../cluster/taken-result.ts';
 import { fileIntegrity } from '../guard.ts';
 import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from './run.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
@@ -153,7 +154,9 @@ export class TestCluster extends TestApi {
     const { atMs, sequence, outcome } = result;
     const condition = { succeeded: 'Succeeded', failed: 'Failed', errored: 'Errored' }[outcome.kind];
     const seen = { condition, lastProbeTime: new Date(atMs).toISOString() };
-    await this.#applyStatus(name, nodeName, types, { nodeName, results: [seen], lastResult: seen, sequence });
+    const { baseline } = takeNodeResult(result, undefined).fields;
+    const fields = { nodeName, results: [seen], lastResult: seen, sequence, ...(baseline && { baseline }) };
+    await this.#applyStatus(name, nodeName, types, fields);
     await this.client.delete(configMaps, { namespace, name: temporaryName(name, nodeName) });
     return result;
   }

@@ -1,6 +1,16 @@
 // The agent's part with the embedded API server, real files and the native provider.
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -103,6 +113,34 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     );
     assert.equal(statSync(join(directory, 'baseline')).ino, baseline);
     assert.deepEqual(fourth.doneRequests, ['a1', 'a2']);
+  });
+
+  test('a job put back as it was before the newest baseline: an error, until a re-init', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi');
+    const first = await cluster.takeResult('fi');
+    const directory = cluster.jobDirectory('fi');
+    await agent.stop();
+    cpSync(directory, `${directory}.before`, { recursive: true });
+    const other = await cluster.startAgent();
+    cluster.write('passwd', 'other');
+    await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
+    await cluster.resultWhen('fi', isSuccess, first.sequence);
+    const second = await cluster.takeResult('fi');
+    await other.stop();
+    rmSync(directory, { recursive: true });
+    renameSync(`${directory}.before`, directory);
+    cluster.write('passwd', 'passwd');
+    await cluster.startAgent();
+    const third = await cluster.resultWhen('fi', kindIs('errored'), second.sequence);
+    assert.ok(third.outcome.kind === 'errored');
+    assert.equal(third.outcome.reason, 'BaselineOutdated');
+    assert.match(third.outcome.message, /the API knows a later one of this node/);
+    assert.equal(third.baseline, undefined);
+    await cluster.request('fi', { kind: 're-init', id: 'a2', by: 'annotation' });
+    const fourth = await cluster.resultWhen('fi', isSuccess, third.sequence);
+    assert.ok((fourth.baseline?.madeAtMs ?? 0) > (second.baseline?.madeAtMs ?? 0));
   });
 
   test('findings are accepted by path, and all of them', async () => {

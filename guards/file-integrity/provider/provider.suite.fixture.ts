@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import {
   appendFileSync,
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -20,6 +21,7 @@ import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { RampartError } from '../../../lib/errors/errors.ts';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
+import { NewestBaseline } from '../signed-notes/newest-baseline.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { CheckResult, IntegrityJob, IntegrityProvider } from './provider.ts';
 import { plainReport } from '../report/plain.ts';
@@ -297,6 +299,52 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       const [backup = ''] = options.backups(bench.job);
       renameSync(backup, baselineOf(bench));
       await rejectsWith(provider.check(bench.job, quiet), 'outdated');
+    });
+
+    test('an older baseline put back with all that lies beside it is an error where a newer one is known', async () => {
+      using bench = new JobBench();
+      const newest = new NewestBaseline();
+      bench.job = { ...bench.job, newest };
+      await provider.init(bench.job, quiet);
+      const before = join(bench.directory, 'before');
+      cpSync(bench.job.directory, before, { recursive: true });
+      bench.write('passwd', 'other');
+      await provider.init(bench.job, quiet);
+      const known = newest.newest;
+      assert.ok(known !== undefined);
+      assert.equal(newest.current?.digest, known.digest);
+      const after = join(bench.directory, 'after');
+      renameSync(bench.job.directory, after);
+      renameSync(before, bench.job.directory);
+      await rejectsWith(provider.check(bench.job, quiet), 'outdated');
+      // Another process, which has it from the API.
+      const again = new NewestBaseline();
+      again.learn(known);
+      bench.job = { ...bench.job, newest: again };
+      await rejectsWith(provider.state(bench.job), 'outdated');
+      await rejectsWith(provider.check(bench.job, quiet), 'outdated');
+      await rejectsWith(
+        provider.accept(bench.job, ['/hostroot/etc/passwd'], { author: '', reason: '' }, quiet),
+        'outdated',
+      );
+      // Nothing of this is known to who has only the node.
+      const { newest: _, ...alone } = bench.job;
+      assert.equal(await provider.state(alone), 'ready');
+      await provider.init(bench.job, quiet);
+      assert.equal(await provider.state(bench.job), 'ready');
+      assert.ok((again.current?.madeAtMs ?? 0) > known.madeAtMs);
+    });
+
+    test('each baseline is later than the one before, whatever the clock says', async () => {
+      using bench = new JobBench();
+      const newest = new NewestBaseline();
+      const madeAtMs = Date.now() + 3_600_000;
+      newest.learn({ provider: provider.name, digest: '0'.repeat(64), madeAtMs });
+      bench.job = { ...bench.job, newest };
+      await provider.init(bench.job, quiet);
+      assert.equal(newest.current?.madeAtMs, madeAtMs + 1);
+      await provider.accept(bench.job, ['/hostroot/etc/passwd'], { author: '', reason: '' }, quiet);
+      assert.equal(newest.current?.madeAtMs, madeAtMs + 2);
     });
 
     test('another key is an error', async () => {

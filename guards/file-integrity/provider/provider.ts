@@ -6,6 +6,7 @@ import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
+import type { NewestBaseline } from '../signed-notes/newest-baseline.ts';
 
 /** Where the files of the node are. */
 export interface ScanRoot {
@@ -29,6 +30,8 @@ export interface IntegrityJob {
   readonly signingKey: SigningKey;
   /** Baselines before this one that are kept. */
   readonly maxBackups: number;
+  /** Checked and told by whoever reads or makes the baseline. Without it only the note beside a baseline says that it is the last one. */
+  readonly newest?: NewestBaseline;
 }
 
 export interface ScanProgress {

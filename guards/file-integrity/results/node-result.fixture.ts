@@ -98,6 +98,14 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       detection,
       doneRequests: fc.array(fc.stringMatching(/^[0-9a-f]{1,16}$/), { maxLength: 5 }),
       continuedFromMs: timeMs,
+      baseline: fc.record(
+        {
+          provider: fc.constantFrom('native' as const, 'aide' as const),
+          digest: fc.stringMatching(/^[0-9a-f]{64}$/),
+          madeAtMs: timeMs,
+        },
+        { noNullPrototype: true },
+      ),
     },
     {
       noNullPrototype: true,

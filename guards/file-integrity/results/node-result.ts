@@ -4,6 +4,7 @@
  */
 import type { Detection, Finding, Unread } from '../model/finding.ts';
 import type { FittedLog } from '../report/log-limit.ts';
+import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
 
 export type NodeOutcome =
   | { readonly kind: 'succeeded' }
@@ -42,6 +43,8 @@ export interface NodeResult {
   readonly doneRequests: readonly string[];
   /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
   readonly continuedFromMs?: number;
+  /** That the result was made with; not there where it cannot be used. */
+  readonly baseline?: BaselineIdentity;
 }
 
 /** Files of one result that could not be read and are told one by one; the log has more. */

@@ -10,6 +10,7 @@ import { names } from '../api.ts';
 import type { Detection, Finding, Unread } from '../model/finding.ts';
 import { decodeFinding, Fields } from '../model/finding-json.ts';
 import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
+import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
 import { labelValue, temporaryName } from './object-names.ts';
 
 /** The values of a ConfigMap together (Kubernetes, MaxSecretSize). */
@@ -83,7 +84,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
-  const { continuedFromMs } = result;
+  const { continuedFromMs, baseline } = result;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -97,6 +98,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
     ...(continuedFromMs !== undefined && { continuedFromMs }),
+    ...(baseline && { baseline }),
     ...(outcome.kind === 'errored' && outcome.reason !== undefined && { reason: outcome.reason }),
   };
 }
@@ -174,6 +176,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
     ...(fields.has('continuedFromMs') && { continuedFromMs: fields.time('continuedFromMs') }),
+    ...(fields.has('baseline') && { baseline: readBaseline(fields.object('baseline'), refuse) }),
   };
 }
 
@@ -229,6 +232,16 @@ function readOutcome(
       };
     }
   }
+}
+
+function readBaseline(fields: Fields, refuse: (why: string) => RampartError): BaselineIdentity {
+  const digest = fields.text('digest');
+  if (!/^[0-9a-f]{64}$/.test(digest)) throw refuse('the digest of its baseline is malformed');
+  return {
+    provider: fields.oneOf('provider', ['native', 'aide']),
+    digest,
+    madeAtMs: fields.time('madeAtMs'),
+  };
 }
 
 function readUnread(fields: Fields): Unread {

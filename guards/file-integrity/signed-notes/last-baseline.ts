@@ -4,9 +4,9 @@
  *
  * The note lies beside the baseline and is signed with its key. Two files cannot be replaced at once, so it tells a baseline
  * that is to come before that takes its place: a kill in between leaves a note that fits the one before and the one after.
- * Who puts back the note together with the baseline is not found out by it.
+ * Who puts back the note together with the baseline is not found out by it, but by newest-baseline.ts.
  */
-import type { SigningKey, VerifyingKey } from '../database/signature.ts';
+import { sameDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from './note-file.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 
@@ -52,7 +52,7 @@ export function checkLast(
     const why = 'it cannot be verified as the latest one: the record beside it is gone';
     throw new BaselineError('outdated', path, why);
   }
-  if (digest === note.digest || digest === note.next) return;
+  if ([note.digest, note.next].some((known) => known !== undefined && sameDigest(digest, known))) return;
   const made = madeAtMs === undefined ? '' : `; it was created at ${new Date(madeAtMs).toISOString()}`;
   throw new BaselineError('outdated', path, `it is not the latest one${made}`);
 }

@@ -1,0 +1,67 @@
+/**
+ * The newest baseline that is known of a node, kept where whoever writes to its disk is not: in the API, and in this process. Put back
+ * together with the note beside it, an older baseline is whole, signed, and the last one to that note.
+ */
+import { BaselineError } from '../database/baseline-error.ts';
+import { sameDigest } from '../database/signature.ts';
+
+export interface BaselineIdentity {
+  readonly provider: 'native' | 'aide';
+  /** Hexadecimal. */
+  readonly digest: string;
+  /** Part of what is signed. It grows with each baseline of a job, also where the clock is put back. */
+  readonly madeAtMs: number;
+}
+
+/** Of one job. */
+export class NewestBaseline {
+  #newest: BaselineIdentity | undefined;
+  #current: BaselineIdentity | undefined;
+
+  /** Of whatever is known. */
+  get newest(): BaselineIdentity | undefined {
+    return this.#newest;
+  }
+
+  /** That on the disk, as far as it was looked at. */
+  get current(): BaselineIdentity | undefined {
+    return this.#current;
+  }
+
+  /** What the API knows. A result that it has not taken yet may be of a newer one. */
+  learn(known: BaselineIdentity | undefined): void {
+    if (known !== undefined && isNewer(known, this.#newest)) this.#newest = known;
+  }
+
+  /**
+   * A baseline was read from the disk, and its signature is right.
+   *
+   * @throws {BaselineError} `outdated` where a newer one is known
+   */
+  check(path: string, found: BaselineIdentity): void {
+    const newest = this.#newest;
+    // What another provider has made takes its place anyway.
+    if (newest !== undefined && newest.provider !== found.provider) return;
+    if (newest !== undefined && !isNewer(found, newest) && !sameDigest(found.digest, newest.digest)) {
+      const [made, known] = [found, newest].map(({ madeAtMs }) => new Date(madeAtMs).toISOString());
+      const why = `it was created at ${made}, and the API knows a later one of this node, of ${known}`;
+      throw new BaselineError('outdated', path, why);
+    }
+    this.made(found);
+  }
+
+  /** It has taken its place on the disk. */
+  made(baseline: BaselineIdentity): void {
+    this.#newest = baseline;
+    this.#current = baseline;
+  }
+
+  /** When a baseline that is made now is made: after every other, whatever the clock says. */
+  nextMs(nowMs: number): number {
+    return Math.max(nowMs, (this.#newest?.madeAtMs ?? 0) + 1);
+  }
+}
+
+function isNewer(one: BaselineIdentity, other: BaselineIdentity | undefined): boolean {
+  return other === undefined || one.madeAtMs > other.madeAtMs;
+}
