@@ -100,6 +100,7 @@ export class Share implements Disposable {
   }
 
   revoke(): void {
+    if (this.#isOver) return;
     this[Symbol.dispose]();
     this.#hooks.onRevoke();
   }

@@ -78,6 +78,7 @@ suite('policy servers in a cluster', () => {
     assert.equal(deployment?.metadata.labels?.['app.kubernetes.io/instance'], 'policy-server-default');
     const { volumes, containers } = (deployment as unknown as Deployment).spec.template.spec;
     const [container] = containers;
+    assert.equal(container?.resources.limits.memory, '1000Mi');
     assert.deepEqual(
       [
         volumes.find(({ name }) => name === 'sigstore-trust-config')?.configMap?.name,
@@ -301,6 +302,7 @@ interface Deployment {
           readonly configMap?: { readonly name: string };
         }[];
         readonly containers: readonly {
+          readonly resources: { readonly limits: { readonly memory: string } };
           readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
           readonly env: readonly { readonly name: string; readonly value: string }[];
         }[];

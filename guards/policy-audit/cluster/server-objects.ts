@@ -227,12 +227,7 @@ function containerOf({ server, image }: ServerParts): object {
       privileged: false,
       readOnlyRootFilesystem: true,
     },
-    ...((spec.limits ?? spec.requests) && {
-      resources: {
-        ...(spec.limits && { limits: spec.limits }),
-        ...(spec.requests && { requests: spec.requests }),
-      },
-    }),
+    resources: resourcesOf(spec),
     volumeMounts: [
       { name: 'policies', mountPath: '/config', readOnly: true },
       { name: 'certificate', mountPath: '/pki', readOnly: true },
@@ -240,6 +235,16 @@ function containerOf({ server, image }: ServerParts): object {
       ...givenFiles(spec).map(({ volume, mountPath }) => ({ name: volume.name, mountPath, readOnly: true })),
     ],
   };
+}
+
+/** Memory is limited unless the user says how much there is: reviews in flight and the threads of policies are bounded within that. */
+function resourcesOf({ limits, requests }: PolicyServer['spec']): object {
+  const memory = '1000Mi';
+  if (limits === undefined && requests === undefined) {
+    return { limits: { memory }, requests: { cpu: '20m', memory: '128Mi' } };
+  }
+  const isGiven = limits?.['memory'] !== undefined || requests?.['memory'] !== undefined;
+  return { limits: { ...(!isGiven && { memory }), ...limits }, ...(requests && { requests }) };
 }
 
 /** What the user may name: files for the server, and the variables that tell it where they are. */

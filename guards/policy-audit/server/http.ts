@@ -10,6 +10,8 @@ import type { AddressInfo } from 'node:net';
 
 import type { Address } from '../../../lib/net/address.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
+import { ConnectionShares, sourceOf } from '../../../lib/net/connection-shares.ts';
+import { FairShares, type Share } from '../../../lib/net/fair-shares.ts';
 import { listen } from '../../../lib/net/listen.ts';
 import { createServer } from '../../../lib/net/node-http.ts';
 import { shareUnauthenticated, unauthenticatedServer } from '../../../lib/net/unauthenticated.ts';
@@ -40,8 +42,16 @@ export interface PolicyHttpServer extends AsyncDisposable {
 
 /** An object has up to 1.5 MiB in etcd; an update contains two, in JSON. */
 const MAX_BODY_BYTES = 16 << 20;
-/** Limits their total memory: more wait in the sockets. */
+/**
+ * Of all bodies together, from their first byte to the answer of their review. Beyond it, the client that has most unfinished ones
+ * loses its oldest. Parsed, a body takes several times its bytes.
+ */
+const MAX_BODIES_BYTES = 32 << 20;
+/** What a chunk takes besides its bytes: a body can come in chunks of one byte. */
+const CHUNK_BYTES = 256;
 const MAX_AT_ONCE = 1000;
+/** An API server has one for each review that it waits for. Those without a review are closed first. */
+const CONNECTIONS = { total: MAX_AT_ONCE + 200 };
 /** The API server waits for a webhook for 30 s at most. */
 const REQUEST_TIMEOUT_MS = 35_000;
 /** How long the server waits for running reviews when it ends. */
@@ -65,6 +75,7 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
   // Longer than on the API server, so that we do not close a connection just as it is used.
   server.keepAliveTimeout = 100_000;
   server.on('tlsClientError', () => undefined);
+  requests.connections = new ConnectionShares(server, CONNECTIONS);
   await listen(server, options.address, 'policies');
   return {
     address: addressOf(server),
@@ -113,6 +124,8 @@ export async function serveReadiness(
 class Requests {
   readonly #options: HttpOptions;
   readonly #running = new Set<AbortController>();
+  readonly #bodies = new FairShares({ total: MAX_BODIES_BYTES });
+  connections: ConnectionShares | undefined;
   /** Whether each connection ends with its next response. */
   isLast = false;
   #count = 0;
@@ -158,7 +171,7 @@ class Requests {
         refuse(request, response, 404, 'no such path');
       else if (request.method !== 'POST') refuse(request, response, 405, 'use POST');
       else if (this.#options.notLoaded() !== undefined) refuse(request, response, 503, 'not ready yet');
-      else if (this.#count > MAX_AT_ONCE)
+      else if (this.#running.size >= MAX_AT_ONCE)
         refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
       else await this.#review(kind as ReviewKind, id, request, response);
     } catch (error) {
@@ -175,12 +188,21 @@ class Requests {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const text = await readBody(request);
-    if (text === undefined)
+    const received = await readBody(request, this.#bodies);
+    if (received === 'too large')
       return refuse(request, response, 413, `a review may have at most ${MAX_BODY_BYTES} bytes`);
+    if (received === 'no room')
+      return refuse(
+        request,
+        response,
+        503,
+        `reviews in progress may have ${MAX_BODIES_BYTES} bytes in total`,
+      );
+    using _share = received.share;
+    using _connection = keep(this.connections?.of(request.socket));
     let body: unknown;
     try {
-      body = JSON.parse(text);
+      body = JSON.parse(received.text);
     } catch {
       return send(response, 400, { error: 'the body is not JSON' });
     }
@@ -207,21 +229,55 @@ class Requests {
   }
 }
 
-/** Undefined if it is too large. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return undefined;
-  const chunks: Uint8Array[] = [];
+interface Received {
+  readonly text: string;
+  /** Of the bytes in flight. */
+  readonly share: Share;
+}
+
+type NotReceived = 'too large' | 'no room';
+
+async function readBody(request: IncomingMessage, bodies: FairShares): Promise<Received | NotReceived> {
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return 'too large';
+  let chunks: Uint8Array[] = [];
   let sizeBytes = 0;
-  const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
-  request.on('data', (chunk: Uint8Array) => {
+  const { promise, resolve, reject } = Promise.withResolvers<Received | NotReceived>();
+  const share = bodies.open(sourceOf(request.socket.remoteAddress ?? ''), () => give('no room'));
+  const onData = (chunk: Uint8Array): void => {
     sizeBytes += chunk.length;
-    if (sizeBytes > MAX_BODY_BYTES) resolve(undefined);
-    else chunks.push(chunk);
+    if (sizeBytes > MAX_BODY_BYTES) give('too large');
+    else if (share.grow(chunk.length + CHUNK_BYTES)) chunks.push(chunk);
+    else give('no room');
+  };
+  /** Lets go of what has come. */
+  const give = (answer: NotReceived | Error): void => {
+    chunks = [];
+    share[Symbol.dispose]();
+    request.off('data', onData);
+    if (answer instanceof Error) reject(answer);
+    else resolve(answer);
+  };
+  request.on('data', onData);
+  request.once('end', () => {
+    share.isKept = true;
+    resolve({ text: Buffer.concat(chunks).toString(), share });
+    chunks = [];
   });
-  request.once('end', () => resolve(Buffer.concat(chunks).toString()));
-  request.once('error', reject);
-  request.once('close', () => reject(new Error('the request was aborted')));
+  request.once('error', give);
+  request.once('close', () => {
+    if (!request.readableEnded) give(new Error('the request was aborted'));
+  });
   return promise;
+}
+
+/** The connection of a review is not closed in favor of another one. */
+function keep(connection: Share | undefined): Disposable {
+  if (connection !== undefined) connection.isKept = true;
+  return {
+    [Symbol.dispose]() {
+      if (connection !== undefined) connection.isKept = false;
+    },
+  };
 }
 
 function decoded(text: string): string | undefined {
@@ -240,7 +296,9 @@ function sendReadiness(response: ServerResponse, why: string | undefined): void 
 /** Without reading the body. */
 function refuse(request: IncomingMessage, response: ServerResponse, status: number, message: string): void {
   request.resume();
+  if (response.headersSent) return;
   response.setHeader('connection', 'close');
+  if (status === 503) response.setHeader('retry-after', '1');
   send(response, status, { error: message });
 }
 

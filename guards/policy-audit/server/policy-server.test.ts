@@ -234,6 +234,27 @@ suite('a policy server, by HTTPS', () => {
     );
   });
 
+  test('bodies that do not end are refused beyond their bytes, and others are answered', async () => {
+    const { connect } = await import('node:tls');
+    const { host, port } = server.address;
+    const head = 'POST /validate/clusterwide-root HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n';
+    const sockets = Array.from({ length: 16 }, () => connect({ host, port, rejectUnauthorized: false }));
+    try {
+      const answers = sockets.map(async (socket) => {
+        socket.on('error', () => undefined).write(head + ' '.repeat(3 << 20));
+        const [chunk] = (await once(socket, 'data')) as [Buffer];
+        return chunk.toString();
+      });
+      // 48 MiB, of which 32 MiB have room.
+      for (const answer of await Promise.all(answers.slice(0, 5))) {
+        assert.match(answer, /^HTTP\/1\.1 503 [^]*\r\nretry-after: 1\r\n/i);
+      }
+      assert.equal((await server.post('/validate/clusterwide-root', review())).status, 200);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
+  });
+
   test('whoever goes away in the middle leaves nothing behind', async () => {
     const { connect } = await import('node:tls');
     const { host, port } = server.address;
