@@ -35,6 +35,7 @@ import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { checkedHostRoot, chosenGuards, guardProcess } from '../../guard/guard-process.ts';
 import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
+import { SocketPath } from '../../lib/net/socket-path.ts';
 import { aborted } from '../../lib/time/abort.ts';
 import type { StandaloneOptions } from './command.ts';
 import { followMachinePods } from './machine-pods.ts';
@@ -91,8 +92,10 @@ async function run(
   // Guards object to requests once they have started.
   const admission = new LateAdmission({ passes: isOwnWrite });
   for (const { name, admits } of guards) if (admits === true) admission.expect(name);
+  const ownSocket = stack.use(new SocketPath(join(directory, 'guards.sock'))).address;
   const server = stack.use(
     await startApiServer({
+      privateSocket: ownSocket,
       ...{ dataDirectory: directory, memory: options.data === undefined, listen, hosts: options.host },
       version: manifest.version,
       admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false), admission],
@@ -106,7 +109,13 @@ async function run(
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
   // Its own API: there is nobody to be spared. A report for each of 100,000 objects is to be written in minutes.
-  const client = stack.use(new KubeClient(clusterAccess(kubeconfig), { perSecond: 2000, burst: 4000 }));
+  // By a socket that only this user can open: connections of others must not cost the guards their leases.
+  const access = {
+    ...clusterAccess(kubeconfig),
+    server: new URL('http://localhost'),
+    socketPath: ownSocket,
+  };
+  const client = stack.use(new KubeClient(access, { perSecond: 2000, burst: 4000 }));
   // What a storm of changes leaves is given back: docs/decisions/0010-memory-of-standalone.md.
   stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
   await installResources(client, guards, signal);

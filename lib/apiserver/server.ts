@@ -33,6 +33,8 @@ interface ApiServerOptions {
   /** Objects in memory also where there is a directory. Default: false. */
   readonly memory?: boolean;
   readonly listen: ListenAddress;
+  /** A unix socket besides; see `HttpServerOptions`. */
+  readonly privateSocket?: string | undefined;
   /** More names that the certificate is to be valid for. */
   readonly hosts?: readonly string[];
   /** The version of the product, for `/version`. */
@@ -117,6 +119,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       authenticate: access.authenticate,
       tls: access.tls,
       listen,
+      privateSocket: options.privateSocket,
       // Reading fails where the disk or the database does; the reason goes to the log.
       health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
       log: logger,

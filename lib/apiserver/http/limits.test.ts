@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { Agent, type IncomingMessage, request as send } from 'node:http';
+import { Agent, type ClientRequest, type IncomingMessage, request as send } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 
+import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts';
 import { issueAuthority, issueServerCertificate } from '../../x509/certificate.ts';
 import type { ResourceAnswer, ResourceRequest } from '../verbs/request.ts';
 import type { HttpServer } from './server.ts';
@@ -178,6 +179,44 @@ test('while a long YAML is parsed, others are answered', async () => {
   assert.equal(answer.statusCode, 400);
   assert.match(await text(answer), /nested deeper than 500 levels/);
   assert.ok(others > 0);
+});
+
+test('connections that nobody is known by do not keep out those who are', async () => {
+  using directory = new TemporaryDirectory();
+  const privateSocket = directory.at('own.sock');
+  await using server = await serveThings(undefined, {
+    limits: { connections: 20, unauthenticated: 8, unauthenticatedPerSource: 8 },
+    privateSocket,
+  });
+  const agent = new Agent({ keepAlive: true });
+  const ask = async (more: object): Promise<ClientRequest> => {
+    const request = send({ path: inA, headers: { authorization }, ...more });
+    request.end();
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    assert.equal(response.statusCode, 200);
+    await text(response);
+    return request;
+  };
+  const silent: Socket[] = [];
+  try {
+    await ask({ ...server.address, agent });
+    for (let at = 0; at < 50; at++) silent.push(dial(server));
+    await Promise.all(silent.map((socket) => once(socket, 'connect')));
+    await ask({ ...server.address, agent: false });
+    assert.equal((await ask({ ...server.address, agent })).reusedSocket, true);
+    await ask({ socketPath: privateSocket, agent: false });
+    for (const socket of silent.slice(0, 40)) if (!socket.closed) await once(socket.resume(), 'close');
+  } finally {
+    for (const socket of silent) socket.destroy();
+    agent.destroy();
+  }
+});
+
+test('a connection by which nobody becomes known is closed', async () => {
+  await using server = await serveThings(undefined, { limits: { authenticateMs: 200 } });
+  const socket = dial(server);
+  socket.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
+  assert.match(await text(socket), /^HTTP\/1\.1 200 /);
 });
 
 test('connections beyond the limit are closed, and those before go on', async () => {

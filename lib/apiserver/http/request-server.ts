@@ -7,6 +7,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
 import { YamlReader } from '../body/yaml-reader.ts';
+import { ConnectionShares } from '../../net/connection-shares.ts';
 import { type Format, offeredMediaTypes } from '../render/format.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { ResourceAnswer, User } from '../verbs/request.ts';
@@ -34,6 +35,7 @@ export class RequestServer {
   readonly #errorFormat: Format;
   readonly #active: ActiveExchanges;
   readonly #yaml = new YamlReader();
+  #unauthenticated: ConnectionShares | undefined;
   #isStopping = false;
 
   constructor(options: HttpServerOptions, limits: Limits, compress: boolean) {
@@ -54,6 +56,16 @@ export class RequestServer {
 
   #whyStopping(): string | undefined {
     return this.#isStopping ? 'the server is being stopped' : undefined;
+  }
+
+  /** Connections leave these with their first request by somebody who is known. */
+  limitUnauthenticated(server: Server): void {
+    const { unauthenticated, unauthenticatedPerSource, authenticateMs } = this.#limits;
+    this.#unauthenticated = new ConnectionShares(server, {
+      total: unauthenticated,
+      perSource: unauthenticatedPerSource,
+      withinMs: authenticateMs,
+    });
   }
 
   /** Answers what node would answer without a Status, or not at all. */
@@ -87,9 +99,9 @@ export class RequestServer {
     this.#yaml[Symbol.dispose]();
   }
 
-  async stop(server: Server): Promise<void> {
+  async stop(servers: readonly Server[]): Promise<void> {
     this.#isStopping = true;
-    await this.#active.close(server);
+    await Promise.all(servers.map((server) => this.#active.close(server)));
     this.dispose();
   }
 
@@ -121,6 +133,7 @@ export class RequestServer {
       if (this.#isStopping) throw apiErrors.unavailable('the server is being stopped');
       const user = this.#options.authenticate(request.headers.authorization);
       if (user === undefined) throw apiErrors.unauthorized();
+      this.#unauthenticated?.of(request.socket)?.[Symbol.dispose]();
       refuseImpersonation(request.headers, user);
       const target = readPath(path);
       const route =

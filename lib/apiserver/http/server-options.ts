@@ -33,6 +33,12 @@ export interface Limits {
   readonly mutatingInFlight: number;
   /** At a time; further ones are closed at once. */
   readonly connections: number;
+  /** Of those, without a request by somebody who is known; beyond it, the address that has most loses its oldest. */
+  readonly unauthenticated: number;
+  /** From one address. */
+  readonly unauthenticatedPerSource: number;
+  /** For a connection's first request by somebody who is known. */
+  readonly authenticateMs: number;
   /** For the headers of a request, and for a TLS handshake. */
   readonly headersTimeoutMs: number;
   /** For a whole request, from its first byte to the last of the answer; not for watches. */
@@ -52,6 +58,9 @@ export const defaultLimits: Limits = {
   readonlyInFlight: 400,
   mutatingInFlight: 200,
   connections: 2000,
+  unauthenticated: 256,
+  unauthenticatedPerSource: 128,
+  authenticateMs: 10_000,
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 60_000,
   keepAliveMs: 120_000,
@@ -67,6 +76,8 @@ export interface HttpServerOptions {
   readonly routes: readonly PlainRoute[];
   readonly authenticate: Authenticate;
   readonly listen: ListenAddress;
+  /** A unix socket beside that address, for clients whom the connections of others must not keep out. They are authenticated too. */
+  readonly privateSocket?: string | undefined;
   /** Needed but on a unix socket and, where that is wanted, on loopback. */
   readonly tls?: TlsKeys | undefined;
   readonly health?: readonly HealthCheck[];

@@ -1,3 +1,5 @@
+import type { RequestListener } from 'node:http';
+
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { createConnections, isLoopback, listen } from './connections.ts';
 import { RequestServer } from './request-server.ts';
@@ -30,22 +32,30 @@ export async function serveHttp(options: HttpServerOptions): Promise<HttpServer>
   }
   const limits = { ...defaultLimits, ...options.limits };
   const handler = new RequestServer(options, limits, options.compress ?? !isLocal);
-  const server = createConnections(tls, limits, (request, response) => handler.take(request, response));
-  handler.watchOver(server);
+  const take: RequestListener = (request, response) => handler.take(request, response);
+  const server = createConnections(tls, limits, take);
+  const { privateSocket } = options;
+  const ownServer = privateSocket === undefined ? undefined : createConnections(undefined, limits, take);
+  const servers = ownServer === undefined ? [server] : [server, ownServer];
+  for (const one of servers) handler.watchOver(one);
+  handler.limitUnauthenticated(server);
   let address: ListenAddress;
   try {
     if (options.metrics !== undefined) registerTraffic(options.metrics, handler.traffic);
     address = await listen(server, wanted);
-    handler.logErrors(server);
+    if (ownServer !== undefined && privateSocket !== undefined)
+      await listen(ownServer, { socketPath: privateSocket });
+    for (const one of servers) handler.logErrors(one);
   } catch (error) {
     handler.dispose();
+    server.close();
     throw error;
   }
   return {
     address,
     url: 'socketPath' in address ? undefined : urlOf(address, tls !== undefined),
     traffic: handler.traffic,
-    [Symbol.asyncDispose]: () => handler.stop(server),
+    [Symbol.asyncDispose]: () => handler.stop(servers),
   };
 }
 
