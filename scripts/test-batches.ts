@@ -15,9 +15,11 @@ export interface Batch {
 }
 
 /** Long enough to spare most starts, short enough that the last one keeps no other core waiting. */
-const FILES_A_BATCH = 24;
-/** The same in seconds; no file that takes longer than half of it is put in. */
-const SECONDS_A_BATCH = 24;
+const FILES_A_BATCH = 40;
+/** The same in seconds. */
+const SECONDS_A_BATCH = 48;
+/** What takes longer runs alone, beside others. */
+const LONGEST_IN_A_BATCH_S = 12;
 /** Of a file that nobody recorded: it took less than is worth a line. */
 const UNRECORDED_S = 0.4;
 
@@ -48,7 +50,7 @@ export function batchesOf(
   // Neighbours import much the same modules.
   for (const file of files.toSorted()) {
     const own = recorded[file] ?? UNRECORDED_S;
-    if (own > SECONDS_A_BATCH / 2 || needsOwnProcess.test(readFileSync(join(top, file), 'utf8'))) {
+    if (own > LONGEST_IN_A_BATCH_S || needsOwnProcess.test(readFileSync(join(top, file), 'utf8'))) {
       batches.push({ files: [file], seconds: own });
       continue;
     }
