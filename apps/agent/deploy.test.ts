@@ -213,7 +213,9 @@ suite('deploy/', () => {
       assert.deepEqual(tokens(), []);
       // As the guide has it.
       const guide = readFileSync(join(deploy, 'README.md'), 'utf8');
-      const binding = parse(/```yaml\n(apiVersion: rbac[^]*?)```/.exec(guide)?.[1] ?? '') as RoleBinding;
+      const binding = parse(
+        /```yaml\n(apiVersion: rbac.*\nkind: RoleBinding\n[^]*?)```/.exec(guide)?.[1] ?? '',
+      ) as RoleBinding;
       assert.equal(binding.kind, 'RoleBinding');
       assert.deepEqual(binding.subjects, [{ kind: 'ServiceAccount', name: 'rampart-agent', namespace }]);
       await client.create(roleBindings, {
