@@ -11,9 +11,9 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 export interface ArchiveLimits {
   /** Default: 100. */
   readonly files?: number;
-  /** Of one file. Default: 32 MiB. */
+  /** Of one file. Default: 16 MiB. */
   readonly fileBytes?: number;
-  /** Of the uncompressed archive. Default: 64 MiB. */
+  /** Of the uncompressed archive. Default: 24 MiB. */
   readonly totalBytes?: number;
 }
 
@@ -23,7 +23,7 @@ export interface ArchiveFile {
   readonly bytes: Uint8Array;
 }
 
-const defaults = { files: 100, fileBytes: 32 << 20, totalBytes: 64 << 20 };
+const defaults = { files: 100, fileBytes: 16 << 20, totalBytes: 24 << 20 };
 const BLOCK = 512;
 /** Directories and headers besides the files. */
 const ENTRIES_FOR_EACH_FILE = 10;

@@ -1,8 +1,9 @@
 /** Bytecode in a file of the node. */
-import { type BigIntStats, constants, fstatSync, readFileSync } from 'node:fs';
+import { type BigIntStats, constants, fstatSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, resolveFlags } from '../../../lib/ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { readBounded } from '../../../lib/files/bounded-read.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 
 /** An object file with all its debug information has some 100 kB. */
@@ -30,7 +31,7 @@ export function readObjectFile(
 ): FileState & { readonly digest: string; readonly bytes: Uint8Array } {
   using file = open(hostRoot, path);
   const key = keyOf(checked(file, path));
-  const bytes = readFileSync(file.number);
+  const bytes = readBounded(file.number, MAX_OBJECT_BYTES, `the object file ${path}`);
   return { key, digest: digestOf(bytes), bytes };
 }
 

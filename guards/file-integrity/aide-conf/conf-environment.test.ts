@@ -1,7 +1,7 @@
 /** What configurations include, from a directory that is a node: links, FIFOs, devices. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
@@ -22,6 +22,10 @@ class Node implements Disposable {
 
   write(path: string, text: string): void {
     writeFileSync(this.#at(path), text);
+  }
+
+  grow(path: string, sizeBytes: number): void {
+    truncateSync(this.#at(path), sizeBytes);
   }
 
   link(path: string, target: string): void {
@@ -79,6 +83,18 @@ test('a link that leads nowhere is an error, and not passed over with its rules'
   assert.throws(() => node.patterns('@@include /etc/aide.d \\.conf$'), /b\.conf.*\(ENOENT\)/);
   assert.deepEqual(node.patterns('@@include /etc/aide.d ^a'), ['/hostroot/a']);
   assert.deepEqual(node.patterns('@@if exists /etc/aide.d/b.conf\n/b p\n@@endif'), []);
+});
+
+test('a file of terabytes, which takes no space on the node, takes no memory here', () => {
+  using node = new Node();
+  node.write('etc/aide.d/a.conf', '/a p\n');
+  node.write('etc/aide.d/b.conf', '');
+  node.grow('etc/aide.d/b.conf', 8 * 1024 ** 4);
+  const message = node.refusal('@@include /etc/aide.d conf$');
+  assert.match(message, /b\.conf: the file is not read: it has more than 4194304 bytes/);
+  node.write('etc/hostname', 'node-9\n');
+  node.grow('etc/hostname', 8 * 1024 ** 4);
+  assert.notEqual(node.hostname, 'node-9');
 });
 
 test('the name of a node, with comments as in hostname(5)', () => {

@@ -131,7 +131,6 @@ class Converter {
             if (edit !== undefined) this.#edits.replace(edit.at, edit.text);
           }
           break;
-        case 'blank':
         case 'undef':
         case 'setenv':
           break;

@@ -9,7 +9,7 @@ import { Groups, settled, type Value } from './expression.ts';
 import { include } from './include.ts';
 import type { Reading } from './reading.ts';
 import { oldNames, options, wrongValue } from './options.ts';
-import { isGroupName, parseAideConf } from './parse.ts';
+import { isGroupName, maxStatements, parseAideConf } from './parse.ts';
 import { ruleOf, warnOfAttributes } from './rule.ts';
 import { fault, ProblemList, sourceOf, type ConfProblem, type Dialect, type Source } from './source.ts';
 import {
@@ -21,6 +21,11 @@ import {
   type Text,
 } from './syntax.ts';
 import { oldConditions } from './condition.ts';
+
+/** Of a text with its macros: they may have macros in them. */
+const maxTextBytes = 65_536;
+/** Of all rules; an automaton takes 200,000 states. */
+const maxRuleBytes = 250_000;
 
 /** The version that `@@{AIDE_VERSION}` and `version_ge` are told. */
 const versions: Readonly<Record<Dialect, string>> = { '0.18': '0.18.8', '0.19': '0.19.2' };
@@ -72,6 +77,9 @@ class Evaluation implements Reading {
   readonly executionEnvironment = new Map<string, string>();
   needsNew = false;
   filesRead = 0;
+  bytesRead = 0;
+  #statements = 0;
+  #ruleBytes = 0;
   readonly unreadIncludes: ConfProblem[] = [];
   readonly #variables = new Map<string, ByteString>();
   readonly #rules: Rule[] = [];
@@ -87,7 +95,9 @@ class Evaluation implements Reading {
   }
 
   read(source: Source, prefix: ByteString, depth: number): void {
-    const statements = parseAideConf(source, this.problems, { dialect: this.dialect });
+    const most = maxStatements - this.#statements;
+    const statements = parseAideConf(source, this.problems, { dialect: this.dialect, most });
+    this.#statements += statements.length;
     if (needsNew(statements)) this.needsNew = true;
     this.#evaluate(statements, prefix, depth);
   }
@@ -109,8 +119,6 @@ class Evaluation implements Reading {
     for (const statement of statements) {
       if (this.problems.isFull) return;
       switch (statement.kind) {
-        case 'blank':
-          break;
         case 'option':
           this.#option(statement);
           break;
@@ -127,8 +135,19 @@ class Evaluation implements Reading {
           break;
         }
         case 'rule': {
+          if (this.#ruleBytes > maxRuleBytes) break;
           const rule = ruleOf(statement, prefix, this);
-          if (rule !== undefined) this.#rules.push(rule);
+          if (rule === undefined) break;
+          this.#rules.push(rule);
+          this.#ruleBytes += rule.pattern.length;
+          if (this.#ruleBytes > maxRuleBytes) {
+            const next = 'Write fewer or shorter rules';
+            this.problems.error(
+              statement.at,
+              fault`the rules have more than ${maxRuleBytes} bytes together`,
+              next,
+            );
+          }
           break;
         }
         case 'define':
@@ -172,6 +191,9 @@ class Evaluation implements Reading {
     for (const part of text.parts) {
       if ('literal' in part) bytes += isBytes ? part.literal : bytesOf(part.literal);
       else bytes += this.#variable(part.variable);
+      if (bytes.length <= maxTextBytes) continue;
+      this.problems.error(text.at, fault`more than ${maxTextBytes} bytes with its macros`, 'Make it shorter');
+      return '';
     }
     return bytes;
   }

@@ -1,8 +1,9 @@
 /** `@@include` and `@@x_include`: one file, or those of a directory whose names match. */
-import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 
 import { compareText } from '../../../lib/output/compare-text.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
+import { readBounded } from '../../../lib/files/bounded-read.ts';
 import { PatternSet } from '../pcre/pattern-set.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { Reading } from './reading.ts';
@@ -15,6 +16,10 @@ import type { IncludeStatement, Text } from './syntax.ts';
 const maxDepth = 16;
 /** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
 const maxFiles = 10_000;
+/** Of one file. */
+const maxFileBytes = 4 * 1024 * 1024;
+/** Of all files that one configuration includes. */
+const maxBytes = 4 * maxFileBytes;
 
 const missingNext = 'Create it, or remove the line; @@if exists FILE checks whether it exists';
 
@@ -131,6 +136,12 @@ function readOne(
     unread(statement.path.at, what, 'Create it, or remove the line', reading);
     return;
   }
+  reading.bytesRead += content.length;
+  if (reading.bytesRead > maxBytes) {
+    const next = 'Include fewer or smaller files';
+    unread(statement.path.at, fault`more than ${maxBytes} bytes of included files`, next, reading);
+    return;
+  }
   const isPrivate = environment.tellsIncluded !== true;
   reading.read({ ...sourceOf(file, content), isPrivate }, prefix, depth);
 }
@@ -139,7 +150,7 @@ export function readRegularFile(path: string): Buffer {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     if (!fstatSync(fd).isFile()) throw new Error('it is not a regular file');
-    return readFileSync(fd);
+    return readBounded(fd, maxFileBytes, 'the file');
   } finally {
     closeSync(fd);
   }

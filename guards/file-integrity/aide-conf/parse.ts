@@ -10,6 +10,8 @@ import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax
 
 /** Longer than any path; what is no aide.conf at all often is one line. */
 const maxLineLength = 65_536;
+/** Of all files of a configuration, without empty lines and comments: more rules than an automaton takes. */
+export const maxStatements = 20_000;
 /** More than anybody writes; each level is a call when it is evaluated. */
 const maxConditionDepth = 64;
 
@@ -34,6 +36,8 @@ export interface ParseOptions {
   readonly kept?: ReadonlyMap<string, Option>;
   /** By default 0.18, which takes a name of small letters for an option, where 0.19 takes it for a group too. */
   readonly dialect?: Dialect;
+  /** Statements that are read, without empty lines and comments; default: {@link maxStatements}. */
+  readonly most?: number;
 }
 
 const noOptions: ReadonlyMap<string, Option> = new Map();
@@ -52,9 +56,15 @@ class Parser {
   readonly #kept: ReadonlyMap<string, Option>;
   readonly #dialect: Dialect;
   readonly #top: Statement[] = [];
+  #left: number;
   readonly #open: OpenIf[] = [];
 
-  constructor(source: Source, problems: ProblemList, { kept = noOptions, dialect = '0.18' }: ParseOptions) {
+  constructor(
+    source: Source,
+    problems: ProblemList,
+    { kept = noOptions, dialect = '0.18', most = maxStatements }: ParseOptions,
+  ) {
+    this.#left = most;
     this.#kept = kept;
     this.#dialect = dialect;
     this.#source = source;
@@ -103,8 +113,13 @@ class Parser {
 
   #line(line: Line): void {
     const at = line.position();
-    if (line.isAtEnd || line.rest.startsWith('#')) this.#statements.push({ kind: 'blank', at });
-    else if (line.rest.startsWith('@@')) this.#macro(line, at);
+    if (line.isAtEnd || line.rest.startsWith('#')) return;
+    if (this.#left-- <= 0) {
+      if (this.#left === -1)
+        throw new LineError(at, fault`too many lines in all files together`, 'Write fewer');
+      return;
+    }
+    if (line.rest.startsWith('@@')) this.#macro(line, at);
     else if (/^[=!-]?\//.test(line.rest)) this.#rule(line, at);
     else this.#assignment(line, at);
   }
@@ -269,7 +284,7 @@ class Parser {
     const statement: IfStatement = { kind: 'if', at, word, condition, branch, otherwise };
     this.#statements.push(statement);
     for (const part of [branch, otherwise]) {
-      if (part?.every(({ kind }) => kind === 'blank') === true) {
+      if (part?.length === 0) {
         this.#problems.warn(
           at,
           fault`a branch of ${{ text: word, kind: '@@if' }} is empty`,

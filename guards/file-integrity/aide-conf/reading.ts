@@ -14,6 +14,7 @@ export interface Reading {
   /** Of `@@x_include_setenv`. */
   readonly executionEnvironment: ReadonlyMap<string, string>;
   filesRead: number;
+  bytesRead: number;
   readonly unreadIncludes: ConfProblem[];
   /** @param prefix goes before every rule; @param depth of includes */
   read(source: Source, prefix: ByteString, depth: number): void;

@@ -90,9 +90,7 @@ export type Statement =
     })
   | (At & { readonly kind: 'define'; readonly name: string; readonly value: Text | undefined })
   | (At & { readonly kind: 'undef'; readonly name: string })
-  | (At & { readonly kind: 'setenv'; readonly name: string; readonly value: Text })
-  /** Nothing, or a comment. */
-  | (At & { readonly kind: 'blank' });
+  | (At & { readonly kind: 'setenv'; readonly name: string; readonly value: Text });
 
 /** Every statement, those inside of conditions too. */
 export function* allStatements(statements: readonly Statement[]): Generator<Statement> {

@@ -151,7 +151,6 @@ class Led {
         case 'include':
           this.#include(statement, asIs);
           break;
-        case 'blank':
         case 'group':
         case 'define':
         case 'undef':

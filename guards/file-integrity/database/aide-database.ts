@@ -13,6 +13,8 @@ import { attributesOfColumns, readerOfColumn } from './aide-columns.ts';
 
 /** No line of AIDE is longer: 64 KiB of extended attributes in base64, a long name and its target. */
 const longestLine = 1 << 20;
+/** AIDE has some 40. */
+const mostColumns = 256;
 
 /**
  * The entries in the order of the file, which is that of AIDE's tree; `sortEntries` brings them into that of their paths.
@@ -175,6 +177,7 @@ class AideParser {
   }
 
   #spec(names: readonly string[]): void {
+    if (names.length > mostColumns) throw this.fault(`@@db_spec names more than ${mostColumns} columns`);
     const twice = names.find((name, at) => names.indexOf(name) !== at);
     if (twice !== undefined) throw this.fault(`@@db_spec names ${twice} twice`);
     if (!names.includes('name')) throw this.fault('@@db_spec does not contain name');

@@ -44,9 +44,13 @@ export function findSegment(table: Buffer, address: bigint): bigint | undefined 
   return undefined;
 }
 
-/** At most so many bytes: a file may end before. */
-export function readAt(fd: number, offset: number, sizeBytes: number): Buffer {
-  const buffer = Buffer.alloc(sizeBytes);
+/** At most so many bytes: a file may end before. @param buffer to read into, at least as large */
+export function readAt(
+  fd: number,
+  offset: number,
+  sizeBytes: number,
+  buffer = Buffer.alloc(sizeBytes),
+): Buffer {
   if (!Number.isSafeInteger(offset)) return buffer.subarray(0, 0);
   return buffer.subarray(0, readSync(fd, buffer, 0, sizeBytes, offset));
 }

@@ -51,6 +51,11 @@ export type BtfType =
       readonly variables: readonly SectionVariable[];
     };
 
+/** Types, with their members, values and variables. A kernel has some 500,000, and a program the few that it uses. */
+const MOST_ENTRIES = 400_000;
+/** The kernel takes names of up to 512 bytes (include/linux/kallsyms.h). */
+const LONGEST_NAME = 4096;
+
 const MAGIC = 0xeb9f;
 const VOID: BtfType = { kind: 'void', name: '' };
 /** A chain of names for a type longer than this leads in a circle. */
@@ -104,15 +109,26 @@ function* parse(bytes: Buffer): Generator<BtfType, void> {
   const stringsBegin = headerBytes + bytes.readUInt32LE(16);
   const strings = bytes.subarray(stringsBegin, stringsBegin + bytes.readUInt32LE(20));
   if (end > bytes.length) throw new RangeError('it ends in the middle of its types');
+  // Each is there once; what tells the same bytes again and again is malformed.
+  const known = new Map<number, string>();
+  let leftBytes = 2 * strings.length;
   const nameAt = (offset: number): string => {
-    const nul = strings.indexOf(0, offset);
-    if (nul < 0) throw new RangeError(`no string at ${offset}`);
-    return strings.toString('latin1', offset, nul);
+    const before = known.get(offset);
+    if (before !== undefined) return before;
+    const length = strings.subarray(offset, offset + LONGEST_NAME).indexOf(0);
+    if (length < 0) throw new RangeError(`no string at ${offset}`);
+    if ((leftBytes -= length) < 0) throw new RangeError('its strings overlap');
+    const name = strings.toString('latin1', offset, offset + length);
+    known.set(offset, name);
+    return name;
   };
+  let entries = 0;
   for (let at = begin; at < end;) {
     const name = nameAt(bytes.readUInt32LE(at));
     const info = bytes.readUInt32LE(at + 4);
     const count = info & 0xffff;
+    entries += 1 + count;
+    if (entries > MOST_ENTRIES) throw new RangeError(`it has more than ${MOST_ENTRIES} types and members`);
     const flag = info >>> 31 === 1;
     // A size or a type id.
     const value = bytes.readUInt32LE(at + 8);

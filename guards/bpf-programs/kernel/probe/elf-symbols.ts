@@ -12,6 +12,12 @@ const SYMBOL_BYTES = 24;
 const SECTION_HEADER_BYTES = 64;
 /** A debug build of a browser has some 100 MiB of each. */
 const MOST_TABLE_BYTES = 512 * 1024 * 1024;
+/** elf(5): one of each type. */
+const MOST_TABLES = 4;
+/** Linkers write a name once, or as the end of another one. */
+const MOST_OCCURRENCES = 65_536;
+/** Read at a time; so many symbols. */
+const PIECE_BYTES = 64 * 1024 * SYMBOL_BYTES;
 
 /**
  * The offset in the file of a function's first instruction.
@@ -23,7 +29,7 @@ const MOST_TABLE_BYTES = 512 * 1024 * 1024;
 export function functionOffset(fd: number, name: string): bigint | undefined {
   const header = readAt(fd, 0, 64);
   if (header.length < 64 || header.readUInt32BE(0) !== 0x7f454c46 || header[4] !== 2 || header[5] !== 1)
-    throw new RampartError(errorCodes.DECODE, { what: 'it is not a 64-bit little-endian ELF file' });
+    throw malformed('it is not a 64-bit little-endian ELF file');
   const segments = readAt(
     fd,
     Number(header.readBigUInt64LE(32)),
@@ -35,36 +41,76 @@ export function functionOffset(fd: number, name: string): bigint | undefined {
     header.readUInt16LE(60) * SECTION_HEADER_BYTES,
   );
   const wanted = Buffer.from(`${name}\0`, 'latin1');
+  let tables = 0;
   for (let at = 0; at + SECTION_HEADER_BYTES <= sections.length; at += SECTION_HEADER_BYTES) {
     const type = sections.readUInt32LE(at + 4);
     if (type !== SHT_SYMTAB && type !== SHT_DYNSYM) continue;
-    const symbols = section(fd, sections, at);
-    const strings = section(fd, sections, sections.readUInt32LE(at + 40) * SECTION_HEADER_BYTES);
-    const address = findSymbol(symbols, strings, wanted);
+    if (++tables > MOST_TABLES) throw malformed(`it has more than ${MOST_TABLES} symbol tables`);
+    const names = section(sections, sections.readUInt32LE(at + 40) * SECTION_HEADER_BYTES, 'string table');
+    const begins = occurrences(fd, names, wanted);
+    if (begins.size === 0) continue;
+    const address = findSymbol(fd, section(sections, at, 'symbol table'), begins);
     const offset = address === undefined ? undefined : findSegment(segments, address);
     if (offset !== undefined) return offset;
   }
   return undefined;
 }
 
-function findSymbol(symbols: Buffer, strings: Buffer, wanted: Buffer): bigint | undefined {
-  for (let at = 0; at + SYMBOL_BYTES <= symbols.length; at += SYMBOL_BYTES) {
-    const type = symbols.readUInt8(at + 4) & 0xf;
-    if (type !== STT_FUNC && type !== STT_GNU_IFUNC) continue;
-    const begin = symbols.readUInt32LE(at);
-    const end = begin + wanted.length;
-    if (end > strings.length || strings.compare(wanted, 0, wanted.length, begin, end) !== 0) continue;
-    const address = symbols.readBigUInt64LE(at + 8);
-    // 0: it only uses one of another file.
-    if (address !== 0n) return address;
+interface Section {
+  readonly offset: number;
+  readonly sizeBytes: number;
+}
+
+/** Where in a string table the name is. */
+function occurrences(fd: number, names: Section, wanted: Buffer): ReadonlySet<number> {
+  const found = new Set<number>();
+  for (const { piece, at } of pieces(fd, names, wanted.length - 1)) {
+    for (let begin = piece.indexOf(wanted); begin >= 0; begin = piece.indexOf(wanted, begin + 1)) {
+      found.add(at + begin);
+      if (found.size > MOST_OCCURRENCES)
+        throw malformed(`its string table has the name more than ${MOST_OCCURRENCES} times`);
+    }
+  }
+  return found;
+}
+
+function findSymbol(fd: number, symbols: Section, names: ReadonlySet<number>): bigint | undefined {
+  for (const { piece } of pieces(fd, symbols, 0)) {
+    for (let at = 0; at + SYMBOL_BYTES <= piece.length; at += SYMBOL_BYTES) {
+      const type = piece.readUInt8(at + 4) & 0xf;
+      if (type !== STT_FUNC && type !== STT_GNU_IFUNC) continue;
+      if (!names.has(piece.readUInt32LE(at))) continue;
+      const address = piece.readBigUInt64LE(at + 8);
+      // 0: it only uses one of another file.
+      if (address !== 0n) return address;
+    }
   }
   return undefined;
 }
 
-function section(fd: number, sections: Buffer, at: number): Buffer {
-  if (at + SECTION_HEADER_BYTES > sections.length) return Buffer.alloc(0);
+/** A section in pieces, each with so many bytes of the next one, as far as the file goes. */
+function* pieces(
+  fd: number,
+  { offset, sizeBytes }: Section,
+  overlapBytes: number,
+): Generator<{ readonly piece: Buffer; readonly at: number }> {
+  // One for all: they are valid until the next one is taken.
+  const buffer = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES + overlapBytes, sizeBytes));
+  for (let at = 0; at < sizeBytes; at += PIECE_BYTES) {
+    const piece = readAt(fd, offset + at, Math.min(buffer.length, sizeBytes - at), buffer);
+    if (piece.length === 0) return;
+    yield { piece, at };
+  }
+}
+
+function section(sections: Buffer, at: number, what: string): Section {
+  if (at + SECTION_HEADER_BYTES > sections.length) return { offset: 0, sizeBytes: 0 };
   const sizeBytes = Number(sections.readBigUInt64LE(at + 32));
   if (sizeBytes > MOST_TABLE_BYTES)
-    throw new RampartError(errorCodes.DECODE, { what: `its symbol table has ${sizeBytes} bytes` });
-  return readAt(fd, Number(sections.readBigUInt64LE(at + 24)), sizeBytes);
+    throw malformed(`its ${what} has ${sizeBytes} bytes; the limit is ${MOST_TABLE_BYTES}`);
+  return { offset: Number(sections.readBigUInt64LE(at + 24)), sizeBytes };
+}
+
+function malformed(what: string): RampartError {
+  return new RampartError(errorCodes.DECODE, { what });
 }

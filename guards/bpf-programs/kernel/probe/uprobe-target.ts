@@ -2,13 +2,14 @@
  * The file that a uprobe goes into: a path or a library's name, resolved as a process in that root would. An absolute symbolic link
  * of a container leads to a file of the container.
  */
-import { fstatSync, readdirSync, readFileSync } from 'node:fs';
+import { fstatSync, opendirSync } from 'node:fs';
 import { constants } from 'node:os';
 
 import { functionOffset } from './elf-symbols.ts';
 import { readAt } from '../../../../lib/ebpf/features/elf.ts';
 import { errnoName, Fd, openFlags, resolveFlags, tryOpenat2 } from '../../../../lib/ebpf/libc.ts';
 import { RampartError } from '../../../../lib/errors/errors.ts';
+import { readBounded } from '../../../../lib/files/bounded-read.ts';
 import { ProgramFailure } from '../failure.ts';
 
 const MAGIC = 'glibc-ld.so.cache1.1';
@@ -21,7 +22,17 @@ export interface CachedLibrary {
   readonly path: string;
 }
 
-/** In the order of the file. What is malformed has no libraries. */
+/** As the kernel (PATH_MAX). */
+const LONGEST_PATH = 4096;
+/** That of a desktop has some 200 kB. */
+const MOST_CACHE_BYTES = 4 * 1024 * 1024;
+/** In a directory of libraries. */
+const MOST_NAMES = 200_000;
+
+/**
+ * In the order of the file. What is malformed has no libraries; so has what tells the same bytes again and again, since each text is
+ * there once, or twice where a name is the end of a path.
+ */
 export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
   // Up to glibc 2.31 another table may lie before it.
   const begin = cache.indexOf(MAGIC);
@@ -29,13 +40,19 @@ export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
   const table = cache.subarray(begin);
   const count = Math.min(table.readUInt32LE(20), Math.floor((table.length - HEADER_BYTES) / ENTRY_BYTES));
   const textAt = (offset: number): string => {
-    const end = table.indexOf(0, offset);
-    return end < 0 ? '' : table.toString('latin1', offset, end);
+    const length = table.subarray(offset, offset + LONGEST_PATH).indexOf(0);
+    leftBytes -= length;
+    return length <= 0 ? '' : table.toString('latin1', offset, offset + length);
   };
-  return Array.from({ length: count }, (_, index) => {
+  let leftBytes = 2 * table.length;
+  const found: CachedLibrary[] = [];
+  for (let index = 0; index < count; index++) {
     const at = HEADER_BYTES + index * ENTRY_BYTES;
-    return { name: textAt(table.readUInt32LE(at + 4)), path: textAt(table.readUInt32LE(at + 8)) };
-  }).filter(({ path }) => path.startsWith('/'));
+    const path = textAt(table.readUInt32LE(at + 8));
+    if (path.startsWith('/')) found.push({ name: textAt(table.readUInt32LE(at + 4)), path });
+    if (leftBytes < 0) return [];
+  }
+  return found;
 }
 
 /** Where libraries are on Debian, on other distributions and with musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
@@ -127,7 +144,7 @@ function libraryPaths(root: Fd, name: string, maps: string): readonly string[] {
     const fd = open(root, directory, openFlags.DIRECTORY);
     if (fd < 0) continue;
     using held = new Fd(fd);
-    const names = readdirSync(`/proc/self/fd/${held.number}`).filter(isIt).toSorted();
+    const names = namesIn(`/proc/self/fd/${held.number}`, isIt).toSorted();
     found.push(...names.map((base) => `${directory}/${base}`));
   }
   return found;
@@ -137,7 +154,19 @@ function readCache(root: Fd): Buffer {
   const fd = open(root, '/etc/ld.so.cache', openFlags.NONBLOCK);
   if (fd < 0) return Buffer.alloc(0);
   using file = new Fd(fd);
-  const MOST_BYTES = 64 * 1024 * 1024;
-  const { size } = fstatSync(fd);
-  return fstatSync(fd).isFile() && size <= MOST_BYTES ? readFileSync(file.number) : Buffer.alloc(0);
+  const stat = fstatSync(fd);
+  if (!stat.isFile() || stat.size > MOST_CACHE_BYTES) return Buffer.alloc(0);
+  return readBounded(file.number, MOST_CACHE_BYTES, '/etc/ld.so.cache');
+}
+
+/** Those that are wanted, of as many as a directory of libraries may have. */
+function namesIn(path: string, isWanted: (name: string) => boolean): string[] {
+  using directory = opendirSync(path);
+  const names: string[] = [];
+  for (let seen = 0; seen < MOST_NAMES; seen++) {
+    const entry = directory.readSync();
+    if (entry === null) break;
+    if (isWanted(entry.name)) names.push(entry.name);
+  }
+  return names;
 }

@@ -24,6 +24,9 @@ export interface Section {
   readonly content: Uint8Array;
 }
 
+/** There are thirteen kinds, and custom ones that tools write. */
+const maxSections = 10_000;
+
 const header = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
 
 /** @throws {BinaryError} */
@@ -35,6 +38,8 @@ export function sectionsOf(module: Uint8Array): Section[] {
   const reader = new BinaryReader(module, header.length);
   while (!reader.atEnd) {
     const id = reader.byte();
+    if (sections.length === maxSections)
+      throw new BinaryError(`the module has more than ${maxSections} sections`);
     sections.push({ id, content: reader.take(reader.u32()) });
   }
   return sections;

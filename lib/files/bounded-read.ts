@@ -1,0 +1,31 @@
+/** Files that others have written, read with a bound on the memory that they take. */
+import { fstatSync, readSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../errors/errors.ts';
+
+/**
+ * A regular file from its start, whole. Its size is asked for first: a sparse file of gigabytes costs nothing to whoever made it.
+ *
+ * @param name for the error
+ * @throws {RampartError} `LIMIT` where it has more bytes, also where it grows meanwhile; the error of read(2)
+ */
+export function readBounded(fd: number, mostBytes: number, name: string): Buffer {
+  const { size } = fstatSync(fd);
+  if (size > mostBytes) throw tooLong(name, mostBytes);
+  // One more, to see whether it has grown.
+  const buffer = Buffer.allocUnsafeSlow(size + 1);
+  let done = 0;
+  for (;;) {
+    const read = readSync(fd, buffer, done, buffer.length - done, done);
+    if (read === 0) return buffer.subarray(0, done);
+    done += read;
+    if (done > size) throw tooLong(name, mostBytes);
+  }
+}
+
+function tooLong(name: string, mostBytes: number): RampartError {
+  return new RampartError(errorCodes.LIMIT, {
+    what: `${name} is not read`,
+    why: `it has more than ${mostBytes} bytes, or is growing`,
+  });
+}
