@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import * as fc from '../testing/fast-check.fixture.ts';
-import { clockTime, printable } from './printable.ts';
+import { clockTime, printable, visibleJson, visibleText } from './printable.ts';
 
 suite('printable', () => {
   test('leaves what can be seen as it is', () => {
@@ -30,6 +30,21 @@ suite('printable', () => {
         assert.equal(read, text);
       }),
     );
+  });
+
+  test('JSON keeps its value and shows what cannot be seen', () => {
+    assert.equal(
+      visibleJson(JSON.stringify({ a: 'x\u202ey\u009b\u007f\u200b\u{e0001}é' })),
+      String.raw`{"a":"x\u202ey\u009b\u007f\u200b\udb40\udc01é"}`,
+    );
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        const json = visibleJson(JSON.stringify({ [text]: text }));
+        assert.deepEqual(JSON.parse(json), { [text]: text });
+        assert.doesNotMatch(json, /[\p{Cc}\p{Cf}\u2028\u2029]/u);
+      }),
+    );
+    assert.equal(visibleText('a\n\tb\u001b[2J\u202e\\'), 'a\n\tb\\u001b[2J\\u202e\\');
   });
 
   test('clock time has two digits, milliseconds three', () => {

@@ -30,6 +30,39 @@ function escapeCharacter(character: string): string {
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`;
 }
 
+/** What JSON leaves as it is though it cannot be seen, turns the text around, or controls a terminal: DEL, C1, format characters. */
+const invisible = /[\u007f-\u009f\u2028\u2029\p{Cf}]/gu;
+const hasInvisible = /[\u007f-\u009f\u2028\u2029\p{Cf}]/u;
+
+/**
+ * JSON with these as escapes. It is the same value to every parser, and shows what is there to whoever reads the line.
+ *
+ * @example
+ * visibleJson(JSON.stringify('a\u202eb')) // '"a\\u202eb"'
+ */
+export function visibleJson(json: string): string {
+  return hasInvisible.test(json) ? json.replace(invisible, escapeUnits) : json;
+}
+
+/** A text for people that is stored, such as the note of an event: with these as escapes, and lines as they are. */
+export function visibleText(text: string): string {
+  return hasInvisible.test(text) || hasControl.test(text)
+    ? text.replace(invisible, escapeUnits).replace(control, escapeUnits)
+    : text;
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are what has to be found
+const control = /[\u0000-\u0008\u000b-\u001f]/g;
+// oxlint-disable-next-line no-control-regex -- as above
+const hasControl = /[\u0000-\u0008\u000b-\u001f]/;
+
+function escapeUnits(character: string): string {
+  let text = '';
+  for (let at = 0; at < character.length; at++)
+    text += `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
+  return text;
+}
+
 /** `hh:mm:ss.mmm` in local time, as people read it beside their own clock. */
 export function clockTime(timeMs: number): string {
   const date = new Date(timeMs);

@@ -4,7 +4,7 @@ import { isatty } from 'node:tty';
 import { type Logger, pino, stdSerializers, stdTimeFunctions } from 'pino';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
-import { clockTime, printable } from '../output/printable.ts';
+import { clockTime, printable, visibleJson } from '../output/printable.ts';
 
 export type { Logger } from 'pino';
 
@@ -36,7 +36,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   const json = options.json ?? !terminal;
   const color = terminal && !process.env['NO_COLOR'];
   const destination = json
-    ? stderr
+    ? { write: (line: string) => void stderr.write(visibleJson(line)) }
     : { write: (line: string) => void stderr.write(`${formatLogLine(line, { color })}\n`) };
   return pino(
     {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { visibleJson } from '../../../lib/output/printable.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { type Access, describeMask } from '../../../lib/sensor/access.ts';
 import { access, anyAccess, anyContext, context } from './alert.fixture.ts';
@@ -100,7 +101,7 @@ suite('AlertEncoder', () => {
     assert.equal(alert.process.tgid, access.pid);
   });
 
-  test('any access: the bytes of JSON.stringify, one line, read back as the same object', () => {
+  test('any access: the JSON of the object, with what cannot be seen as escapes, one line, read back as the same object', () => {
     fc.assert(
       fc.property(anyContext, fc.array(anyAccess, { minLength: 1, maxLength: 6 }), (anyC, accesses) => {
         // One encoder for several accesses: what it keeps from one to the next must not show.
@@ -111,10 +112,13 @@ suite('AlertEncoder', () => {
           assert.ok(!line.includes('\n'));
           assert.equal(
             line,
-            JSON.stringify(expected, (_key, value: unknown) =>
-              typeof value === 'bigint' ? JSON.rawJSON(value.toString()) : value,
+            visibleJson(
+              JSON.stringify(expected, (_key, value: unknown) =>
+                typeof value === 'bigint' ? JSON.rawJSON(value.toString()) : value,
+              ),
             ),
           );
+          assert.doesNotMatch(line, /[\p{Cc}\p{Cf}]/u);
           assert.equal(rawInteger(line, 'inode'), a.inode);
           assert.equal(rawInteger(line, 'cgroup-id'), a.cgroupId);
           assert.deepEqual(JSON.parse(line), {

@@ -2,7 +2,7 @@
  * From an access to what a consumer or a person reads: the KiveAlert JSON line, and a line for a
  * terminal.
  */
-import { clockTime, printable } from '../../../lib/output/printable.ts';
+import { clockTime, printable, visibleJson } from '../../../lib/output/printable.ts';
 import { type Access, type AccessWord, describeMask, type Verdict } from '../../../lib/sensor/access.ts';
 
 /** What is the same for every alert of one target: one trap on one file of one container. */
@@ -117,12 +117,11 @@ const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =
 );
 /** Kernel masks have eight bits in use; anything that grows this further is not worth keeping. */
 const MAX_CACHED_MASKS = 1024;
-// oxlint-disable-next-line no-control-regex -- control characters are what has to be found
-const needsEscape = /[\u0000-\u001f"\\\ud800-\udfff]/;
+const needsEscape = /[^ !#-[\]-~]/;
 
 /** A JSON string. Most need no escape, and testing for it is faster than JSON.stringify. */
 function quote(text: string): string {
-  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+  return needsEscape.test(text) ? visibleJson(JSON.stringify(text)) : `"${text}"`;
 }
 
 /**
@@ -130,7 +129,7 @@ function quote(text: string): string {
  * changes (second, mask, inode, cgroup) is kept from the alert before. Concatenated strings were
  * faster here than writing into a Buffer (see README.md).
  *
- * The bytes are exactly what JSON.stringify makes of the same object, integers above 2^53 included.
+ * The bytes are what {@link visibleJson} makes of the same object, integers above 2^53 included.
  */
 export class AlertEncoder {
   readonly #head: string;
@@ -148,20 +147,22 @@ export class AlertEncoder {
   constructor(context: AlertContext) {
     const { pod } = context;
     // Field by field, not the caller's object: the keys and their order are the contract.
-    const podJson = JSON.stringify({
-      name: pod.name,
-      namespace: pod.namespace,
-      ip: pod.ip,
-      container: { id: pod.container.id, name: pod.container.name },
-    });
+    const podJson = visibleJson(
+      JSON.stringify({
+        name: pod.name,
+        namespace: pod.namespace,
+        ip: pod.ip,
+        container: { id: pod.container.id, name: pod.container.name },
+      }),
+    );
     this.#head =
-      `{"kive-alert-version":"v1","kive-policy-name":${JSON.stringify(context.policyName)},` +
-      `"kive-policy-namespace":${JSON.stringify(context.policyNamespace ?? '')},"timestamp":"`;
-    this.#afterTimestamp = `Z","metadata":{"path":${JSON.stringify(context.path)},"inode":`;
-    this.#afterMask = `,"kernel-id":${JSON.stringify(context.kernelId)},"callback":${JSON.stringify(context.callback)},"device":`;
+      `{"kive-alert-version":"v1","kive-policy-name":${quote(context.policyName)},` +
+      `"kive-policy-namespace":${quote(context.policyNamespace ?? '')},"timestamp":"`;
+    this.#afterTimestamp = `Z","metadata":{"path":${quote(context.path)},"inode":`;
+    this.#afterMask = `,"kernel-id":${quote(context.kernelId)},"callback":${quote(context.callback)},"device":`;
     this.#afterMetadata =
-      `${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${JSON.stringify(context.customMetadata)},"pod":${podJson}` +
-      `,"node":${JSON.stringify({ name: context.nodeName })},"process":{"pid":`;
+      `${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${visibleJson(JSON.stringify(context.customMetadata))},"pod":${podJson}` +
+      `,"node":${visibleJson(JSON.stringify({ name: context.nodeName }))},"process":{"pid":`;
   }
 
   /**

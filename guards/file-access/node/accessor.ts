@@ -1,4 +1,5 @@
 /** The container that an access came from, as shown in alerts. */
+import { visibleJson } from '../../../lib/output/printable.ts';
 import type { ContainerIndex, IndexedContainer } from '../../../lib/cri/container-index.ts';
 import type { Access } from '../../../lib/sensor/access.ts';
 import type { AlertAccessor } from '../alert/alert.ts';
@@ -11,7 +12,7 @@ export interface AccessorJson {
 }
 
 const nobody = { pod: { name: '', namespace: '' }, container: { id: '', name: '' } };
-const json = (accessor: AlertAccessor): string => JSON.stringify(accessor);
+const json = (accessor: AlertAccessor): string => visibleJson(JSON.stringify(accessor));
 const none = {
   host: json({ relation: 'host', ...nobody }),
   unknown: json({ relation: 'unknown', ...nobody }),

@@ -79,6 +79,12 @@ export class Line {
     const parts: ({ literal: string } | { variable: string })[] = [];
     let literal = '';
     while (this.at < this.end) {
+      // In one piece: character by character, a text would be many times as large.
+      const plain = this.take(/^[^ \t\r\0\\@]+/);
+      if (plain !== undefined) {
+        literal += plain;
+        continue;
+      }
       const character = text[this.at] ?? '';
       const next = text[this.at + 1] ?? '';
       if (isBlank(character)) break;

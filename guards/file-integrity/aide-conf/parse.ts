@@ -11,7 +11,7 @@ import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax
 /** Longer than any path; what is no aide.conf at all often is one line. */
 const maxLineLength = 65_536;
 /** Of all files of a configuration, without empty lines and comments: more rules than an automaton takes. */
-export const maxStatements = 20_000;
+export const maxStatements = 15_000;
 /** More than anybody writes; each level is a call when it is evaluated. */
 const maxConditionDepth = 64;
 

@@ -1,6 +1,7 @@
 /**
  * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
  */
+import { visibleJson } from '../../../lib/output/printable.ts';
 import type { RampartError } from '../../../lib/errors/errors.ts';
 import type { ChangeAuthor, Finding, FindingChange } from './finding.ts';
 
@@ -139,5 +140,5 @@ function decodeAuthor(fields: Fields): ChangeAuthor {
  * A path that is as in the baseline again has the state `gone`, one that was taken into it `accepted`.
  */
 export function findingLine(fileIntegrity: string, node: string, { state, finding }: FindingChange): string {
-  return JSON.stringify({ kind: 'IntegrityFinding', fileIntegrity, node, state, ...finding });
+  return visibleJson(JSON.stringify({ kind: 'IntegrityFinding', fileIntegrity, node, state, ...finding }));
 }

@@ -6,6 +6,7 @@
 
 import type { ConfigMap, OwnerReference } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { visibleJson, visibleText } from '../../../lib/output/printable.ts';
 import { names } from '../api.ts';
 import type { Detection, Finding, Unread } from '../model/finding.ts';
 import { decodeFinding, Fields } from '../model/finding-json.ts';
@@ -53,7 +54,7 @@ export function resultConfigMap(result: NodeResult, owner?: OwnerReference): Con
       },
       annotations: {
         ...outcomeAnnotations(outcome),
-        [resultAnnotation]: JSON.stringify(factsOf(result, omittedFindings)),
+        [resultAnnotation]: visibleJson(JSON.stringify(factsOf(result, omittedFindings))),
       },
       ...(owner && { ownerReferences: [owner] }),
     },
@@ -69,7 +70,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
     case 'succeeded':
       return {};
     case 'errored':
-      return { [names.errorMessage]: cut(outcome.message, MAX_MESSAGE_CHARACTERS) };
+      return { [names.errorMessage]: cut(visibleText(outcome.message), MAX_MESSAGE_CHARACTERS) };
     case 'failed':
       return {
         [names.filesAdded]: String(outcome.added),
@@ -121,7 +122,7 @@ function fittingFindings(
   const parts: string[] = [];
   let bytes = '[]'.length;
   for (const finding of findings) {
-    const part = JSON.stringify(finding);
+    const part = visibleJson(JSON.stringify(finding));
     bytes += Buffer.byteLength(part) + ','.length;
     if (bytes > roomBytes) break;
     parts.push(part);

@@ -1,4 +1,5 @@
 /** Reports refusals: each packet that the rules log becomes a line, and sometimes an event on its pod. */
+import { visibleJson } from '../../../lib/output/printable.ts';
 import type { NodeContext } from '../../../guard/context.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
@@ -92,7 +93,7 @@ export class Refusals implements Disposable {
     if (owner === undefined || packet === undefined) return;
     const refusal = this.#refusal(owner.pod, owner.direction, packet);
     this.#options.counts.refusalsTold++;
-    this.#options.context.sink(JSON.stringify(refusal));
+    this.#options.context.sink(visibleJson(JSON.stringify(refusal)));
     if (owner.pod !== undefined) this.#event(owner.pod, refusal);
   }
 

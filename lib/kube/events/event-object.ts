@@ -1,4 +1,5 @@
 /** Event objects of events.k8s.io/v1, within the limits that the API server holds them to. */
+import { visibleText } from '../../output/printable.ts';
 import { randomBytes } from 'node:crypto';
 
 import type { EventsV1Event, EventsV1EventSeries, V1ObjectReference } from '@kubernetes/client-node';
@@ -102,7 +103,9 @@ export function seriesOf({ count, lastWallMs }: Occurrences): EventSeries {
 const NOTE_BYTES = 1024;
 
 /** Cut between characters. */
-export function cutNote(note: string): string {
+export function cutNote(given: string): string {
+  // It may have names of files and arguments of processes in it.
+  const note = visibleText(given);
   if (note.length * 3 <= NOTE_BYTES || Buffer.byteLength(note) <= NOTE_BYTES) return note;
   const bytes = Buffer.from(note);
   const ellipsis = '…';

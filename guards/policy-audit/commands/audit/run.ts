@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { stringify } from 'yaml';
 
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
-import { printable } from '../../../../lib/output/printable.ts';
+import { printable, visibleJson } from '../../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, wantsColour } from '../../../../lib/output/table.ts';
 import { type AuditOnce, auditOnce } from '../../once/audit-once.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
@@ -42,7 +42,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
       unfinished: Object.fromEntries(unfinished),
       reports,
     };
-    stdout.write(format === 'json' ? `${JSON.stringify(told)}\n` : stringify(told));
+    stdout.write(format === 'json' ? `${visibleJson(JSON.stringify(told))}\n` : stringify(told));
   }
   for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
   for (const kind of summary.unread) {
