@@ -1,5 +1,8 @@
 /**
  * One HTTP exchange with a registry: keep-alive, a certificate authority for each host, redirects, timeouts and limits.
+ *
+ * Users choose the host, and whoever asks may be on the node: addresses that only the machine reaches are not called, whether by name or by
+ * redirect, unless the configuration names the host.
  * Uses node:https, not fetch, which does not support certificate authorities and costs each process 5 MiB.
  */
 import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http';
@@ -8,6 +11,7 @@ import { getCACertificates } from 'node:tls';
 
 import { describeConnectionFailure } from '../net/connection-failure.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
+import { AddressRules } from '../net/address-rules.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../net/node-http.ts';
 import { hostName } from './reference.ts';
 
@@ -54,6 +58,8 @@ interface ExchangeOptions {
   readonly idleTimeoutMs: number;
 }
 
+const exception = (host: string): string =>
+  `configure the certificate authority of ${host}, or mark it as insecure`;
 const MAX_REDIRECTS = 5;
 const MAX_REFUSAL_BYTES = 64 * 1024;
 const IDLE_CONNECTION_MS = 20_000;
@@ -68,6 +74,7 @@ const agentOptions = {
 export class Exchange implements Disposable {
   readonly #options: ExchangeOptions;
   readonly #agents = new Map<string, Agent>();
+  readonly #rules = new AddressRules({ exception });
   #disposed = false;
 
   constructor(options: ExchangeOptions) {
@@ -85,7 +92,9 @@ export class Exchange implements Disposable {
     let redirects = 0;
     for (;;) {
       question.signal?.throwIfAborted();
-      const incoming = await this.#send({ ...question, url, security, headers });
+      const isNamed =
+        this.#authoritiesOf(url) !== undefined || (security !== 'verified' && url.host === question.url.host);
+      const incoming = await this.#send({ ...question, url, security, headers }, isNamed);
       const status = incoming.statusCode ?? 0;
       const { location } = incoming.headers;
       if (
@@ -120,12 +129,24 @@ export class Exchange implements Disposable {
     this.#agents.clear();
   }
 
-  async #send({ url, security, method = 'GET', headers, body, signal }: Question): Promise<IncomingMessage> {
+  #authoritiesOf(url: URL): readonly string[] | undefined {
+    return this.#options.authorities.get(url.host) ?? this.#options.authorities.get(hostName(url.host));
+  }
+
+  /** @param isNamed - The configuration says how its host is accessed: it may be anywhere. */
+  async #send(
+    { url, security, method = 'GET', headers, body, signal }: Question,
+    isNamed: boolean,
+  ): Promise<IncomingMessage> {
     if (this.#disposed)
       throw new RampartError(errorCodes.DISPOSED, { what: 'the registry client was disposed' });
+    const refusal = isNamed ? undefined : this.#rules.refusalOfHost(hostName(url.host));
+    if (refusal !== undefined)
+      throw new ExchangeError(new Error(`${refusal}; to call it, ${exception(url.host)}`));
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send({
-      agent: this.#agent(url, security),
+      agent: this.#agent(url, security, isNamed),
+      ...(!isNamed && { lookup: this.#rules.lookup }),
       host: hostName(url.host),
       port: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
       method,
@@ -160,13 +181,13 @@ export class Exchange implements Disposable {
     }
   }
 
-  #agent(url: URL, security: Security): Agent {
+  #agent(url: URL, security: Security, isNamed: boolean): Agent {
     const secure = url.protocol === 'https:';
-    const key = secure ? `${security} ${url.host}` : 'plain';
+    // A connection that one may have is not for the other.
+    const key = `${isNamed} ${secure ? `${security} ${url.host}` : 'plain'}`;
     let agent = this.#agents.get(key);
     if (agent === undefined) {
-      const given =
-        this.#options.authorities.get(url.host) ?? this.#options.authorities.get(hostName(url.host));
+      const given = this.#authoritiesOf(url);
       agent = secure
         ? new HttpsAgent({
             ...agentOptions,

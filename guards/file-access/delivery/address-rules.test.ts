@@ -4,8 +4,8 @@ import { suite, test } from 'node:test';
 
 import { RampartError } from '../../../lib/errors/errors.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { AddressRules, type Resolve } from './address-rules.ts';
-import { parseCallback } from './callback-url.ts';
+import { AddressRules, type Resolve } from '../../../lib/net/address-rules.ts';
+import { callbackException as exception, parseCallback } from './callback-url.ts';
 import { openQuick, Receiver } from './receiver.fixture.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 
@@ -84,7 +84,7 @@ function resolver(...answers: readonly (readonly string[])[]): Resolve & { asked
 }
 
 suite('addresses of callbacks', () => {
-  const rules = new AddressRules();
+  const rules = new AddressRules({ exception });
 
   for (const [callback, why] of refused) {
     test(`refused: ${callback}`, () => {
@@ -100,6 +100,7 @@ suite('addresses of callbacks', () => {
 
   test('allowed and blocked by the configuration', () => {
     const own = new AddressRules({
+      exception,
       allow: ['127.0.0.1', '169.254.10.0/24', 'fe80::5', 'local.example'],
       refuse: ['10.1.0.0/16', 'fd00:1::/32'],
     });
@@ -116,7 +117,7 @@ suite('addresses of callbacks', () => {
     assert.match(why('fd00:1::2') ?? '', /blocked by the configuration/);
     assert.equal(why('10.2.2.3'), undefined);
     for (const bad of ['', '1.2.3', '1.2.3.4/33', '::1/129', '1.2.3.4/a', '1.2.3.4/8/8', 'a b', 'http://a']) {
-      assert.throws(() => new AddressRules({ allow: [bad] }), RampartError, bad);
+      assert.throws(() => new AddressRules({ exception, allow: [bad] }), RampartError, bad);
     }
   });
 
@@ -125,19 +126,20 @@ suite('addresses of callbacks', () => {
       new Promise((resolve, reject) => {
         own.lookup('Name.example', { all }, (error, address) => (error ? reject(error) : resolve(address)));
       });
-    const both = new AddressRules({ resolve: resolver(['169.254.169.254', '10.0.0.1', '::1']) });
+    const both = new AddressRules({ exception, resolve: resolver(['169.254.169.254', '10.0.0.1', '::1']) });
     assert.deepEqual(await look(both, true), [{ address: '10.0.0.1', family: 4 }]);
     assert.equal(await look(both, false), '10.0.0.1');
-    const none = new AddressRules({ resolve: resolver(['169.254.169.254', '::ffff:127.0.0.1']) });
+    const none = new AddressRules({ exception, resolve: resolver(['169.254.169.254', '::ffff:127.0.0.1']) });
     await assert.rejects(
       look(none, true),
       /Name.example: 169.254.169.254 is link-local, ::ffff:127.0.0.1 is loopback/,
     );
-    const empty = new AddressRules({ resolve: resolver([]) });
+    const empty = new AddressRules({ exception, resolve: resolver([]) });
     await assert.rejects(look(empty, false), /has no address/);
-    const named = new AddressRules({ allow: ['NAME.example'], resolve: resolver(['127.0.0.1']) });
+    const named = new AddressRules({ exception, allow: ['NAME.example'], resolve: resolver(['127.0.0.1']) });
     assert.equal(await look(named, false), '127.0.0.1');
     const failing = new AddressRules({
+      exception,
       resolve: (_host, _options, done) =>
         done(Object.assign(new Error('ENOTFOUND'), { code: 'ENOTFOUND' }), []),
     });

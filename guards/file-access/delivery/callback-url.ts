@@ -1,6 +1,6 @@
 /** What a callback may look like. */
 import { keyOf } from './callback-log.ts';
-import { type AddressRules, isLoopback, withoutBrackets } from './address-rules.ts';
+import { type AddressRules, isLoopback, withoutBrackets } from '../../../lib/net/address-rules.ts';
 import { MAX_CALLBACK_BYTES } from './segment-header.ts';
 
 /**
@@ -16,7 +16,11 @@ export function parseCallback(callback: string, rules: AddressRules): URL | stri
   if (url.username !== '' || url.password !== '') return 'it contains a user name or password';
   const refusal = rules.refusalOfHost(url.hostname);
   if (refusal === undefined) return url;
-  return `${refusal}, refused by default; to call it, start the agent with --allow-callback ${withoutBrackets(url.hostname)}`;
+  return `${refusal}, refused by default; to call it, ${callbackException(withoutBrackets(url.hostname))}`;
+}
+
+export function callbackException(host: string): string {
+  return `start the agent with --allow-callback ${host}`;
 }
 
 /**

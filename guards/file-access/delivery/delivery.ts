@@ -13,9 +13,9 @@
  */
 import { join } from 'node:path';
 import { type FileLock, lockFile } from '../../../lib/sqlite/lock.ts';
-import { AddressRules } from './address-rules.ts';
+import { AddressRules } from '../../../lib/net/address-rules.ts';
 import { CallbackLog, type LogObserver } from './callback-log.ts';
-import { displayName, parseCallback } from './callback-url.ts';
+import { callbackException, displayName, parseCallback } from './callback-url.ts';
 import { GroupSync } from './group-sync.ts';
 import { Lane, type LaneObserver } from './lane.ts';
 import {
@@ -53,7 +53,7 @@ const idForm = /^[\x21-\x7e]+$/;
  */
 export function openDelivery(options: DeliveryOptions): Delivery {
   const checked = withDefaults(options);
-  const rules = new AddressRules(checked);
+  const rules = new AddressRules({ ...checked, exception: callbackException });
   prepareDirectory(checked.directory);
   return new Delivery(checked, rules, lockFile(join(checked.directory, 'lock')));
 }

@@ -2,7 +2,7 @@
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { BackoffOptions } from '../../../lib/time/backoff.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
-import type { Resolve } from './address-rules.ts';
+import type { Resolve } from '../../../lib/net/address-rules.ts';
 import type { CredentialsFor, Credentials } from './poster.ts';
 
 export type { Credentials, CredentialsFor };

@@ -8,7 +8,7 @@ import { describeConnectionFailure } from '../../../lib/net/connection-failure.t
 import { RampartError } from '../../../lib/errors/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../../lib/net/node-http.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
-import { type AddressRules, withoutBrackets } from './address-rules.ts';
+import { type AddressRules, withoutBrackets } from '../../../lib/net/address-rules.ts';
 import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import type { StoredAlert } from './record.ts';

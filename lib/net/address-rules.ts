@@ -1,15 +1,15 @@
 /**
- * Which addresses a callback may lead to.
+ * Which addresses a URL that users choose may lead to.
  *
- * Whoever may write a policy chooses the URL, and the request comes from the agent on the node: without rules it
- * would reach what only the node can reach, its metadata service with the credentials of the machine first of all.
+ * Whoever may write a policy chooses it, and the request comes from the agent on the node or from the operator: without
+ * rules it would reach what only the node can reach, its metadata service with the credentials of the machine first of all.
  * What is checked is what is connected to: the check sits in the resolution of names, whose result goes straight
  * into connect(2), so a name that changes its address between check and use gains nothing.
  */
 import { lookup as systemLookup, type LookupAddress, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
 
 export interface AddressRulesOptions {
   /**
@@ -19,6 +19,8 @@ export interface AddressRulesOptions {
   readonly allow?: readonly string[];
   /** Addresses and networks that are refused besides, e.g. that of the nodes. `allow` wins. */
   readonly refuse?: readonly string[];
+  /** What somebody can do who wants a host to be called all the same: `start the agent with --allow-callback HOST`. */
+  readonly exception: (host: string) => string;
   /** How names are resolved: as `lookup` of node:dns with `all`. Default: that. */
   readonly resolve?: Resolve;
 }
@@ -64,9 +66,11 @@ export class AddressRules {
   readonly #allowed = new BlockList();
   readonly #refused: { readonly list: BlockList; readonly what: string }[] = [];
   readonly #resolve: Resolve;
+  readonly #exception: (host: string) => string;
 
   /** @throws {RampartError} `INPUT` for a network that is none. */
-  constructor(options: AddressRulesOptions = {}) {
+  constructor(options: AddressRulesOptions) {
+    this.#exception = options.exception;
     this.#resolve = options.resolve ?? systemLookup;
     for (const [network, what] of refusedNetworks) this.#refuse(network, what);
     for (const network of options.refuse ?? []) this.#refuse(network, 'blocked by the configuration');
@@ -109,9 +113,7 @@ export class AddressRules {
         const why = addresses.map(({ address }) => this.refusal(address)).join(', ');
         done(
           new AddressRefused(
-            why === ''
-              ? `${host} has no address`
-              : `${host}: ${why}; to call it, start the agent with --allow-callback ${host}`,
+            why === '' ? `${host} has no address` : `${host}: ${why}; to call it, ${this.#exception(host)}`,
           ),
           '',
           0,
