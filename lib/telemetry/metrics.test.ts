@@ -170,7 +170,7 @@ suite('serveMetrics', { timeout: 300_000 }, () => {
   });
 
   for (const [from, attacker] of [
-    ['another address', '127.0.0.2'],
+    ['another address of the same host', '127.0.0.2'],
     ['the address of the prober', '127.0.0.1'],
   ] as const) {
     test(`hundreds of slow connections from ${from} do not keep probes from their answer`, async () => {
