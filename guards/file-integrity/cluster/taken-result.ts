@@ -6,7 +6,7 @@ import { requestsOf } from '../results/node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
 import { sameDigest } from '../database/signature.ts';
 import { keptName } from '../results/object-names.ts';
-import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
+import type { BaselineIdentity } from '../database/newest-baseline.ts';
 import { describeUnread } from './report-entries.ts';
 
 const MAX_NOTE_CHARACTERS = 1000;

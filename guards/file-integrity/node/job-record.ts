@@ -7,7 +7,7 @@ import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import type { IntegrityProvider } from '../provider/provider.ts';
-import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
+import type { BaselineIdentity } from '../database/newest-baseline.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
 
 export interface JobNotes {

@@ -23,7 +23,7 @@ import { KeyFollower } from './key-follower.ts';
 import type { JobReading } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
-import { NewestBaseline } from '../signed-notes/newest-baseline.ts';
+import { NewestBaseline } from '../database/newest-baseline.ts';
 import { pathsThatFit } from './accepted-entries.ts';
 import type { FindingChange } from '../model/finding.ts';
 

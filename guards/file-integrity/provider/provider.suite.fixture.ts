@@ -21,7 +21,7 @@ import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { RampartError } from '../../../lib/errors/errors.ts';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
-import { NewestBaseline } from '../signed-notes/newest-baseline.ts';
+import { NewestBaseline } from '../database/newest-baseline.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { CheckResult, IntegrityJob, IntegrityProvider } from './provider.ts';
 import { plainReport } from '../report/plain.ts';

@@ -6,7 +6,7 @@ import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
-import type { NewestBaseline } from '../signed-notes/newest-baseline.ts';
+import type { NewestBaseline } from '../database/newest-baseline.ts';
 
 /** Where the files of the node are. */
 export interface ScanRoot {

@@ -4,7 +4,7 @@
  */
 import type { Detection, Finding, Unread } from '../model/finding.ts';
 import type { FittedLog } from '../report/log-limit.ts';
-import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
+import type { BaselineIdentity } from '../database/newest-baseline.ts';
 
 export type NodeOutcome =
   | { readonly kind: 'succeeded' }

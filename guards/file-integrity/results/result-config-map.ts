@@ -11,7 +11,7 @@ import { names } from '../api.ts';
 import type { Detection, Finding, Unread } from '../model/finding.ts';
 import { decodeFinding, Fields } from '../model/finding-json.ts';
 import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
-import type { BaselineIdentity } from '../signed-notes/newest-baseline.ts';
+import type { BaselineIdentity } from '../database/newest-baseline.ts';
 import { labelValue, temporaryName } from './object-names.ts';
 
 /** The values of a ConfigMap together (Kubernetes, MaxSecretSize). */

@@ -4,7 +4,7 @@
  *
  * The note lies beside the baseline and is signed with its key. Two files cannot be replaced at once, so it tells a baseline
  * that is to come before that takes its place: a kill in between leaves a note that fits the one before and the one after.
- * Who puts back the note together with the baseline is not found out by it, but by newest-baseline.ts.
+ * Who puts back the note together with the baseline is not found out by it, but by ../database/newest-baseline.ts.
  */
 import { sameDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from './note-file.ts';

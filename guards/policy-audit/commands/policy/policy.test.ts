@@ -161,7 +161,7 @@ suite('rampart policy', () => {
     assert.deepEqual([away.code, away.stdout], [1, ''], away.stderr);
     assert.match(
       away.stderr,
-      /^rampart: cannot fetch 127\.0\.0\.1:1\/policies\/labels:v1 from .*nothing listens there/,
+      /^rampart: cannot fetch 127\.0\.0\.1:1\/policies\/labels:v1 from .*: 127\.0\.0\.1 is loopback; to call it, configure/,
     );
   });
 

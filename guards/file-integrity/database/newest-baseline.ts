@@ -2,8 +2,8 @@
  * The newest baseline that is known of a node, kept where whoever writes to its disk is not: in the API, and in this process. Put back
  * together with the note beside it, an older baseline is whole, signed, and the last one to that note.
  */
-import { BaselineError } from '../database/baseline-error.ts';
-import { sameDigest } from '../database/signature.ts';
+import { BaselineError } from './baseline-error.ts';
+import { sameDigest } from './signature.ts';
 
 export interface BaselineIdentity {
   readonly provider: 'native' | 'aide';
