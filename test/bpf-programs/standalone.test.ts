@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { after, before, suite, test } from 'node:test';
 
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
-import { rampart } from '../../apps/standalone/standalone.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
