@@ -2,16 +2,14 @@
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { agentWorkload, operatorWorkload } from '../../guard/removal.ts';
 import type { Leftovers } from '../../guard/leftovers.ts';
+import {
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from '../../guards/policy-audit/api.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import { type Resource, resourceType } from '../../lib/kube/crd/resource.ts';
-import {
-  clusterKind,
-  deployments,
-  namespaces,
-  pods,
-  type ResourceType,
-} from '../../lib/kube/object/object.ts';
+import { deployments, namespaces, pods, type ResourceType } from '../../lib/kube/object/object.ts';
 import { cleanNodes } from './agents.ts';
 import { named, Remover } from './objects.ts';
 import type { Selected } from './selected.ts';
@@ -45,17 +43,12 @@ export const clusterRoleBindings: ResourceType = {
   plural: 'clusterrolebindings',
   kind: 'ClusterRoleBinding',
 };
-const clusterRoles = [
+/** What of Rampart is in no namespace, besides definitions. */
+const clusterWide = [
   { type: clusterRoleBindings, labelSelector },
   { type: { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' }, labelSelector },
-  ...(['validatingadmissionpolicybindings', 'validatingadmissionpolicies'] as const).map((plural) => ({
-    type: clusterKind(
-      'admissionregistration.k8s.io',
-      plural,
-      plural.endsWith('bindings') ? 'ValidatingAdmissionPolicyBinding' : 'ValidatingAdmissionPolicy',
-    ),
-    labelSelector,
-  })),
+  { type: validatingAdmissionPolicyBindings, labelSelector },
+  { type: validatingAdmissionPolicies, labelSelector },
 ] as const satisfies readonly Selected[];
 export const operatorPods: Selected = {
   type: pods,
@@ -108,7 +101,7 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   const isThere = async (selected: Selected): Promise<boolean> => (await remover.find(selected)).length > 0;
   if (notClean !== undefined) left.push(...notClean);
   else if (await isThere(system)) left.push(`${notCleaned}, then delete the namespace ${systemNamespace}`);
-  else if (await isThere(clusterRoles[0])) left.push(notCleaned);
+  else if (await isThere(clusterWide[0])) left.push(notCleaned);
 
   say('removing finalizers and derived objects');
   for (const { type, finalizers } of leftovers.flatMap((of) => of.finalizers ?? []))
@@ -121,13 +114,13 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   if (!keepObjects) say('removing definitions with their objects');
   for (const selected of ofUsers) await remover.delete(selected);
   say('removing roles and the namespace');
-  for (const selected of clusterRoles) await remover.delete(selected);
+  for (const selected of clusterWide) await remover.delete(selected);
   // Its pods clean nodes as soon as they can. Without them, it says the next time, too, that nodes are not clean.
   const isClean = notClean?.length === 0;
   if (isClean) await remover.delete(system);
 
   say('waiting until all is gone');
-  const last = [...webhooks, ...derived, ...ofUsers, ...clusterRoles];
+  const last = [...webhooks, ...derived, ...ofUsers, ...clusterWide];
   for (const selected of isClean ? [...last, system] : last) await gone(selected);
   for (const { type } of leftovers.flatMap((of) => (keepObjects ? [] : (of.finalizers ?? [])))) {
     for (const object of await remover.find({ type }))
@@ -139,7 +132,7 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
 /** All that is ever deleted. */
 export function removedBy(guards: readonly Guard[], leftovers: readonly Leftovers[]): Selected[] {
   const own = leftovers.flatMap(({ webhooks = [], objects = [] }) => [...webhooks, ...objects]);
-  return [...own, operator, ...removedWithObjects(guards, leftovers), ...clusterRoles, system];
+  return [...own, operator, ...removedWithObjects(guards, leftovers), ...clusterWide, system];
 }
 
 function removedWithObjects(guards: readonly Guard[], leftovers: readonly Leftovers[]): Selected[] {
