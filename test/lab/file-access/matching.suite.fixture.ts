@@ -80,8 +80,6 @@ export function matchingCases(lab: () => GuardedLab): void {
       }
       assert.deepEqual([...byName.keys()].sort(), all);
     });
-    after(async () => await guarded?.deletePolicy('matching'));
-
     /** Puts the addresses in. */
     const withIps = (matchAny: readonly KiveMatch[]): KiveMatch[] =>
       matchAny.map(({ ip, ...match }) => {
@@ -89,27 +87,32 @@ export function matchingCases(lab: () => GuardedLab): void {
         return pod === undefined ? match : { ...match, ip: pod.ip };
       });
 
-    for (const [matchAny, expected] of sampled(rows, 4)) {
-      test(`${JSON.stringify(matchAny)}: ${expected.length === all.length ? 'all' : expected.join(', ') || 'none'}`, async () => {
-        // One policy that is edited: what the row before matched has to go.
-        await guarded.setPolicy('matching', [{ path, matchAny: withIps(matchAny) }]);
-        await until(`KiveData of ${expected.join(', ') || 'none'}`, async () => {
-          const names = (await guarded.data('matching')).map(({ metadata: { annotations = {} } }) =>
-            [annotations['namespace'], annotations['pod-name'], annotations['container-name']].join('/'),
+    suite('what its policy matches', () => {
+      // A row may match containers of the tests after this.
+      after(async () => await guarded.deletePolicy('matching'));
+
+      for (const [matchAny, expected] of sampled(rows, 4)) {
+        test(`${JSON.stringify(matchAny)}: ${expected.length === all.length ? 'all' : expected.join(', ') || 'none'}`, async () => {
+          // One policy that is edited: what the row before matched has to go.
+          await guarded.setPolicy('matching', [{ path, matchAny: withIps(matchAny) }]);
+          await until(`KiveData of ${expected.join(', ') || 'none'}`, async () => {
+            const names = (await guarded.data('matching')).map(({ metadata: { annotations = {} } }) =>
+              [annotations['namespace'], annotations['pod-name'], annotations['container-name']].join('/'),
+            );
+            return isDeepStrictEqual(names.filter(isMine).sort(), expected);
+          });
+          // Not as many as there are now: the marker's may still have to go.
+          await guarded.dataCount('matching', expected.length + (expected === all ? 1 : 0));
+          const alerts = await guarded.alertsOf(() => {
+            for (const container of byName.values()) readFileSync(guarded.pathIn(container, path));
+          });
+          assert.deepEqual(
+            alerts.map(({ pod }) => `${pod.namespace}/${pod.name}/${pod.container.name}`).sort(),
+            expected,
           );
-          return isDeepStrictEqual(names.filter(isMine).sort(), expected);
         });
-        // Not as many as there are now: the marker's may still have to go.
-        await guarded.dataCount('matching', expected.length + (expected === all ? 1 : 0));
-        const alerts = await guarded.alertsOf(() => {
-          for (const container of byName.values()) readFileSync(guarded.pathIn(container, path));
-        });
-        assert.deepEqual(
-          alerts.map(({ pod }) => `${pod.namespace}/${pod.name}/${pod.container.name}`).sort(),
-          expected,
-        );
-      });
-    }
+      }
+    });
 
     test('a pod in the network of its node by the address of that', async () => {
       const { container } = await guarded.run({ name: 'host', hostNetwork: true, ...containers('main') });
