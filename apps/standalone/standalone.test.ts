@@ -137,6 +137,8 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     await one.start(
       ...['--cri-socket', lab.socketPath, '-f', one.at('policy.yaml')],
       ...['--allow-callback', '127.0.0.1', '--guards', 'file-access'],
+      // The policy is in `default`, the pod in `shop`.
+      ...['--kive-policy-namespaces', 'default'],
     );
     const pod = await lab.runPod({
       name: 'nginx-pod',

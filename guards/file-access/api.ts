@@ -56,7 +56,12 @@ function containerName(description: string) {
 const match = object(
   {
     pod: optional(string('The name of the pod.', { minLength: 1, maxLength: 253 })),
-    namespace: optional(string('The namespace of the pod.', { minLength: 1, maxLength: 63 })),
+    namespace: optional(
+      string(
+        'The namespace of the pod. A policy outside kivebpf-system and rampart-system matches only pods of its own namespace, and cannot name another one, unless the agents and the operator run with --kive-policy-namespaces.',
+        { minLength: 1, maxLength: 63 },
+      ),
+    ),
     containerName: optional(
       containerName(
         'The name of the container. A value with characters that container names cannot have, such as ".*", is an RE2 regular expression. The prefix "regex:" or "glob:" selects the kind of pattern explicitly. Patterns match the whole name: "web" does not match "web-proxy". An empty value is ignored.',

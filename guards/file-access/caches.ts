@@ -12,13 +12,14 @@ import {
   type KivePolicy,
   kivePolicyType,
 } from './api.ts';
-import { kernelLabel, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
+import { kernelLabel, nodeOf, podOf, policyNamespaceOf } from './kive-data.ts';
 import { compilePolicy } from './policy/matching.ts';
+import { unlimitedScope } from './policy/policy-scope.ts';
 import { annotationOf, kernelOf } from './policy/spellings.ts';
 
 /** `namespace/name` of the policy that a KiveData is of. */
 export function policyKeyOf(data: KiveData): string {
-  return `${annotationOf(data, ourAnnotations.policyNamespace)}/${annotationOf(data, 'kive-policy-name')}`;
+  return `${policyNamespaceOf(data)}/${annotationOf(data, 'kive-policy-name')}`;
 }
 
 /** With its runtime; empty when the object does not say. */
@@ -31,11 +32,12 @@ export function placeOf(nodeName: string, containerId: string): string {
   return `${nodeName} ${containerId}`;
 }
 
-/** Index `trap`: the ids of the traps that work. */
+/** Index `trap`: the ids of the traps that work, whatever pods their policies may match. */
 export const policyQuery: CacheQuery<KivePolicy> = {
   type: kivePolicyType,
   indexes: {
-    trap: (policy) => (isDeleting(policy) ? [] : compilePolicy(policy).traps.map(({ id }) => id)),
+    trap: (policy) =>
+      isDeleting(policy) ? [] : compilePolicy(policy, unlimitedScope).traps.map(({ id }) => id),
   },
 };
 

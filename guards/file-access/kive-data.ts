@@ -120,6 +120,11 @@ export function nodeOf(data: KiveData): string {
   return annotationOf(data, 'node-name');
 }
 
+/** The namespace of the policy that it is of; empty in objects that are not ours. */
+export function policyNamespaceOf(data: KiveData): string {
+  return annotationOf(data, ourAnnotations.policyNamespace);
+}
+
 /** The pod of the file's container; `uid` is empty in objects that are not ours. */
 export function podOf(data: KiveData): {
   readonly name: string;
@@ -165,7 +170,7 @@ export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
 export function callbackSecretOf(data: KiveData): string | undefined {
   const secret = annotationOf(data, ourAnnotations.callbackSecret);
   if (secret === '') return '';
-  const namespace = annotationOf(data, ourAnnotations.policyNamespace);
+  const namespace = policyNamespaceOf(data);
   return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
 }
 
@@ -173,7 +178,7 @@ export function alertContextOf(data: KiveData): AlertContext {
   const text = (name: string): string => annotationOf(data, name);
   return {
     policyName: text('kive-policy-name'),
-    policyNamespace: text(ourAnnotations.policyNamespace),
+    policyNamespace: policyNamespaceOf(data),
     kernelId: kernelOf(data),
     path: text('path'),
     callback: text('callback'),

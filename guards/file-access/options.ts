@@ -4,11 +4,13 @@ import { choice, texts } from '../../guard/option-values.ts';
 import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
 import type { SensorModeName } from '../../lib/sensor/modes.ts';
 import { type CallbackDefault, parseCallbackDefaults } from './delivery/callback-defaults.ts';
+import { parsePolicyNamespaces, type PolicyScope } from './policy/policy-scope.ts';
 
 export interface FileAccessOptions {
   readonly allowedCallbacks: readonly string[];
   readonly callbackSecrets: readonly CallbackDefault[];
   readonly mode: SensorModeName | 'auto';
+  readonly policyScope: PolicyScope;
 }
 
 export const fileAccessOptions: readonly GuardOption[] = [
@@ -26,14 +28,22 @@ export const fileAccessOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     repeatable: true,
   },
+  {
+    flags: '--kive-policy-namespaces <namespaces>',
+    description:
+      'namespaces, besides kivebpf-system and rampart-system, whose KivePolicies match pods of all namespaces; * for every namespace. KivePolicies elsewhere match only pods of their own namespace. Must be the same for the agents and the operator; repeatable',
+    on: ['agent', 'operator', 'standalone'],
+    repeatable: true,
+  },
   sensorModeOption,
 ];
 
-/** @throws {RampartError} `INPUT` for a `--callback-secret` that is none */
+/** @throws {RampartError} `INPUT` for a `--callback-secret` or a namespace that is none */
 export function parseFileAccessOptions(values: OptionValues): FileAccessOptions {
   return {
     allowedCallbacks: texts(values, 'allowCallback'),
     callbackSecrets: parseCallbackDefaults(texts(values, 'callbackSecret')),
     mode: choice(values, 'mode', sensorModeOption.choices),
+    policyScope: parsePolicyNamespaces(texts(values, 'kivePolicyNamespaces')),
   };
 }

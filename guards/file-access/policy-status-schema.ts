@@ -3,7 +3,7 @@
  * KiveNodeStatus, and the status that the operator makes of all parts.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
-import { integer, list, object, optional, type ReadOf, string } from '../../lib/kube/crd/schema.ts';
+import { integer, list, object, oneOf, optional, type ReadOf, string } from '../../lib/kube/crd/schema.ts';
 
 const count = (description: string) => integer(description, { minimum: 0 });
 const lastAlertTime = optional(
@@ -81,6 +81,11 @@ export const MAX_CALLBACK_PROBLEMS = 10;
 
 export const policyStatus = object({
   conditions: optional(conditionList()),
+  scope: optional(
+    oneOf(['Cluster', 'Namespace'], {
+      description: 'Whose pods the policy matches: those of all namespaces, or of its own.',
+    }),
+  ),
   matchedContainers: optional(count('Running containers that a trap matches, on all nodes.')),
   watchedFiles: optional(count('Watched files in these containers.')),
   problemCount: optional(count('Requested files in these containers that are not watched.')),

@@ -6,6 +6,7 @@ import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import {
@@ -126,9 +127,9 @@ export class GuardedLab implements AsyncDisposable {
     return `/proc/${pid}/root${path}`;
   }
 
-  /** Creates a policy in `default`, or puts its traps in place of those it has. */
+  /** Creates a policy for pods of all namespaces, or puts its traps in place of those it has. */
   async setPolicy(name: string, traps: readonly KiveTrap[]): Promise<KivePolicy> {
-    const policy = { metadata: { name, namespace: 'default' }, spec: { traps } };
+    const policy = { metadata: { name, namespace: kiveDataNamespace }, spec: { traps } };
     return await this.client.apply(kivePolicyType, policy, {
       fieldManager: 'test',
       force: true,
@@ -136,7 +137,7 @@ export class GuardedLab implements AsyncDisposable {
   }
 
   async policy(name: string): Promise<KivePolicy> {
-    return await this.client.get(kivePolicyType, { namespace: 'default', name });
+    return await this.client.get(kivePolicyType, { namespace: kiveDataNamespace, name });
   }
 
   /** What the node says of it; undefined before it has said anything. */
@@ -144,12 +145,12 @@ export class GuardedLab implements AsyncDisposable {
     const { items } = await this.client.list(kiveNodeStatusType, { namespace: kiveDataNamespace });
     return items
       .flatMap(({ policies }) => policies)
-      .find(({ namespace, name }) => namespace === 'default' && name === policy);
+      .find(({ namespace, name }) => namespace === kiveDataNamespace && name === policy);
   }
 
   /** Returns when the policy and all of its KiveData are gone. */
   async deletePolicy(name: string): Promise<void> {
-    await this.client.delete(kivePolicyType, { namespace: 'default', name });
+    await this.client.delete(kivePolicyType, { namespace: kiveDataNamespace, name });
     await until(`${name} to be gone`, async () => {
       try {
         await this.policy(name);
@@ -224,6 +225,12 @@ export class GuardedLab implements AsyncDisposable {
     const containers = [{ name: 'marker' }];
     const { container } = await this.run({ name: 'marker', namespace: 'marker', containers });
     this.#marker = container;
+    await until('the namespace of policies', () =>
+      this.client.get(namespaces, { name: kiveDataNamespace }).then(
+        () => true,
+        (error: unknown) => !isNotFound(error),
+      ),
+    );
     await this.setPolicy(markerPolicy, [
       { path: markerPath, create: true, matchAny: [{ namespace: 'marker', pod: 'marker' }] },
     ]);

@@ -23,6 +23,7 @@ import { type KiveData, kiveDataType, type KivePolicy } from '../api.ts';
 import { type Node, nodes as nodeType, type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
 import { dataHolds, nodeOf, podOf } from '../kive-data.ts';
+import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 
 export interface PodControllerOptions {
@@ -32,6 +33,7 @@ export interface PodControllerOptions {
   readonly nodes: IndexedCache<Node>;
   /** With the index `trap`. */
   readonly policies: IndexedCache<KivePolicy>;
+  readonly policyScope?: PolicyScope | undefined;
   /**
    * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
    * is edited, or that comes up again with its node, is to be first. Default: 10 s.
@@ -42,7 +44,12 @@ export interface PodControllerOptions {
 }
 
 /** Gone for good with the process that would have told; for the others an agent is likely to be at work. */
-const graceful: ReadonlySet<StaleReason> = new Set(['TrapGone', 'NodeGone', 'KernelGone']);
+const graceful: ReadonlySet<StaleReason> = new Set([
+  'TrapGone',
+  'OutsideNamespace',
+  'NodeGone',
+  'KernelGone',
+]);
 const WORKERS = 4;
 const AGAIN_MS = 1000;
 
@@ -76,7 +83,7 @@ class PodController {
   readonly #since = new Map<string, { readonly what: string; readonly ms: number }>();
 
   constructor(context: ControllerContext, options: PodControllerOptions) {
-    const { pods, nodes, policies } = options;
+    const { pods, nodes, policies, policyScope = defaultScope } = options;
     this.#options = { ...context, ...options };
     this.#view = {
       pod: (namespace, name) => pods.get(`${namespace}/${name}`),
@@ -87,6 +94,7 @@ class PodController {
         return node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? '');
       },
       hasTrap: (id) => policies.keysByIndex('trap', id).length > 0,
+      mayMatch: (policyNamespace, podNamespace) => policyScope.allows(policyNamespace, podNamespace),
     };
   }
 

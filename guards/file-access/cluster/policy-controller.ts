@@ -24,6 +24,7 @@ import type { Node } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
 import { kivePolicyFinalizer, policyHolds } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
+import type { PolicyScope } from '../policy/policy-scope.ts';
 import { PolicyParts } from './policy-parts.ts';
 import { clusterStatus } from './policy-status.ts';
 import { describeProblem } from '../policy/validation.ts';
@@ -37,6 +38,7 @@ export interface PolicyControllerOptions extends ControllerContext {
   readonly nodes: IndexedCache<Node>;
   readonly statuses: IndexedCache<KiveNodeStatus>;
   readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly policyScope?: PolicyScope | undefined;
 }
 
 const WORKERS = 2;
@@ -117,7 +119,7 @@ class PolicyController {
   }
 
   #newProblems(key: string, policy: KivePolicy): string[] {
-    const texts = compilePolicy(policy).problems.map(describeProblem);
+    const texts = compilePolicy(policy, this.#options.policyScope).problems.map(describeProblem);
     const all = texts.join('\n');
     if ((this.#told.get(key) ?? '') === all) return [];
     this.#told.set(key, all);
@@ -131,7 +133,7 @@ class PolicyController {
     const before = statusOf(policy);
     // A single machine has no Node objects.
     const parts = this.#parts.of(key, policy.metadata.uid, (name) => nodes.size === 0 || nodes.has(name));
-    const status = clusterStatus(policy, parts);
+    const status = clusterStatus(policy, parts, this.#options.policyScope);
     if (status === before) return done;
     if (leftMs > 0) return requeueAfter(leftMs);
     const { namespace, name = '', resourceVersion } = policy.metadata;

@@ -17,7 +17,8 @@ import {
   type PolicyStatus,
   statusOf,
 } from '../policy-status-schema.ts';
-import { describeProblem } from '../policy/validation.ts';
+import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
+import { describeProblem, noMatchMessage } from '../policy/validation.ts';
 import { compareText } from '../../../lib/output/compare-text.ts';
 import { counted } from '../../../lib/output/words.ts';
 
@@ -38,7 +39,11 @@ export function lastAlertTimeOf(known: string | undefined, parts: readonly NodeP
  *
  * @param parts - Of this policy, by node.
  */
-export function clusterStatus(policy: KivePolicy, parts: readonly NodePart[]): PolicyStatus {
+export function clusterStatus(
+  policy: KivePolicy,
+  parts: readonly NodePart[],
+  scope: PolicyScope = defaultScope,
+): PolicyStatus {
   const before = statusOf(policy);
   const sum = (read: (part: NodePart) => number): number =>
     parts.reduce((total, part) => total + read(part), 0);
@@ -53,7 +58,7 @@ export function clusterStatus(policy: KivePolicy, parts: readonly NodePart[]): P
   const ready = setCondition(before.conditions, {
     type: 'Ready',
     observedGeneration: policy.metadata.generation,
-    ...readiness(policy, parts, counts),
+    ...readiness(policy, parts, counts, scope),
   });
   const problems = parts.flatMap(({ node, problems: of = [] }) => of.map((one) => ({ node, ...one })));
   const callbackProblems = parts.flatMap(({ node, callbackProblems: of = [] }) =>
@@ -61,6 +66,7 @@ export function clusterStatus(policy: KivePolicy, parts: readonly NodePart[]): P
   );
   const status: PolicyStatus = {
     conditions: withDelivering(ready, policy, callbackProblems),
+    scope: scope.isWide(policy.metadata.namespace ?? '') ? 'Cluster' : 'Namespace',
     ...counts,
     ...(lastAlertTime !== undefined && { lastAlertTime }),
     ...(problems.length > 0 && { problems: problems.slice(0, MAX_PROBLEMS) }),
@@ -104,9 +110,10 @@ function readiness(
   policy: KivePolicy,
   parts: readonly NodePart[],
   counts: { matchedContainers: number; watchedFiles: number; problemCount: number },
+  scope: PolicyScope,
 ): Pick<Condition, 'status' | 'reason' | 'message'> {
   const { matchedContainers, watchedFiles, problemCount: missing } = counts;
-  const { traps, problems } = compilePolicy(policy);
+  const { traps, problems } = compilePolicy(policy, scope);
   if (problems.length > 0) {
     const working =
       traps.length > 0 ? ` The other ${traps.length} ${traps.length === 1 ? 'works' : 'work'}.` : '';
@@ -117,7 +124,7 @@ function readiness(
     };
   }
   if (matchedContainers === 0) {
-    return { status: 'False', reason: 'NoMatch', message: 'No running container matches.' };
+    return { status: 'False', reason: 'NoMatch', message: noMatchMessage(policy, scope) };
   }
   const behind = parts.filter((part) => part.matchedContainers > 0 && !isCurrentPart(part, policy));
   if (behind.length > 0) {

@@ -8,9 +8,17 @@ import { operatorLease } from '../../../guard/operator-lease.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { leases, namespaces, nodes, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { type KiveData, kiveDataNamespace, kiveDataType, kiveNodeStatusType } from '../api.ts';
+import {
+  type KiveData,
+  kiveDataNamespace,
+  kiveDataType,
+  kiveNodeStatusType,
+  kivePolicyType,
+} from '../api.ts';
 import { kiveDataOf, nameFor } from '../kive-data.ts';
-import { compilePolicy } from '../policy/matching.ts';
+import { compilePolicy, type CompiledTrap } from '../policy/matching.ts';
+import { movedTo, policyOf } from '../policy/policy.fixture.ts';
+import { PolicyScope } from '../policy/policy-scope.ts';
 import { TestCluster } from '../node/node.fixture.ts';
 import { nodeStatusOf } from '../node/node-status.ts';
 import type { PolicyPart } from '../policy-status-schema.ts';
@@ -23,7 +31,7 @@ const quick = { graceMs: 300, releaseMs: 300 };
 async function start(): Promise<{
   readonly cluster: TestCluster;
   readonly pod: (name: string, nodeName?: string) => Promise<Pod>;
-  readonly data: (pod: Pod, kernelId?: string) => Promise<KiveData>;
+  readonly data: (pod: Pod, kernelId?: string, trap?: CompiledTrap) => Promise<KiveData>;
 }> {
   const cluster = await TestCluster.start();
   const policy = compilePolicy(await cluster.createPolicy('p', trap));
@@ -37,8 +45,7 @@ async function start(): Promise<{
     });
     return await cluster.setPodStatus(name, { phase: 'Running' });
   };
-  const data = async (of: Pod, kernelId = 'kernel-1'): Promise<KiveData> => {
-    const [compiled] = policy.traps;
+  const data = async (of: Pod, kernelId = 'kernel-1', compiled = policy.traps[0]): Promise<KiveData> => {
     assert.ok(compiled);
     const container = { id: `containerd://${of.metadata.name}`, name: 'main', pod: of };
     const identity = { inode: 1n, device: 2, generation: 3 };
@@ -102,6 +109,29 @@ suite('the pod controller', () => {
     );
     await until('that of n1 to be gone', async () => (await cluster.data()).length === 1);
     assert.deepEqual(await podsLeft(cluster), ['c']);
+  });
+
+  test('KiveData of a policy that may not match their namespace any more go, also where the agent is gone', async () => {
+    const { cluster, pod, data } = await start();
+    await using _ = cluster;
+    await cluster.createNamespace('tenant');
+    const policy = movedTo('tenant', policyOf('p', trap));
+    const { status: _status, ...rest } = await cluster.client.create(kivePolicyType, policy);
+    const [compiled] = compilePolicy(rest).traps;
+    assert.ok(compiled);
+    await data(await pod('stays'));
+    await data(await pod('foreign'), 'kernel-1', compiled);
+    const stop = cluster.startOperator({ ...quick, policyScope: new PolicyScope(['tenant']) });
+    const { metadata } = await until('the operator', async () => {
+      const one = await cluster.client.get(kivePolicyType, { namespace: 'tenant', name: 'p' });
+      return one.status?.scope === 'Cluster' && one;
+    });
+    assert.ok(metadata.finalizers);
+    await stop();
+    assert.deepEqual(await podsLeft(cluster), ['foreign', 'stays']);
+    cluster.startOperator(quick);
+    await until('one to be left', async () => (await cluster.data()).length === 1);
+    assert.deepEqual(await podsLeft(cluster), ['stays']);
   });
 
   test('a policy waits for its KiveData, also where no agent is left to delete them', async () => {

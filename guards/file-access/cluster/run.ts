@@ -7,12 +7,16 @@ import { dataQuery, nodeOfStatus, nodeQuery, nodeStatusQuery, podQuery, policyQu
 import { keepDataNamespace } from './data-namespace.ts';
 import { runPodController } from './pod-controller.ts';
 import { runPolicyController } from './policy-controller.ts';
+import type { FileAccessOptions } from '../options.ts';
+import type { PolicyScope } from '../policy/policy-scope.ts';
 
-export const fileAccessCluster: ClusterPart = (context) => runFileAccessCluster(context);
+export const fileAccessCluster: ClusterPart<FileAccessOptions> = (context, { policyScope }) =>
+  runFileAccessCluster(context, { policyScope });
 
 export interface FileAccessClusterOptions {
   readonly graceMs?: number;
   readonly releaseMs?: number;
+  readonly policyScope?: PolicyScope;
 }
 
 /**
@@ -28,7 +32,10 @@ export async function runFileAccessCluster(
   await context.lead((term) => work(term, options));
 }
 
-async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClusterOptions): Promise<void> {
+async function work(
+  context: GuardContext,
+  { graceMs, releaseMs, policyScope }: FileAccessClusterOptions,
+): Promise<void> {
   const { client, logger } = context;
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
@@ -41,10 +48,10 @@ async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClu
   const controllers = { client, signal, logger, metrics: context.metrics?.controllers };
   await allOrNone(stop, [
     keepDataNamespace({ ...context, signal }),
-    runPodController(controllers, { data, pods, nodes, policies, graceMs, releaseMs }),
+    runPodController(controllers, { data, pods, nodes, policies, policyScope, graceMs, releaseMs }),
     whenSynced([policies, data, nodes, statuses], signal, () =>
       allOrNone(stop, [
-        runPolicyController({ ...controllers, policies, data, nodes, statuses, recorder }),
+        runPolicyController({ ...controllers, policies, data, nodes, statuses, policyScope, recorder }),
         deleteObjectsOfGoneNodes({
           ...{ ...controllers, name: 'file-access-gone-statuses', nodes },
           kinds: [{ cache: statuses, nodeOf: nodeOfStatus }],

@@ -3,7 +3,7 @@
  */
 import type { KiveData } from '../api.ts';
 import { isOver } from '../node/desired.ts';
-import { nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
+import { nodeOf, podOf, policyNamespaceOf, trapIdLabel } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
 import { kernelOf } from '../policy/spellings.ts';
 
@@ -12,9 +12,11 @@ export interface ClusterView {
   /** `status.nodeInfo.bootID` of the node; undefined without such a node, '' when it has not said yet. */
   bootId(nodeName: string): string | undefined;
   hasTrap(id: string): boolean;
+  mayMatch(policyNamespace: string, podNamespace: string): boolean;
 }
 
-export type StaleReason = 'PodGone' | 'PodOver' | 'PodReplaced' | 'NodeGone' | 'KernelGone' | 'TrapGone';
+export type StaleReason =
+  'PodGone' | 'PodOver' | 'PodReplaced' | 'NodeGone' | 'KernelGone' | 'OutsideNamespace' | 'TrapGone';
 
 /** Why an object is stale; undefined while it is not. */
 export function staleReason(data: KiveData, cluster: ClusterView): StaleReason | undefined {
@@ -27,5 +29,7 @@ export function staleReason(data: KiveData, cluster: ClusterView): StaleReason |
   const bootId = cluster.bootId(nodeOf(data));
   if (bootId === undefined) return 'NodeGone';
   if (bootId !== '' && bootId !== kernelOf(data)) return 'KernelGone';
+  // Written before --kive-policy-namespaces was another, or before there was this limit.
+  if (!cluster.mayMatch(policyNamespaceOf(data), namespace)) return 'OutsideNamespace';
   return cluster.hasTrap(data.metadata.labels?.[trapIdLabel] ?? '') ? undefined : 'TrapGone';
 }

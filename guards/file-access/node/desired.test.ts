@@ -347,6 +347,7 @@ test('KiveData that nobody is left for', () => {
   const here: ClusterView = {
     pod: (namespace, name) => (namespace === 'default' && name === 'nginx-pod' ? nginxPod : undefined),
     bootId: (node) => (node === 'kive-worker' ? on.kernelId : undefined),
+    mayMatch: () => true,
     hasTrap: (id) => id === data.metadata.labels?.['trap-id'],
   };
   const withPhase = (phase: string) => ({ ...nginxPod, status: { phase } });
@@ -359,6 +360,7 @@ test('KiveData that nobody is left for', () => {
     ['PodReplaced', { ...here, pod: () => ({ ...nginxPod, metadata: { ...nginxPod.metadata, uid: 'x' } }) }],
     ['NodeGone', { ...here, bootId: () => undefined }],
     ['KernelGone', { ...here, bootId: () => 'other' }],
+    ['OutsideNamespace', { ...here, mayMatch: () => false }],
     ['TrapGone', { ...here, hasTrap: () => false }],
   ] as const) {
     assert.equal(staleReason(data, cluster), reason);

@@ -34,6 +34,7 @@ import {
   samePod,
 } from './looked.ts';
 import { type CompiledPolicy, type CompiledTrap, compilePolicy, TrapIndex } from '../policy/matching.ts';
+import type { PolicyScope } from '../policy/policy-scope.ts';
 import { TouchedKeys } from './touched-keys.ts';
 import type { FollowedFiles } from './trap-files.ts';
 
@@ -43,6 +44,7 @@ export interface DiscoveryOptions {
   readonly containers: ContainerSource;
   readonly files: FollowedFiles;
   readonly policies: IndexedCache<KivePolicy>;
+  readonly policyScope: PolicyScope;
   /** Of this node. */
   readonly pods: IndexedCache<Pod>;
   /** With the index `place`. */
@@ -272,7 +274,7 @@ export class Discovery implements Disposable {
   }
 
   #setPolicy(policy: KivePolicy): CompiledPolicy {
-    const compiled = compilePolicy(policy);
+    const compiled = compilePolicy(policy, this.#options.policyScope);
     if (isDeleting(policy)) this.#index.delete(compiled.key);
     else this.#index.set(compiled);
     return compiled;

@@ -21,6 +21,7 @@ import { loaderLeaseQuery } from './loader-lease.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor, type LocalSensorOptions, type PlannedSensor } from './local-sensor.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
+import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
 import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
@@ -56,6 +57,8 @@ export interface FileAccessNodeOptions {
   };
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
   readonly delivery?: Pick<Delivery, 'enqueue'> & CallbackTroubles;
+  /** Default: only policies of the system namespaces match pods of others. */
+  readonly policyScope?: PolicyScope;
   /** In the lease of its kernel. Default: that of the context. */
   readonly identity?: string;
   /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
@@ -288,6 +291,7 @@ export class FileAccessNode implements Disposable {
       containers,
       files: this.#files,
       policies: this.#policies,
+      policyScope: this.#options.policyScope ?? defaultScope,
       pods: this.#pods,
       data: this.#data,
       queue: this.#queues.containers,
@@ -304,6 +308,7 @@ export class FileAccessNode implements Disposable {
       client,
       on: this.#on,
       data: this.#data,
+      policyScope: this.#options.policyScope ?? defaultScope,
       local,
       queue: this.#queues.deletions,
       apply: this.#applier.apply,

@@ -14,15 +14,16 @@ import { dataQuery } from '../caches.ts';
 import { kiveDataOf } from '../kive-data.ts';
 import { Loader } from './loader.ts';
 import { compilePolicy } from '../policy/matching.ts';
-import { nginxPod, policyOf, trapOn } from '../policy/policy.fixture.ts';
+import { movedTo, nginxPod, policyOf, trapOn } from '../policy/policy.fixture.ts';
+import { defaultScope } from '../policy/policy-scope.ts';
 
 const [trap] = compilePolicy(policyOf('p', trapOn('/secret.txt'))).traps;
 assert.ok(trap);
 const container = { id: 'containerd://1', name: 'nginx', pod: nginxPod };
 
-function dataOf(name: string, kernelId: string, nodeName: string, inode = 1n): KiveData {
+function dataOf(name: string, kernelId: string, nodeName: string, inode = 1n, of = trap!): KiveData {
   const identity = { inode, device: 3, generation: 1 };
-  const data = kiveDataOf({ trap: trap!, container, identity, name }, { kernelId, nodeName });
+  const data = kiveDataOf({ trap: of, container, identity, name }, { kernelId, nodeName });
   return { ...data, metadata: { ...data.metadata, resourceVersion: '1' } };
 }
 
@@ -42,6 +43,7 @@ class Scene implements Disposable {
         client: this.#stack.use(new KubeClient(access)),
         on: { kernelId: 'k', nodeName: 'n1' },
         data: this.data,
+        policyScope: defaultScope,
         local: { found: (name) => this.found.get(name), names: () => this.found.keys() },
         queue: this.queue,
         apply: ignore,
@@ -102,6 +104,19 @@ suite('the loader', () => {
     assert.deepEqual(scene.planned, { 'other-node': 1n, both: 6n });
     scene.loader.setActive(false);
     assert.deepEqual(scene.planned, {});
+  });
+
+  test('another node may not tell files outside the namespace of a policy, whatever its agent allows', () => {
+    using scene = new Scene();
+    scene.loader.setActive(true);
+    for (const namespace of ['default', 'tenant']) {
+      const [of] = compilePolicy(movedTo(namespace, policyOf('p', trapOn('/secret.txt')))).traps;
+      scene.data.put(dataOf(`of-${namespace}`, 'k', 'n2', 1n, of));
+    }
+    scene.data.put(dataOf('of-system', 'k', 'n2', 2n));
+    scene.loader.setActive(false);
+    scene.loader.setActive(true);
+    assert.deepEqual(scene.planned, { 'of-system': 2n, 'of-default': 1n });
   });
 
   test('what is found is planned when it has been told', () => {

@@ -9,7 +9,8 @@ import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
 import { type KiveData, kiveDataNamespace, kiveDataType } from '../api.ts';
-import { dataHolds, type FoundOn, nodeOf } from '../kive-data.ts';
+import { dataHolds, type FoundOn, nodeOf, podOf, policyNamespaceOf } from '../kive-data.ts';
+import type { PolicyScope } from '../policy/policy-scope.ts';
 import { kernelOf } from '../policy/spellings.ts';
 import {
   dataNameOf,
@@ -33,6 +34,7 @@ export interface LoaderOptions {
   readonly on: FoundOn;
   /** With the index `kernel`. */
   readonly data: IndexedCache<KiveData>;
+  readonly policyScope: PolicyScope;
   readonly local: LocalData;
   /** Of keys of KiveData that are being deleted; its reconcile is {@link Loader.reconcile}. */
   readonly queue: WorkQueue;
@@ -189,8 +191,12 @@ export class Loader implements Disposable {
 
   /** Of this node the guard itself knows best what there is, and deletes the rest as soon as it can. */
   #ofOtherNode(data: KiveData | undefined): AlertedFile | undefined {
-    const { kernelId, nodeName } = this.#options.on;
-    return data !== undefined && kernelOf(data) === kernelId && nodeOf(data) !== nodeName
+    if (data === undefined) return undefined;
+    const { on, policyScope } = this.#options;
+    const { kernelId, nodeName } = on;
+    if (kernelOf(data) !== kernelId || nodeOf(data) === nodeName) return undefined;
+    // Its agent may be an older one, or gone.
+    return policyScope.allows(policyNamespaceOf(data), podOf(data).namespace)
       ? alertedOfData(data)
       : undefined;
   }

@@ -24,6 +24,7 @@ export const fileAccessNode: NodePart<FileAccessOptions> = async (context, optio
   if (metrics !== undefined) addDeliveryMetrics(metrics.metrics, delivery);
   await runFileAccessNode(context, {
     sensor: { mode: options.mode },
+    policyScope: options.policyScope,
     delivery,
     // The queues above are locked, so no other process has this directory now.
     identity: lastingIdentity(directory, nodeName),

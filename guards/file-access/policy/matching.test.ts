@@ -2,11 +2,20 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
-import type { KiveMatch } from '../api.ts';
+import type { KiveMatch, KivePolicy } from '../api.ts';
+import type { NodeContainer } from '../kive-data.ts';
 import { canonicalIp } from './ip-address.ts';
-import { compilePolicy, type CompiledTrap, type PodView, TrapIndex } from './matching.ts';
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  type CompiledTrap,
+  type PodView,
+  TrapIndex,
+} from './matching.ts';
 import { compileNamePattern } from './name-pattern.ts';
-import { anyContainers, anyPod, anyPolicies, nginxPod, policyOf, trapOn } from './policy.fixture.ts';
+import { anyContainers, anyPod, anyPolicies, movedTo, nginxPod, policyOf, trapOn } from './policy.fixture.ts';
+import { PolicyScope } from './policy-scope.ts';
+import { describeProblem } from './validation.ts';
 
 function compiled(...matchAny: KiveMatch[]): CompiledTrap {
   const { traps, problems } = compilePolicy(policyOf('p', trapOn('/secret.txt', ...matchAny)));
@@ -105,7 +114,9 @@ suite('the index', () => {
     fc.assert(
       fc.property(anyPolicies, anyPolicies, anyPod, (before, after, pod) => {
         const [index, fresh] = [new TrapIndex(), new TrapIndex()];
-        const [compiledBefore, compiledAfter] = [before.map(compilePolicy), after.map(compilePolicy)];
+        const [compiledBefore, compiledAfter] = [before, after].map((all) =>
+          all.map((policy) => compilePolicy(policy)),
+        ) as [CompiledPolicy[], CompiledPolicy[]];
         for (const policy of compiledBefore) index.set(policy);
         for (const policy of compiledAfter) {
           index.set(policy);
@@ -141,6 +152,80 @@ suite('the index', () => {
       traps.map(({ slot }) => slot),
       ['0:/a', '0:/b', '1:/a'],
     );
+  });
+});
+
+suite('a policy outside the system namespaces', () => {
+  /** As `policy, pod, container`, for all traps of a policy in a namespace. */
+  function found(policies: readonly KivePolicy[], containers: readonly NodeContainer[], scope?: PolicyScope) {
+    const index = new TrapIndex();
+    for (const policy of policies) index.set(compilePolicy(policy, scope));
+    return containers.flatMap((container) =>
+      index
+        .forPod(container.pod)
+        .for(container.name)
+        .map((trap) => ({ trap: `${trap.policyName} ${trap.slot}`, container })),
+    );
+  }
+  const namespaces = fc.constantFrom('web', 'api', 'default');
+
+  test('matches no container outside its own namespace, whatever its blocks name', () => {
+    fc.assert(
+      fc.property(anyPolicies, anyContainers, namespaces, (policies, containers, namespace) => {
+        const moved = policies.map((policy) => movedTo(namespace, policy));
+        for (const { container } of found(moved, containers))
+          assert.equal(container.pod.metadata.namespace, namespace);
+      }),
+    );
+  });
+
+  test('matches in its namespace what it would match from a system namespace, if it names no other', () => {
+    fc.assert(
+      fc.property(anyPolicies, anyContainers, namespaces, (all, containers, namespace) => {
+        const policies = all.filter(({ spec }) =>
+          spec.traps.every(({ matchAny = [] }) =>
+            matchAny.every((match) => match.namespace === undefined || match.namespace === namespace),
+          ),
+        );
+        const own = containers.filter(({ pod }) => pod.metadata.namespace === namespace);
+        const moved = policies.map((policy) => movedTo(namespace, policy));
+        assert.deepEqual(found(moved, own), found(policies, own));
+      }),
+    );
+  });
+
+  test('matches pods of all namespaces if its namespace is among those that may', () => {
+    fc.assert(
+      fc.property(anyPolicies, anyContainers, namespaces, (policies, containers, namespace) => {
+        const moved = policies.map((policy) => movedTo(namespace, policy));
+        for (const names of [['other', namespace], ['*']]) {
+          const scope = new PolicyScope(names);
+          assert.deepEqual(found(moved, containers, scope), found(policies, containers));
+        }
+      }),
+    );
+  });
+
+  test('a trap that names another namespace is refused, with the reason and what to do', () => {
+    const policy = movedTo(
+      'tenant',
+      policyOf(
+        'p',
+        trapOn('/a', { namespace: 'tenant' }),
+        trapOn('/b', { pod: 'x' }, { pod: 'x', namespace: 'shop' }),
+      ),
+    );
+    const { traps, problems } = compilePolicy(policy);
+    assert.deepEqual(
+      traps.map(({ path }) => path),
+      ['/a'],
+    );
+    assert.deepEqual(problems.map(describeProblem), [
+      'spec.traps[1].matchAny[1].namespace: the namespace "shop" is invalid: policies in tenant match only pods of their own ' +
+        'namespace. To match pods of others, move the policy to kivebpf-system, or ask for --kive-policy-namespaces tenant on the agents and the operator.',
+    ]);
+    assert.deepEqual(compilePolicy(movedTo('rampart-system', policy)).problems, []);
+    assert.deepEqual(compilePolicy(policy, new PolicyScope(['tenant'])).problems, []);
   });
 });
 

@@ -3,6 +3,7 @@ import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern, type NamePattern } from './name-pattern.ts';
+import { defaultScope, type PolicyScope } from './policy-scope.ts';
 import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
 import { hasItem, type PolicyProblem, validatePolicy } from './validation.ts';
@@ -68,11 +69,16 @@ export interface CompiledPolicy {
 /** There is one version; what is unknown or empty is that too. */
 export const alertVersion = 'v1';
 
-/** Compiles a policy. Never throws: what cannot work is among the problems. */
-export function compilePolicy(policy: KivePolicy): CompiledPolicy {
+/**
+ * Compiles a policy. Never throws: what cannot work is among the problems.
+ *
+ * @param scope - Default: only policies of the system namespaces match pods of others.
+ */
+export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultScope): CompiledPolicy {
   const { namespace: policyNamespace = '', name: policyName = '' } = policy.metadata;
   const policyKey = `${policyNamespace}/${policyName}`;
-  const problems = validatePolicy(policy);
+  const confinedTo = scope.isWide(policyNamespace) ? undefined : policyNamespace;
+  const problems = validatePolicy(policy, scope);
   const withPath = new Map<string, number>();
   const traps: CompiledTrap[] = [];
   policy.spec.traps.forEach((trap, index) => {
@@ -93,20 +99,22 @@ export function compilePolicy(policy: KivePolicy): CompiledPolicy {
       callback: trap.callback ?? '',
       callbackSecret: trap.callbackSecret === undefined ? '' : `${policyNamespace}/${trap.callbackSecret}`,
       metadata: trap.metadata ?? {},
-      blocks: compileBlocks(trap),
+      blocks: compileBlocks(trap, confinedTo),
     });
   });
   return { key: policyKey, traps, problems: [...problems.values()].flat() };
 }
 
-function compileBlocks(trap: KiveTrap): MatchBlock[] {
-  // A block without an item would match everything; validation has refused such a trap.
+/** @param confinedTo - The namespace that the policy may match; undefined: all. */
+function compileBlocks(trap: KiveTrap, confinedTo: string | undefined): MatchBlock[] {
+  // A block without an item would match everything, and one may name another namespace than it may match; validation
+  // has refused such a trap.
   return (trap.matchAny ?? []).filter(hasItem).map((match: KiveMatch) => {
     const name = containerNameOf(match);
     const pattern = name === '' ? undefined : compileNamePattern(name);
     return {
       pod: match.pod || undefined,
-      namespace: match.namespace || undefined,
+      namespace: confinedTo ?? (match.namespace || undefined),
       ip: match.ip ? (canonicalIp(match.ip) ?? match.ip) : undefined,
       labels: Object.entries(match.matchLabels ?? {}),
       containerName: pattern !== undefined && 'why' in pattern ? undefined : pattern,

@@ -32,6 +32,7 @@ spec:
           severity: critical
 `;
 
+/** In a namespace whose policies match pods of all. */
 export function policyOf(name: string, ...traps: readonly KiveTrap[]): KivePolicy {
   return {
     apiVersion: 'kivebpf.san7o.github.io/v1',
@@ -39,6 +40,11 @@ export function policyOf(name: string, ...traps: readonly KiveTrap[]): KivePolic
     metadata: { name, namespace: 'kivebpf-system' },
     spec: { traps },
   };
+}
+
+/** The same policy in another namespace. */
+export function movedTo(namespace: string, policy: KivePolicy): KivePolicy {
+  return { ...policy, metadata: { ...policy.metadata, namespace } };
 }
 
 export function trapOn(path: string, ...matchAny: readonly KiveMatch[]): KiveTrap {

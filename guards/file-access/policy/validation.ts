@@ -2,11 +2,12 @@
  * What in a KivePolicy cannot work, told by field. The schema in `api.ts` refuses most of it already when the policy
  * is written; this is for what a schema cannot say, and for policies that were stored before.
  */
-import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
+import { kiveDataNamespace, type KiveMatch, type KivePolicy, type KiveTrap } from '../api.ts';
 import { parseFileMode } from './file-mode.ts';
 import { isSecretName } from '../delivery/segment-header.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern } from './name-pattern.ts';
+import { defaultScope, type PolicyScope } from './policy-scope.ts';
 import { containerNameOf } from './spellings.ts';
 import { canonicalJson } from './trap-id.ts';
 
@@ -28,15 +29,30 @@ export function describeProblem({ field, what, why, next }: PolicyProblem): stri
   return `${field}: ${what} is invalid: ${why}. ${next}${next.endsWith('.') ? '' : '.'}`;
 }
 
+/** What is said of a policy that matches no container. */
+export function noMatchMessage({ metadata: { namespace = '' } }: KivePolicy, scope: PolicyScope): string {
+  return scope.isWide(namespace)
+    ? 'No running container matches.'
+    : `No running container in ${namespace} matches. To match pods of other namespaces, ${widen(namespace)}.`;
+}
+
+function widen(namespace: string): string {
+  return `move the policy to ${kiveDataNamespace}, or ask for --kive-policy-namespaces ${namespace} on the agents and the operator`;
+}
+
 /** Faults of a trap, without the field's beginning (`path`, `matchAny[1].ip`). */
 type Fault = readonly [field: string, what: string, why: string, next: string];
 
 /** All faults of the traps of a policy, by the index of the trap. A trap without any works, whatever the others are. */
-export function validatePolicy({ spec }: KivePolicy): ReadonlyMap<number, readonly PolicyProblem[]> {
+export function validatePolicy(
+  { spec, metadata }: KivePolicy,
+  scope: PolicyScope = defaultScope,
+): ReadonlyMap<number, readonly PolicyProblem[]> {
+  const { namespace = '' } = metadata;
   const problems = new Map<number, readonly PolicyProblem[]>();
   const seen = new Map<string, number>();
   spec.traps.forEach((trap, index) => {
-    const faults = validateTrap(trap);
+    const faults = [...validateTrap(trap), ...namespaceFaults(trap, namespace, scope)];
     const json = canonicalJson(trap);
     const first = seen.get(json);
     if (first === undefined) seen.set(json, index);
@@ -125,6 +141,21 @@ function secretFaults({ callback = '', callbackSecret }: KiveTrap): Fault[] {
     return fault('credentials are not sent over plain http', 'Use a callback with https://');
   }
   return [];
+}
+
+function namespaceFaults({ matchAny = [] }: KiveTrap, own: string, scope: PolicyScope): Fault[] {
+  return matchAny.flatMap(({ namespace }, index): Fault[] =>
+    !namespace || scope.allows(own, namespace)
+      ? []
+      : [
+          [
+            `matchAny[${index}].namespace`,
+            `the namespace ${JSON.stringify(namespace)}`,
+            `policies in ${own} match only pods of their own namespace`,
+            `To match pods of others, ${widen(own)}`,
+          ],
+        ],
+  );
 }
 
 const nextItem =

@@ -6,7 +6,8 @@ import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import { isCurrentPart, lastAlertTimeOf, partsOf } from '../cluster/policy-status.ts';
 import { type CallbackProblem, type NodePart, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
-import { describeProblem, validatePolicy } from '../policy/validation.ts';
+import { defaultScope, type PolicyScope, unlimitedScope } from '../policy/policy-scope.ts';
+import { describeProblem, noMatchMessage, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -26,7 +27,10 @@ export function examine(snapshot: Snapshot): Examined {
     if (loader === undefined) loaders.set(node, (loader = nodeOf(node).loader));
     return loader;
   };
-  const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
+  const compiled = snapshot.policies.map((policy) => ({
+    policy,
+    compiled: compilePolicy(policy, scopeOf(policy)),
+  }));
   const matching = matchingContainers(snapshot, compiled);
   const parts = snapshot.parts && Map.groupBy(snapshot.parts, keyOfPart);
   const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
@@ -72,6 +76,11 @@ function matchingContainers(
     }
   }
   return found;
+}
+
+/** The operator says it; until then, as if nothing were asked for with `--kive-policy-namespaces`. */
+function scopeOf(policy: KivePolicy): PolicyScope {
+  return statusOf(policy).scope === 'Cluster' ? unlimitedScope : defaultScope;
 }
 
 function keyOfPart({ namespace, name }: NodePart): string {
@@ -158,7 +167,8 @@ function problemsOf(
 ): PolicyProblemReport[] {
   const problems: PolicyProblemReport[] = [];
   const { traps } = policy.spec;
-  for (const [trap, faults] of validatePolicy(policy)) {
+  const refused = validatePolicy(policy, scopeOf(policy));
+  for (const [trap, faults] of refused) {
     for (const fault of faults) {
       const path = traps[trap]?.path;
       problems.push({
@@ -191,9 +201,9 @@ function problemsOf(
     if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
   }
   // Where all traps are refused, none of them matches anything.
-  const works = validatePolicy(policy).size < traps.length;
+  const works = refused.size < traps.length;
   if (totalsOf(status, parts).containers === 0 && matching.size === 0 && works) {
-    problems.push({ kind: 'no-match', message: 'No running container matches.' });
+    problems.push({ kind: 'no-match', message: noMatchMessage(policy, scopeOf(policy)) });
   }
   return problems;
 }

@@ -5,7 +5,7 @@ import { before, suite, test } from 'node:test';
 
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
-import { kivePolicyType } from '../../../guards/file-access/api.ts';
+import { kiveDataNamespace, kivePolicyType } from '../../../guards/file-access/api.ts';
 import { Receiver } from '../../../guards/file-access/delivery/receiver.fixture.ts';
 import { type GuardedLab, summary } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
@@ -170,7 +170,10 @@ export function expectationCases(lab: () => GuardedLab): void {
       const { pod, container } = await guarded.run({ name: 'keys' });
       const traps = [{ path: '/etc/shadow', matchAny: [{ pod: 'keys' }] }];
       for (const alertVersion of ['v1', 'v7', '']) {
-        const policy = { metadata: { name: 'keys', namespace: 'default' }, spec: { alertVersion, traps } };
+        const policy = {
+          metadata: { name: 'keys', namespace: kiveDataNamespace },
+          spec: { alertVersion, traps },
+        };
         await guarded.client.apply(kivePolicyType, policy, { fieldManager: 'test', force: true });
         const [data] = await guarded.dataCount('keys', 1, DATA_MS);
         assert.equal(data?.metadata.annotations?.['kive-alert-version'], 'v1');
@@ -207,7 +210,7 @@ export function expectationCases(lab: () => GuardedLab): void {
       const policy = {
         metadata: {
           name: 'koney-tracing-policy-1',
-          namespace: 'default',
+          namespace: kiveDataNamespace,
           labels: { 'koney/deception-policy': 'decoys' },
           // Of a kind that this API does not know: nothing may be concluded about it.
           ownerReferences: [

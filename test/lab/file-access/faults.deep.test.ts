@@ -59,7 +59,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     assert.equal(await stat(), first);
     // What YAML makes of it is another number.
     const { code, stderr } = guarded.standalone.kubectl(
-      ...['patch', 'kivepolicy', 'create', '--type=merge', '-p'],
+      ...['patch', 'kivepolicy', 'create', '-n', 'kivebpf-system', '--type=merge', '-p'],
       'spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] }',
     );
     assert.equal(code, 1);
@@ -229,7 +229,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     await guarded.setPolicy('empty', [{ path, matchAny: [{ pod: 'empty' }] }]);
     await guarded.dataCount('empty', 1);
     const { code, stderr } = guarded.standalone.kubectl(
-      ...['patch', 'kivepolicy', 'empty', '--type=merge', '-p'],
+      ...['patch', 'kivepolicy', 'empty', '-n', 'kivebpf-system', '--type=merge', '-p'],
       JSON.stringify({ spec: { traps: [{ path, matchAny: [{}] }] } }),
     );
     assert.equal(code, 1);

@@ -246,16 +246,16 @@ export class LabCluster implements AsyncDisposable {
     return node;
   }
 
-  /** Creates a policy in `default`, or puts its traps in place of those it has. */
+  /** Creates a policy for pods of all namespaces, or puts its traps in place of those it has. */
   async setPolicy(name: string, traps: readonly KiveTrap[]): Promise<KivePolicy> {
-    const policy = { metadata: { name, namespace: 'default' }, spec: { traps } };
+    const policy = { metadata: { name, namespace: kiveDataNamespace }, spec: { traps } };
     return await this.client.apply(kivePolicyType, policy, { fieldManager: 'test', force: true });
   }
 
   /** Undefined when it is gone. */
   async policy(name: string): Promise<KivePolicy | undefined> {
     try {
-      return await this.client.get(kivePolicyType, { namespace: 'default', name });
+      return await this.client.get(kivePolicyType, { namespace: kiveDataNamespace, name });
     } catch (error) {
       if (isNotFound(error)) return undefined;
       throw error;
@@ -264,7 +264,7 @@ export class LabCluster implements AsyncDisposable {
 
   /** Returns when the policy and all of its KiveData are gone. */
   async deletePolicy(name: string): Promise<void> {
-    await this.client.delete(kivePolicyType, { namespace: 'default', name });
+    await this.client.delete(kivePolicyType, { namespace: kiveDataNamespace, name });
     await until(
       `${name} to be gone`,
       async () => (await this.policy(name)) === undefined && (await this.data(name)).length === 0,
