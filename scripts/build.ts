@@ -6,6 +6,8 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { writeProvenance } from './provenance.ts';
+
 const top = dirname(import.meta.dirname);
 const dist = join(top, 'dist');
 
@@ -30,4 +32,5 @@ for (const object of globSync('lib/**/*.bpf.o', { cwd: top })) {
 for (const table of ['lib/apiserver/builtin/kinds.json', 'lib/apiserver/protobuf/fields.json']) {
   cpSync(join(top, table), join(dist, table));
 }
+writeProvenance(top);
 process.stdout.write('dist/ is built; run it with: node dist/apps/rampart.js\n');

@@ -6,7 +6,15 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { deepTest } from '../lib/testing/depth.fixture.ts';
-import { boundDependency, debianPackage, fits, newestVersion, packagePins } from './debian-packages.ts';
+import {
+  boundDependency,
+  debianPackage,
+  fits,
+  newestVersion,
+  notPinned,
+  packagePins,
+  pinnedPackage,
+} from './debian-packages.ts';
 import { findMainArchive } from './debian-sources.ts';
 
 /** Why packages cannot be fetched here. */
@@ -49,11 +57,20 @@ test('the dependency that is bound to a version', () => {
   assert.equal(boundDependency(depends, 'libc6'), undefined);
 });
 
-test('every pin says what and why, under an id of its own', () => {
+test('every pin says what and why, under an id of its own, with the version and the SHA-256 of each package', () => {
   const pins = packagePins();
   assert.equal(new Set(pins.map((pin) => pin.id)).size, pins.length);
   for (const pin of pins)
     for (const field of ['id', 'suite', 'name', 'version', 'why'] as const) assert.ok(pin[field]);
+  for (const { dependency, name, version, with: more = {}, pinned } of pins) {
+    const wanted = Object.entries({ [dependency ?? name]: version, ...more });
+    assert.equal(Object.keys(pinned).length, wanted.length, name);
+    for (const [each, pattern] of wanted) {
+      const found = Object.entries(pinned).find(([one]) => fits(each, one))?.[1];
+      assert.ok(fits(pattern, found?.version.replace(/^\d+:/, '') ?? ''), each);
+      assert.match(found?.sha256 ?? '', /^[0-9a-f]{64}$/);
+    }
+  }
 });
 
 test('where packages cannot be kept, the error says what to set', async (t) => {
@@ -89,6 +106,36 @@ describe('fetching', { skip: obstacle() }, () => {
       rmSync(cacheDirectory, { recursive: true });
     }
   });
+
+  deepTest(
+    'the pinned version is taken, with its SHA-256 or not at all; without it, another that fits',
+    async (t) => {
+      const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
+      try {
+        const options = { signal: t.signal, cacheDirectory };
+        const pin = packagePins().find(({ id }) => id === 'libbpf-1.5');
+        assert.ok(pin?.pinned['libbpf1']);
+        const { version } = pin.pinned['libbpf1'];
+        const forged = { ...pin, pinned: { libbpf1: { version, sha256: '0'.repeat(64) } } };
+        // Neither from the archive nor from a cache that was filled before.
+        await assert.rejects(
+          pinnedPackage(forged, options),
+          /libbpf1 \S+ of this machine's .* is not the pinned one/,
+        );
+        assert.deepEqual(readdirSync(cacheDirectory), []);
+        const gone = { ...pin, pinned: { libbpf1: { version: '1:1.5.0-0', sha256: '0'.repeat(64) } } };
+        const fetched = await pinnedPackage(gone, options);
+        assert.deepEqual(
+          notPinned(gone, fetched).map(({ name }) => name),
+          ['libbpf1'],
+        );
+        assert.deepEqual(notPinned(pin, fetched), []);
+        await assert.rejects(pinnedPackage(forged, options), /is not the pinned one/);
+      } finally {
+        rmSync(cacheDirectory, { recursive: true });
+      }
+    },
+  );
 
   deepTest('a record that does not fit the list any more does not count', async (t) => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));

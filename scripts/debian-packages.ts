@@ -4,16 +4,16 @@
  * signatures and checksums are verified and the machine's apt state stays as it is.
  *
  * As a command: `node scripts/debian-packages.ts [ID...]` fetches what is missing and prints what is there.
+ * With `--pin` it fetches the newest that fit, and pins those in the list.
  */
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { promisify } from 'node:util';
 
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';
-import { findMainArchive, stanzaFor } from './debian-sources.ts';
+import { aptRunner, type Run, writeAptConfiguration } from './debian-apt.ts';
 
 /** An entry of `debian-packages.json`: what may be fetched, and why. */
 export interface PackagePin {
@@ -27,28 +27,40 @@ export interface PackagePin {
   /** More packages for the same root, what a program needs to run: their names, each with a pattern for its version. */
   readonly with?: { readonly [name: string]: string };
   readonly why: string;
+  /**
+   * The version and SHA-256 of each package that the tests have passed with, by name. They are taken if the archive has them. An archive
+   * keeps only the newest version, so another that fits and that Debian has signed is taken in their place, and told.
+   */
+  readonly pinned: { readonly [name: string]: PinnedPackage };
+}
+
+export interface PinnedPackage {
+  /** With its epoch. */
+  readonly version: string;
+  /** Of the .deb file. */
+  readonly sha256: string;
+}
+
+interface NamedPackage extends PinnedPackage {
+  readonly name: string;
 }
 
 /** A package that was fetched and unpacked. */
-export interface DebianPackage {
+export interface DebianPackage extends NamedPackage {
   readonly id: string;
   readonly suite: string;
-  readonly name: string;
-  readonly version: string;
-  /** Of the .deb file, as in the signed index. */
-  readonly sha256: string;
-  /** Of those in the same root: `name version`. */
-  readonly with?: readonly string[];
+  /** Those in the same root. */
+  readonly with: readonly NamedPackage[];
   /** Absolute path of the directory that holds the package's files. Only read from it. */
   readonly root: string;
 }
 
 const checkout = resolve(import.meta.dirname, '..');
-const execFileAsync = promisify(execFile);
+const listPath = join(import.meta.dirname, 'debian-packages.json');
 
 /** The pins of this checkout. */
 export function packagePins(): readonly PackagePin[] {
-  return JSON.parse(readFileSync(join(import.meta.dirname, 'debian-packages.json'), 'utf8')) as PackagePin[];
+  return JSON.parse(readFileSync(listPath, 'utf8')) as PackagePin[];
 }
 
 /** Whether `text` fits `pattern`, in which `*` stands for any characters. */
@@ -104,9 +116,14 @@ export async function debianPackage(id: string, options: FetchOptions): Promise<
       next: 'Add it to scripts/debian-packages.json',
     });
   }
+  return await pinnedPackage(pin, options);
+}
+
+/** The package of an entry. See {@link debianPackage}. */
+export async function pinnedPackage(pin: PackagePin, options: FetchOptions): Promise<DebianPackage> {
   const { RAMPART_DEBIAN_CACHE: byUser = join(checkout, '.cache/debian') } = process.env;
   const { cacheDirectory = byUser } = options;
-  const home = join(cacheDirectory, id);
+  const home = join(cacheDirectory, pin.id);
   const cached = await readRecord(home, pin);
   if (cached !== undefined) return cached;
 
@@ -148,9 +165,11 @@ async function readRecord(home: string, pin: PackagePin): Promise<DebianPackage 
     record.suite === pin.suite &&
     fits(pin.version, record.version.replace(/^\d+:/, '')) &&
     fits(pin.dependency ?? pin.name, record.name) &&
+    Array.isArray(record.with) &&
     Object.entries(pin.with ?? {}).every(([name, version]) =>
-      record.with?.some((each) => fits(`${name} ${version}`, each.replace(/ \d+:/, ' '))),
-    );
+      record.with.some((each) => each.name === name && fits(version, each.version.replace(/^\d+:/, ''))),
+    ) &&
+    [record, ...record.with].every((each) => !contradicts(pin, each));
   return fitsPin ? { ...record, root: join(home, 'root') } : undefined;
 }
 
@@ -168,40 +187,77 @@ async function fetchInto(work: string, pin: PackagePin, options: FetchOptions): 
   const run = aptRunner(await writeAptConfiguration(work, pin.suite), work, signal);
   await run('apt-get', ['update']);
 
-  const version = newestVersion(await run('apt-cache', ['madison', pin.name]), pin.version);
-  if (version === undefined) throw notInSuite(pin, `${pin.name} ${pin.version}`);
-  let wanted: Wanted = { name: pin.name, version };
-  if (pin.dependency !== undefined) {
-    const shown = await run('apt-cache', ['show', `${pin.name}=${version}`]);
-    const dependency = boundDependency(/^Depends: (.*)$/m.exec(shown)?.[1] ?? '', pin.dependency);
-    if (dependency === undefined) throw notInSuite(pin, pin.dependency);
-    wanted = dependency;
+  const [first, ...others] = [await mainPackage(pin, run), ...(await companions(pin, run))];
+  onLine?.(
+    `fetching ${[first, ...others].map((each) => `${each.name} ${each.version}`).join(', ')} (${pin.suite})`,
+  );
+  const [main, ...more] = await unpack(pin, [first, ...others], work, run);
+  for (const each of [main, ...more]) onLine?.(`unpacked ${each.name} ${each.version} sha256 ${each.sha256}`);
+  return { id: pin.id, suite: pin.suite, ...main, with: more };
+}
+
+type Wanted = Omit<NamedPackage, 'sha256'>;
+
+/** Whether a package has the pinned version with other content. */
+function contradicts({ pinned }: PackagePin, { name, version, sha256 }: NamedPackage): boolean {
+  return pinned[name]?.version === version && pinned[name].sha256 !== sha256;
+}
+
+/** The packages of `found` that are not the pinned ones. */
+export function notPinned({ pinned }: PackagePin, found: DebianPackage): readonly NamedPackage[] {
+  return [found, ...found.with].filter((each) => pinned[each.name]?.sha256 !== each.sha256);
+}
+
+/** What `apt-cache madison` lists, which fails for no name at all. */
+async function listed(names: readonly string[], run: Run): Promise<readonly string[]> {
+  return names.length === 0 ? [] : (await run('apt-cache', ['madison', ...names])).split('\n');
+}
+
+/** The pinned version if the archive has it, else the newest that fits. */
+function versionIn(
+  lines: readonly string[],
+  name: string,
+  pin: PackagePin,
+  pattern: string,
+): string | undefined {
+  const own = lines.filter((line) => line.split('|')[0]?.trim() === name).join('\n');
+  const pinned = pin.pinned[name]?.version;
+  return (pinned && newestVersion(own, pinned.replace(/^\d+:/, ''))) ?? newestVersion(own, pattern);
+}
+
+async function mainPackage(pin: PackagePin, run: Run): Promise<Wanted> {
+  const pinnedNames = Object.keys(pin.pinned).filter((name) => fits(pin.dependency ?? pin.name, name));
+  const lines = await listed([pin.name, ...pinnedNames], run);
+  for (const name of pinnedNames) {
+    // A dependency has its version in its name: another version is another package.
+    const version = versionIn(lines, name, pin, pin.version);
+    if (version !== undefined && version === pin.pinned[name]?.version) return { name, version };
   }
-  onLine?.(`fetching ${wanted.name} ${wanted.version} (${pin.suite})`);
-  const [sha256 = ''] = await unpack(pin, [wanted], work, run);
-  onLine?.(`unpacked ${wanted.name} ${wanted.version} sha256 ${sha256}`);
-  const record = { id: pin.id, suite: pin.suite, name: wanted.name, version: wanted.version, sha256 };
-  if (pin.with === undefined) return record;
-  const names = Object.keys(pin.with);
-  const madison = (await run('apt-cache', ['madison', ...names])).split('\n');
-  const more = Object.entries(pin.with).map(([name, pattern]) => {
-    const own = madison.filter((line) => line.split('|')[0]?.trim() === name).join('\n');
-    const found = newestVersion(own, pattern);
-    if (found === undefined) throw notInSuite(pin, `${name} ${pattern}`);
-    return { name, version: found };
+  const version = versionIn(lines, pin.name, pin, pin.version);
+  if (version === undefined) throw notInSuite(pin, `${pin.name} ${pin.version}`);
+  if (pin.dependency === undefined) return { name: pin.name, version };
+  const shown = await run('apt-cache', ['show', `${pin.name}=${version}`]);
+  const dependency = boundDependency(/^Depends: (.*)$/m.exec(shown)?.[1] ?? '', pin.dependency);
+  if (dependency === undefined) throw notInSuite(pin, pin.dependency);
+  return dependency;
+}
+
+async function companions(pin: PackagePin, run: Run): Promise<Wanted[]> {
+  const lines = await listed(Object.keys(pin.with ?? {}), run);
+  return Object.entries(pin.with ?? {}).map(([name, pattern]) => {
+    const version = versionIn(lines, name, pin, pattern);
+    if (version === undefined) throw notInSuite(pin, `${name} ${pattern}`);
+    return { name, version };
   });
-  onLine?.(`fetching ${more.map((each) => `${each.name} ${each.version}`).join(', ')} (${pin.suite})`);
-  await unpack(pin, more, work, run);
-  return { ...record, with: more.map((each) => `${each.name} ${each.version}`) };
 }
 
-interface Wanted {
-  readonly name: string;
-  readonly version: string;
-}
-
-/** Fetches packages and adds their files to `ready/root`. Returns their SHA-256, which were compared with the index. */
-async function unpack(pin: PackagePin, wanted: readonly Wanted[], work: string, run: Run): Promise<string[]> {
+/** Fetches packages and adds their files to `ready/root`. Their SHA-256 is compared with the signed index and with the list. */
+async function unpack(
+  pin: PackagePin,
+  wanted: readonly [Wanted, ...Wanted[]],
+  work: string,
+  run: Run,
+): Promise<[NamedPackage, ...NamedPackage[]]> {
   // One call for all: apt reads its lists anew each time.
   const which = wanted.map(({ name, version }) => `${name}=${version}`);
   const known = new Set(
@@ -209,8 +265,7 @@ async function unpack(pin: PackagePin, wanted: readonly Wanted[], work: string, 
   );
   await run('apt-get', ['download', ...which]);
   await mkdir(join(work, 'ready'), { recursive: true });
-  const digests: string[] = [];
-  for (const { name } of wanted) {
+  const unpackOne = async ({ name, version }: Wanted): Promise<NamedPackage> => {
     const file = (await readdir(work)).find((each) => each.startsWith(`${name}_`) && each.endsWith('.deb'));
     if (file === undefined) throw notInSuite(pin, name);
     const sha256 = createHash('sha256')
@@ -223,77 +278,20 @@ async function unpack(pin: PackagePin, wanted: readonly Wanted[], work: string, 
         next: 'Try again',
       });
     }
-    await run('dpkg-deb', ['-x', join(work, file), join(work, 'ready/root')]);
-    digests.push(sha256);
-  }
-  return digests;
-}
-
-/**
- * Writes the private configuration and returns the path for APT_CONFIG, which apt reads before the
- * machine's own files (apt.conf(5)). It only moves `Dir::Etc::main`, read last, to a file of ours:
- * that one includes the machine's (proxies stay in force), moves every directory and drops the hooks,
- * which would clean or refresh the machine's own caches.
- */
-async function writeAptConfiguration(work: string, suite: string): Promise<string> {
-  for (const directory of ['lists/partial', 'archives/partial']) {
-    await mkdir(join(work, directory), { recursive: true });
-  }
-  await writeFile(join(work, 'status'), '');
-  await writeFile(join(work, 'archive.sources'), stanzaFor(findMainArchive(), suite));
-  const outer = process.env['APT_CONFIG'];
-  const first = join(work, 'first.conf');
-  await writeFile(
-    first,
-    `${outer ? `#include "${outer}";\n` : ''}Dir::Etc::main "${join(work, 'apt.conf')}";\n`,
-  );
-  const lines = [
-    ...(existsSync('/etc/apt/apt.conf') ? ['#include "/etc/apt/apt.conf";'] : []),
-    ...['Pre-Invoke', 'Post-Invoke', 'Post-Invoke-Success'].map((hook) => `#clear APT::Update::${hook};`),
-    `Dir::Etc::sourcelist "${join(work, 'archive.sources')}";`,
-    'Dir::Etc::sourceparts "/dev/null";',
-    'Dir::Etc::preferences "/dev/null";',
-    'Dir::Etc::preferencesparts "/dev/null";',
-    `Dir::State "${work}";`,
-    `Dir::State::lists "${join(work, 'lists')}";`,
-    `Dir::State::status "${join(work, 'status')}";`,
-    `Dir::Cache "${work}";`,
-    `Dir::Cache::archives "${join(work, 'archives')}";`,
-    // Read by each command after the update; images of Debian for containers have it turned off.
-    'Dir::Cache::pkgcache "pkgcache.bin";',
-    'Dir::Cache::srcpkgcache "";',
-    'APT::Architecture "amd64";',
-    'APT::Get::AllowUnauthenticated "false";',
-    'Acquire::AllowInsecureRepositories "false";',
-    'Acquire::Languages "none";',
-    'Acquire::Retries "3";',
-    // Without this apt-get update ends with 0 when it could not fetch an index, and the suite seems to have no such package.
-    'APT::Update::Error-Mode "any";',
-    // Without this apt warns that its unprivileged user cannot write into a checkout owned by root.
-    'APT::Sandbox::User "root";',
-  ];
-  await writeFile(join(work, 'apt.conf'), `${lines.join('\n')}\n`);
-  return first;
-}
-
-type Run = (command: string, args: readonly string[]) => Promise<string>;
-
-function aptRunner(aptConfig: string, work: string, signal: AbortSignal): Run {
-  const env = { ...process.env, APT_CONFIG: aptConfig, LC_ALL: 'C' };
-  return async (command, args) => {
-    try {
-      const options = { cwd: work, env, signal, maxBuffer: 64 * 1024 * 1024 };
-      return (await execFileAsync(command, [...args], options)).stdout;
-    } catch (error) {
-      signal.throwIfAborted();
+    if (contradicts(pin, { name, version, sha256 })) {
       throw new RampartError(errorCodes.SYSTEM, {
-        what: `${command} ${args.join(' ')} failed`,
-        next: 'Check that apt-get update works on this machine',
-        detail: error instanceof Error ? ((error as { stderr?: string }).stderr ?? error.message) : '',
-        cause: error,
+        what: `${name} ${version} of this machine's Debian archive is not the pinned one`,
+        why: `its SHA-256 is ${sha256}, pinned is ${pin.pinned[name]?.sha256}, and Debian never changes a version`,
+        next: 'Do not use this archive before you know why',
       });
     }
+    await run('dpkg-deb', ['-x', join(work, file), join(work, 'ready/root')]);
+    return { name, version, sha256 };
   };
+  const [first, ...others] = wanted;
+  const unpacked: [NamedPackage, ...NamedPackage[]] = [await unpackOne(first)];
+  for (const each of others) unpacked.push(await unpackOne(each));
+  return unpacked;
 }
 
 function notInSuite(pin: PackagePin, wanted: string): RampartError {
@@ -304,15 +302,39 @@ function notInSuite(pin: PackagePin, wanted: string): RampartError {
   });
 }
 
+/** Fetches the newest packages that fit into an empty cache, and writes them into the list. */
+async function pinNewest(signal: AbortSignal, onLine: (line: string) => void): Promise<void> {
+  const cacheDirectory = await mkdtemp(join(tmpdir(), 'rampart-packages-'));
+  try {
+    const pins: PackagePin[] = [];
+    for (const pin of packagePins()) {
+      const found = await pinnedPackage({ ...pin, pinned: {} }, { signal, cacheDirectory, onLine });
+      const pinned = [found, ...found.with].map(({ name, version, sha256 }) => [name, { version, sha256 }]);
+      pins.push({ ...pin, pinned: Object.fromEntries(pinned) as PackagePin['pinned'] });
+    }
+    await writeFile(listPath, `${JSON.stringify(pins, undefined, 2)}\n`);
+  } finally {
+    await rm(cacheDirectory, { recursive: true, force: true });
+  }
+}
+
 if (import.meta.main) {
   const ids = process.argv.slice(2);
+  const { signal } = new AbortController();
+  const onLine = (line: string): boolean => process.stderr.write(`${line}\n`);
   try {
-    for (const id of ids.length > 0 ? ids : packagePins().map((pin) => pin.id)) {
-      const found = await debianPackage(id, {
-        signal: new AbortController().signal,
-        onLine: (line) => process.stderr.write(`${line}\n`),
-      });
-      process.stdout.write(`${found.id}\t${found.name}\t${found.version}\t${found.sha256}\t${found.root}\n`);
+    if (ids[0] === '--pin') await pinNewest(signal, onLine);
+    else {
+      for (const id of ids.length > 0 ? ids : packagePins().map((pin) => pin.id)) {
+        const found = await debianPackage(id, { signal, onLine });
+        const pin = packagePins().find((each) => each.id === id);
+        for (const { name, version } of pin === undefined ? [] : notPinned(pin, found)) {
+          onLine(
+            `${name} ${version} is signed by Debian, but not the pinned version: scripts/debian-packages.ts --pin`,
+          );
+        }
+        process.stdout.write(`${id}\t${found.name}\t${found.version}\t${found.sha256}\t${found.root}\n`);
+      }
     }
   } catch (error) {
     process.stderr.write(`${error instanceof RampartError ? error.message : String(error)}\n`);
