@@ -108,10 +108,14 @@ const trapFields = {
       rule("!self.contains('\\u0000')", 'path must not contain NUL'),
     ],
   }),
-  create: optional(boolean('Create the file if it does not exist. An existing file is never changed.')),
+  create: optional(
+    boolean(
+      'Create the file if it does not exist. An existing file is never changed. Refused for paths that the dynamic linker, shells, logins, cron or the init system use.',
+    ),
+  ),
   mode: optional(
     intOrString(
-      'Permissions of a created file; default: 0400. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
+      'Permissions of a created file; default: 0400. Setuid and setgid are refused. The digits are octal: 444 is r--r--r--, whether as a number or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
       {
         pattern: '^(0o?)?[0-7]{1,4}$',
         // The longest that the pattern allows, 0o0644; without it, the rule exceeds the budget of Kubernetes.

@@ -190,16 +190,107 @@ suite('nothing outside of the root is found or made', () => {
   });
 });
 
+suite('what loaders, shells and logins use is not created, whatever leads there', () => {
+  function refused(followed: FollowedFiles, path: string): void {
+    const { state } = followed.add(path, { create: true, modeBits: 0o666 });
+    assert.equal(state.kind, 'waiting', path);
+    assert.match('why' in state ? state.why : '', /it was not created because \S+ is used by/, path);
+  }
+  const fileNames = (at: string): string[] => readdirSync(at, { recursive: true, encoding: 'utf8' });
+
+  for (const [what, plant, path] of [
+    ['the path itself', () => undefined, '/etc/ld.so.preload'],
+    ['a link to /etc', (root) => symlinkSync('/etc', `${root}/x`), '/x/ld.so.preload'],
+    ['a relative link', (root) => symlinkSync('../../../etc', `${root}/srv/x`), '/srv/x/ld.so.preload'],
+    [
+      'a chain of links',
+      (root) => {
+        symlinkSync('/srv/../etc', `${root}/y`);
+        symlinkSync('y', `${root}/x`);
+      },
+      '/x/profile',
+    ],
+    ['a link from the protected directory', (root) => symlinkSync('/srv', `${root}/etc/cron.d`), '/srv/job'],
+    [
+      'below a link from the protected directory',
+      (root) => {
+        mkdirSync(`${root}/srv/python3`);
+        symlinkSync('srv', `${root}/lib`);
+      },
+      '/srv/python3/x.py',
+    ],
+    ['.. behind a link', (root) => symlinkSync('/srv', `${root}/x`), '/x/../etc/passwd'],
+    ['a name in another case', (root) => mkdirSync(`${root}/ETC`), '/ETC/LD.SO.PRELOAD'],
+  ] as const satisfies (readonly [string, (root: string) => void, string])[]) {
+    test(what, () => {
+      using followed = new FollowedFiles();
+      const root = followed.at('root');
+      mkdirSync(`${root}/etc`);
+      mkdirSync(`${root}/srv`);
+      plant(root);
+      const before = fileNames(root);
+      refused(followed, path);
+      assert.deepEqual(fileNames(root), before);
+    });
+  }
+
+  test('a volume that is mounted there, and somewhere else', { skip: needsRoot }, () => {
+    using followed = new FollowedFiles();
+    const [volume, etc] = [followed.at('outside'), followed.at('root', 'etc', 'profile.d')];
+    const other = followed.at('root', 'data');
+    for (const directory of [etc, other, `${volume}/deep`]) mkdirSync(directory, { recursive: true });
+    try {
+      for (const at of [etc, other]) assert.equal(spawnSync('mount', ['--bind', volume, at]).status, 0);
+      refused(followed, '/data/x.sh');
+      refused(followed, '/data/deep/x.sh');
+      assert.deepEqual(fileNames(volume), ['deep']);
+    } finally {
+      for (const at of [other, etc]) spawnSync('umount', ['--lazy', at]);
+    }
+  });
+
+  test('a file that is there is watched, and one elsewhere is created', async () => {
+    using followed = new FollowedFiles();
+    mkdirSync(followed.at('root', 'etc'));
+    writeFileSync(followed.at('root', 'etc', 'passwd'), 'root');
+    assert.equal(followed.add('/etc/passwd', { create: true }).state.kind, 'watched');
+    const decoy = followed.add('/etc/secret', { create: true });
+    await followed.until(() => decoy.state.kind === 'watched');
+  });
+
+  test('a link that leads elsewhere later: the file is created there', async () => {
+    using followed = new FollowedFiles();
+    for (const name of ['etc', 'data']) mkdirSync(followed.at('root', name));
+    symlinkSync('/etc', followed.at('root', 'x'));
+    const file = followed.add('/x/profile', { create: true });
+    assert.equal(file.state.kind, 'waiting');
+    symlinkSync('/data', followed.at('root', 'y'));
+    renameSync(followed.at('root', 'y'), followed.at('root', 'x'));
+    await followed.until(() => file.state.kind === 'watched');
+    assert.deepEqual(
+      fileNames(followed.at('root')).filter((name) => name.endsWith('profile')),
+      ['data/profile'],
+    );
+  });
+});
+
 const isStatic = spawnSync('ldd', ['/bin/busybox']).status !== 0 && existsSync('/bin/busybox');
 
 suite('a process as root', { skip: needsRoot || (!isStatic && 'needs a static busybox') }, () => {
+  const shell = ['/bin/busybox', 'sh', '-c', 'echo; read x'];
+  const isRoot = (root: string): string[] => ['chroot', root, ...shell];
+  /** As a runtime does it: `root` becomes the root of a mount namespace. */
+  const isMountedAtRoot = (root: string): string[] => {
+    const enter =
+      'mount --bind "$0" "$0" && cd "$0" && mkdir -p old && pivot_root . old && exec /bin/busybox sh -c "/bin/busybox umount -l /old; echo; read x"';
+    return ['sh', '-c', enter, root];
+  };
+
   /** A process whose root is `root`, as a container's. */
-  function start(root: string) {
+  function start(root: string, command: (root: string) => string[] = isRoot) {
     mkdirSync(`${root}/bin`, { recursive: true });
     if (!existsSync(`${root}/bin/busybox`)) cpSync('/bin/busybox', `${root}/bin/busybox`);
-    const child = spawn('unshare', ['--mount', 'chroot', root, '/bin/busybox', 'sh', '-c', 'echo; read x'], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
+    const child = spawn('unshare', ['--mount', ...command(root)], { stdio: ['pipe', 'pipe', 'inherit'] });
     const ended = new Promise((resolve) => child.once('exit', resolve));
     return {
       root: `/proc/${child.pid}/root`,
@@ -217,15 +308,35 @@ suite('a process as root', { skip: needsRoot || (!isStatic && 'needs a static bu
     await process1.ready;
     symlinkSync('/bin/busybox', followed.at('root', 'x'));
     const file = followed.add('/x', { root: process1.root });
-    const created = followed.add('/bin/new', { root: process1.root, create: true });
+    mkdirSync(followed.at('root', 'data'));
+    const created = followed.add('/data/new', { root: process1.root, create: true });
     assert.equal(inodeOf(file), statSync(followed.at('root', 'bin', 'busybox'), { bigint: true }).ino);
     await followed.until(() => created.state.kind === 'watched');
-    assert.ok(existsSync(followed.at('root', 'bin', 'new')));
-    assert.ok(!existsSync('/bin/new'));
+    assert.ok(existsSync(followed.at('root', 'data', 'new')));
+    assert.ok(!existsSync('/data/new'));
     await process1[Symbol.asyncDispose]();
     await followed.until(() => file.state.kind === 'refused' && created.state.kind === 'refused');
-    assert.equal(followed.add('/bin/new', { root: process1.root }).state.kind, 'refused');
+    assert.equal(followed.add('/data/new', { root: process1.root }).state.kind, 'refused');
   });
+
+  for (const [how, command] of Object.entries({ chroot: isRoot, pivot_root: isMountedAtRoot })) {
+    test(`nothing is created where its loader and shells look, by its own view of its root: ${how}`, async () => {
+      using followed = new FollowedFiles();
+      const root = followed.at('root');
+      for (const name of ['etc', 'data']) mkdirSync(`${root}/${name}`);
+      symlinkSync('/etc', `${root}/x`);
+      await using process1 = start(root, command);
+      await process1.ready;
+      for (const path of ['/x/ld.so.preload', '/etc/profile']) {
+        const { state } = followed.add(path, { root: process1.root, create: true, modeBits: 0o666 });
+        assert.match('why' in state ? state.why : '', /it was not created because \/etc\/\S+ is used by/);
+      }
+      const decoy = followed.add('/data/profile', { root: process1.root, create: true });
+      await followed.until(() => decoy.state.kind === 'watched');
+      assert.deepEqual(readdirSync(`${root}/etc`), []);
+      assert.deepEqual(readdirSync(`${root}/data`), ['profile']);
+    });
+  }
 
   test('a process that is not of the container is refused, and nothing is created in its root', async () => {
     using followed = new FollowedFiles();

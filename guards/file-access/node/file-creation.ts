@@ -1,8 +1,11 @@
 /** Creation of a file that a trap asks for, where nothing has its name. */
+import { basename, dirname } from 'node:path/posix';
+
 import { SystemCallError } from '../../../lib/ebpf/libc.ts';
-import { createInRoot } from '../../../lib/sensor/paths/resolve.ts';
+import { createInRoot, openInRoot } from '../../../lib/sensor/paths/resolve.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import type { ContainerRoot } from './container-root.ts';
+import { refusedCreation } from './created-path.ts';
 
 const LAST_PAUSE_MS = 60_000;
 
@@ -50,7 +53,14 @@ export class FileCreation implements Disposable {
   #create(modeBits: number): string | undefined {
     try {
       using root = this.#root.open();
-      if (!createInRoot(root, this.#path, modeBits)) {
+      using directory = openInRoot(root, dirname(this.#path), { directory: true });
+      const name = basename(this.#path);
+      const refusal = refusedCreation(root, directory, name);
+      if (refusal !== undefined) {
+        this.#pause();
+        return refusal;
+      }
+      if (!createInRoot(directory, name, modeBits)) {
         return 'it was not created because a dangling symbolic link has its name';
       }
       this.#pause();

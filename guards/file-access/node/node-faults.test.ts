@@ -1,6 +1,15 @@
 // What goes wrong with Kive, on a node: each has to hold with the real sensor and a real API.
 import assert from 'node:assert/strict';
-import { linkSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -246,5 +255,33 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     });
     assert.equal(again?.metadata.name, data.metadata.name);
     await alertOf(node, join(root, 'secret.txt'), () => true);
+  });
+
+  test('a file that a link would lead to where the dynamic linker looks is not created, and the policy says why', async () => {
+    await using cluster = await TestCluster.start();
+    cluster.startOperator();
+    const node = await cluster.startNode('n1');
+    const { root } = only(await cluster.createPod(node, { name: 'a', files }));
+    symlinkSync('/etc', join(root, 'x'));
+    await cluster.createPolicy(
+      'p',
+      { path: '/x/ld.so.preload', create: true, mode: 666, matchAny: everywhere },
+      { path: '/etc/ld.so.preload', create: true, mode: 666, matchAny: everywhere },
+    );
+    const status = await until('the status', async () => {
+      const { status: now } = (await cluster.getPolicy('p')) ?? {};
+      return now?.problems !== undefined && now;
+    });
+    assert.match(
+      status.problems?.[0]?.message ?? '',
+      /it was not created because \/etc\/ld\.so\.preload is used by the dynamic linker/,
+    );
+    const ready = status.conditions?.find(({ type }) => type === 'Ready');
+    assert.equal(ready?.reason, 'TrapsRefused');
+    assert.match(
+      ready.message,
+      /^spec\.traps\[1\]\.create: .*"\/etc\/ld\.so\.preload" .* dynamic linker.*\. The other 1 works\.$/,
+    );
+    assert.deepEqual(readdirSync(join(root, 'etc')), ['shadow']);
   });
 });

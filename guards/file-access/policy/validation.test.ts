@@ -43,6 +43,10 @@ suite('what cannot work is told by field', () => {
     [{ mode: 292 }, 'mode', /unquoted 0444/],
     [{ mode: 420 }, 'mode', /unquoted 0644/],
     [{ mode: 256 }, 'mode', /unquoted 0400/],
+    [{ mode: 4755 }, 'mode', /setuid/],
+    [{ mode: '2644' }, 'mode', /setgid/],
+    [{ path: '/etc/ld.so.preload', create: true }, 'create', /used by the dynamic linker/],
+    [{ path: '/root/.bashrc', create: true, mode: 666 }, 'create', /used by shells/],
     [{ matchAny: [] }, 'matchAny', /no container/],
     [{ matchAny: undefined }, 'matchAny', /no container/],
     [{ matchAny: [{ 'container-name': 'a(' }] }, 'matchAny[0].container-name', /missing/],
@@ -78,6 +82,10 @@ suite('what cannot work is told by field', () => {
       { path: '/..data/.x/...' },
       { mode: 0 },
       { mode: '0444', create: true },
+      { mode: 666, create: true },
+      { mode: 1777, create: true },
+      { path: '/etc/ld.so.preload' },
+      { path: '/etc/shadow', create: false },
     ]) {
       assert.deepEqual(problemsOf(more), [], JSON.stringify(more));
     }

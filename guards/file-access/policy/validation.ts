@@ -10,9 +10,12 @@ import { compileNamePattern } from './name-pattern.ts';
 import { defaultScope, type PolicyScope } from './policy-scope.ts';
 import { containerNameOf } from './spellings.ts';
 import { canonicalJson } from './trap-id.ts';
+import { userOf } from './protected-paths.ts';
 
 /** A subdomain of DNS: apimachinery, DNS1123SubdomainMaxLength. */
 const MAX_SECRET_NAME = 253;
+
+const SETUID_OR_SETGID = 0o6000;
 
 export interface PolicyProblem {
   /** Where: `spec.traps[0].matchAny[1].ip`. */
@@ -85,7 +88,23 @@ function validateTrap(trap: KiveTrap): Fault[] {
         mode.why,
         'Write the octal digits without a leading 0, or in quotes: 444 or "0444"',
       ]);
+    } else if ((mode.bits & SETUID_OR_SETGID) !== 0) {
+      faults.push([
+        'mode',
+        `the mode ${JSON.stringify(trap.mode)}`,
+        'a created file must not be setuid or setgid',
+        'Write the permissions only, such as 755',
+      ]);
     }
+  }
+  const user = trap.create === true ? userOf(trap.path) : undefined;
+  if (user !== undefined) {
+    faults.push([
+      'create',
+      `the creation of ${JSON.stringify(trap.path)}`,
+      `the file would be used by ${user}`,
+      'Choose another path, or remove create: a file that exists is watched without it',
+    ]);
   }
   const { matchAny = [] } = trap;
   if (matchAny.length === 0) faults.push(noMatch);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { policyOf, trapOn } from '../policy/policy.fixture.ts';
+import { movedTo, policyOf, trapOn } from '../policy/policy.fixture.ts';
 import { examine } from './examine.ts';
 import type { Snapshot } from './snapshot.ts';
 import { fileAccessSection } from './section.ts';
@@ -113,6 +113,26 @@ suite('what is guarded', () => {
       'all traps refused: not also that nothing matches',
       { policies: [withStatus(policyOf('secrets', trapOn('etc/shadow', web)), {})], parts: [], pods: [] },
       ['trap-refused etc/shadow'],
+    ],
+    [
+      'a trap for another namespace, of a policy that the operator says is confined',
+      {
+        policies: [withStatus(movedTo('shop', policyOf('p', trapOn('/x', { namespace: 'other' }))), {})],
+        ...{ parts: [], pods: [] },
+      },
+      ['trap-refused /x'],
+    ],
+    [
+      'the same of a policy that the operator says matches pods of all namespaces',
+      {
+        policies: [
+          withStatus(movedTo('shop', policyOf('p', trapOn('/x', { namespace: 'other' }))), {
+            scope: 'Cluster',
+          }),
+        ],
+        ...{ parts: [], pods: [] },
+      },
+      ['no-match'],
     ],
     [
       'nothing that matches',

@@ -1,0 +1,82 @@
+/**
+ * Where no policy may have files created: what loaders, shells, logins, cron and the like use without being asked to.
+ *
+ * A created file has the mode that the policy says. If others may write to it and root uses it, it gives root to every
+ * process of the container; and an empty file can already change what programs do. To watch such a path without
+ * `create` is harmless.
+ */
+
+/** Below them nothing is created, however deep. */
+const directories: Readonly<Record<string, readonly string[]>> = {
+  'the dynamic linker': [
+    ...['lib', 'lib32', 'lib64', 'libx32', 'libexec'].flatMap((name) => [
+      `/${name}`,
+      `/usr/${name}`,
+      `/usr/local/${name}`,
+    ]),
+    '/etc/ld.so.conf.d',
+  ],
+  // A file there hides a program of the same name that is later in PATH.
+  'command lookup': ['', '/usr', '/usr/local'].flatMap((prefix) => [`${prefix}/bin`, `${prefix}/sbin`]),
+  shells: ['/etc/profile.d', '/etc/bash_completion.d', '/etc/zsh', '/etc/fish', '/etc/skel'],
+  logins: ['/etc/pam.d', '/etc/security', '/etc/sudoers.d', '/etc/ssh', '/etc/polkit-1'],
+  cron: [
+    ...['d', 'hourly', 'daily', 'weekly', 'monthly'].map((name) => `/etc/cron.${name}`),
+    ...['/etc/periodic', '/var/spool/cron', '/var/spool/at'],
+  ],
+  'the init system': [
+    ...['/etc/init', '/etc/init.d', '/etc/rc.d', '/etc/runit', '/etc/sv', '/etc/systemd', '/run/systemd'],
+    ...['0', '1', '2', '3', '4', '5', '6', 's'].map((level) => `/etc/rc${level}.d`),
+    ...['binfmt', 'modprobe', 'modules-load', 'sysctl', 'tmpfiles'].map((name) => `/etc/${name}.d`),
+    '/etc/udev',
+  ],
+};
+
+/** Files in /etc; `*` is any part of a name. */
+const inEtc: Readonly<Record<string, string>> = {
+  'the dynamic linker': 'ld.so.* ld-musl-* suid-debug',
+  shells: 'profile bash.* bashrc zshrc zshenv zprofile zlogin zlogout csh.* inputrc shells',
+  logins:
+    'passwd* shadow* group* gshadow* subuid* subgid* sudo* doas.conf environment login.defs nologin securetty hosts.equiv',
+  cron: 'crontab anacrontab cron.* at.allow at.deny',
+  'the init system': 'rc.local inittab fstab modules sysctl.conf',
+  'name resolution': 'nsswitch.conf hosts host.conf resolv.conf gai.conf',
+  git: 'gitconfig',
+};
+
+/** Files of home directories, which may be anywhere; `**` is anything below. */
+const inHome: Readonly<Record<string, string>> = {
+  shells:
+    '.profile .bashrc .bash_* .zshrc .zshenv .zprofile .zlogin .zlogout .shrc .cshrc .tcshrc .kshrc .mkshrc .login .logout .inputrc .config/fish/**',
+  logins: '.pam_environment .rhosts .shosts authorized_keys* .ssh/config .ssh/rc .ssh/environment',
+  'the init system': '.config/systemd/** .config/autostart/** .config/environment.d/**',
+  git: '.gitconfig .config/git/**',
+};
+
+const files: readonly (readonly [user: string, pattern: RegExp])[] = [
+  ...Object.entries(inEtc).map(([user, names]) => [user, patternOf('^/etc', names)] as const),
+  ...Object.entries(inHome).map(([user, names]) => [user, patternOf('', names)] as const),
+  ['logins', /^(\/var)?\/run\/nologin$/],
+];
+
+function patternOf(start: string, names: string): RegExp {
+  const any = { '**': '.*', '*': '[^/]*', '.': '\\.' };
+  const each = names.replace(/\*\*|\*|\./g, (text) => any[text as keyof typeof any]);
+  return new RegExp(`${start}/(${each.replaceAll(' ', '|')})$`);
+}
+
+/**
+ * What uses a file by itself that is created at this path; undefined for a path where one may be created.
+ *
+ * @param path - Absolute. Its case plays no part: there are file systems that ignore it.
+ */
+export function userOf(path: string): string | undefined {
+  const lower = path.toLowerCase().replace(/\/{2,}/g, '/');
+  for (const [user, all] of Object.entries(directories)) {
+    if (all.some((directory) => lower.startsWith(`${directory}/`))) return user;
+  }
+  return files.find(([, pattern]) => pattern.test(lower))?.[0];
+}
+
+/** Directories in which `userOf` protects something; in a container, links and mounts may give them other names. */
+export const protectedDirectories: readonly string[] = ['/etc', '/run', ...Object.values(directories).flat()];
