@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
@@ -136,4 +145,19 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
     stdout,
   );
   assert.equal(status, 1);
+});
+
+test('JSON that goes to stdout shows what cannot be seen: visibleJson, and never JSON.stringify alone', () => {
+  const files = globSync('{apps,guard,guards,lib}/**/*.ts', { cwd: top }).filter(
+    (file) => !/\.(test|fixture)\.ts$/.test(file),
+  );
+  assert.ok(files.length > 500);
+  const written = /(?<!visibleJson\()JSON\.stringify\(/;
+  const found = files.flatMap((file) =>
+    [...readFileSync(join(top, file), 'utf8').matchAll(/\b(?:stdout\.write|sink)\(([^;]*);/g)]
+      .map((match) => match[1] ?? '')
+      .filter((argument) => written.test(argument))
+      .map((argument) => `${file}: ${argument.slice(0, 80)}`),
+  );
+  assert.deepEqual(found, []);
 });

@@ -1,4 +1,5 @@
 import { probeFeatures } from '../../lib/ebpf/features/features.ts';
+import { visibleJson } from '../../lib/output/printable.ts';
 import { blindSpots, sensorModes } from '../../lib/sensor/modes.ts';
 import { examineMachine } from '../../guards/network-policy/node/machine.ts';
 import type { DoctorOptions } from './command.ts';
@@ -23,7 +24,7 @@ export async function runDoctor(options: DoctorOptions): Promise<number> {
   const text = outputOptions(80, 100);
   stdout.write(
     options.json === true
-      ? `${JSON.stringify(report)}\n`
+      ? `${visibleJson(JSON.stringify(report))}\n`
       : `${renderReport(report, text)}\n${renderNetwork(network, text)}`,
   );
   return report.sensor.mode === null ? 1 : 0;

@@ -1,5 +1,6 @@
 import type { Guard } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
+import { visibleJson } from '../../lib/output/printable.ts';
 import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
@@ -28,7 +29,7 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   const { stdout } = process;
   stdout.write(
     options.format === 'json'
-      ? `${JSON.stringify(report)}\n`
+      ? `${visibleJson(JSON.stringify(report))}\n`
       : renderStatus(report, asked.guards, outputOptions(80, 120)),
   );
   return report.guarded ? 0 : 1;

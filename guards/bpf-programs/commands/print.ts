@@ -1,4 +1,5 @@
 /** Printing for the commands of `rampart bpf`. */
+import { visibleJson } from '../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../lib/output/table.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
 
@@ -12,5 +13,5 @@ export function printJson(value: unknown): void {
     if (typeof item !== 'bigint') return item;
     return Number.isSafeInteger(Number(item)) ? Number(item) : String(item);
   });
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${visibleJson(text)}\n`);
 }

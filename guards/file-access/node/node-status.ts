@@ -1,4 +1,5 @@
 /** What an agent says of policies on its node, in the KiveNodeStatus. */
+import { visibleText } from '../../../lib/output/printable.ts';
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import type { KiveNodeStatus, KivePolicy } from '../api.ts';
 import { type CallbackProblem, MAX_MESSAGE, MAX_PARTS, type PolicyPart } from '../policy-status-schema.ts';
@@ -33,7 +34,7 @@ export function partOf(
       trap: trap.index,
       path: trap.path.slice(0, MAX_PATH),
       container: `${namespace}/${name}/${container.name}`,
-      message: state.why.slice(0, MAX_MESSAGE),
+      message: visibleText(state.why).slice(0, MAX_MESSAGE),
     });
   }
   if (containers.size === 0 && lastAlertMs === undefined && callbackProblems.length === 0) return undefined;

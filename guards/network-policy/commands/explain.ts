@@ -1,6 +1,6 @@
 /** Runs `rampart network explain`. */
 import { KubeClient } from '../../../lib/kube/client/client.ts';
-import { printable } from '../../../lib/output/printable.ts';
+import { printable, visibleJson } from '../../../lib/output/printable.ts';
 import { paint, wrapText, type RenderOptions } from '../../../lib/output/table.ts';
 import { type ExplainedEnd, type Explanation, explain } from '../explain/explanation.ts';
 import { compareWithKernel, type KernelCheck } from '../explain/kernel-check.ts';
@@ -25,7 +25,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
     const { stdout } = process;
     stdout.write(
       options.output === 'json'
-        ? `${JSON.stringify({ schema: 'rampart.dev/network-explain/v1', ...explanation, ...(kernel && { kernel }) })}\n`
+        ? `${visibleJson(JSON.stringify({ schema: 'rampart.dev/network-explain/v1', ...explanation, ...(kernel && { kernel }) }))}\n`
         : render(explanation, kernel, outputOptions(80, 120)),
     );
     if (kernel !== undefined && kernel.result !== 'agrees') return 2;

@@ -2,6 +2,7 @@
  * Refusals in the words of Kubernetes: what a client reads when a webhook, or a ValidatingAdmissionPolicy, says no (apiserver
  * pkg/admission/plugin/webhook/errors and plugin/policy/validating).
  */
+import { visibleText } from '../../../lib/output/printable.ts';
 import { ApiError, apiErrors, type StatusCause } from '../../../lib/apiserver/resources/api-error.ts';
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import type { Verdict } from '../engine/evaluator.ts';
@@ -14,14 +15,15 @@ export function webhookName({ id }: Pick<Policy, 'id'>): string {
 
 /** A policy of Kubewarden refuses. */
 export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
-  const { message = '', code = 0, reason = '', causes = [] } = verdict;
+  const { code = 0, reason = '', causes = [] } = verdict;
+  const message = visibleText(verdict.message ?? '');
   const denied = `admission webhook "${webhookName(policy)}" denied the request`;
   const own = policy.message;
   const told = own ?? message;
   const why = told !== '' ? `: ${told}` : reason !== '' ? `: ${reason}` : ' without explanation';
   const shown: StatusCause[] = causes.map(({ field, message: text }) => ({
     reason: '',
-    message: text,
+    message: visibleText(text),
     field,
   }));
   // The policy's own message stays readable if the user has replaced it.
@@ -37,7 +39,7 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
 
 /** It could not be evaluated in time, and its failurePolicy is Fail. */
 export function webhookFailure(policy: Policy, why: string): ApiError {
-  return apiErrors.internal(`failed calling webhook "${webhookName(policy)}": ${why}`);
+  return apiErrors.internal(`failed calling webhook "${webhookName(policy)}": ${visibleText(why)}`);
 }
 
 const codes: Readonly<Record<string, number>> = {
@@ -52,8 +54,9 @@ export function admissionPolicyRefusal(
   resource: ResourceType,
   name: string,
   policy: Policy,
-  { message = '', reason = 'Invalid' }: Pick<Verdict, 'message' | 'reason'>,
+  { message: given = '', reason = 'Invalid' }: Pick<Verdict, 'message' | 'reason'>,
 ): ApiError {
+  const message = visibleText(given);
   const why = `ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}' denied request: ${message}`;
   const { status } = apiErrors.forbidden(resource, name, why, [{ reason: '', message }]);
   return new ApiError({ ...status, reason, code: codes[reason] ?? 422 });
@@ -61,5 +64,5 @@ export function admissionPolicyRefusal(
 
 /** The warning that a client gets instead of a refusal. */
 export function admissionPolicyWarning(policy: Policy, message: string): string {
-  return `Validation failed for ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}': ${message}`;
+  return `Validation failed for ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}': ${visibleText(message)}`;
 }

@@ -2,6 +2,7 @@
  * The results of an audit of one object as a report: names, labels and properties are those of Kubewarden's audit scanner
  * (internal/report), so that tools for its reports can read these. Pure.
  */
+import { visibleText } from '../../../lib/output/printable.ts';
 import { managedByLabel } from '../../../guard/managed-by.ts';
 import { hash } from 'node:crypto';
 
@@ -95,7 +96,7 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
     result: isError || isFailure(judgement) ? 'error' : judgement.verdict.allowed ? 'pass' : 'fail',
     scored: true,
     resourceSelector: {},
-    ...(message !== '' && { message: cut(message, MAX_MESSAGE) }),
+    ...(message !== '' && { message: cut(visibleText(message), MAX_MESSAGE) }),
     properties: propertiesOf(policy, policy.isContextAware || judgement.asked.length > 0),
   };
 }

@@ -1,6 +1,7 @@
 /**
  * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): requests and responses.
  */
+import { visibleText } from '../../../lib/output/printable.ts';
 import { isObject } from '../../../lib/json/json.ts';
 import type { JsonObject, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { diffJson } from './json-diff.ts';
@@ -71,17 +72,21 @@ export function requestOfRawReview(body: unknown): PolicyRequest {
 }
 
 /**
- * The response for a verdict. In a raw review, the entire request may be mutated.
+ * The response for a verdict. Its texts may have names of objects, which kubectl prints as they are: what cannot be seen is an escape.
+ * In a raw review, the entire request may be mutated.
  *
  * @param isRaw - Of `validate_raw`.
  */
 export function responseOf(verdict: Verdict, request: PolicyRequest, isRaw = false): AdmissionResponse {
   const { allowed, message, code, reason, causes, mutated, warnings, auditAnnotations } = verdict;
   const status: AdmissionStatus = {
-    ...(message !== undefined && { message }),
+    ...(message !== undefined && { message: visibleText(message) }),
     ...(code !== undefined && { code }),
     ...(reason !== undefined && { reason }),
-    ...(causes !== undefined && causes.length > 0 && { details: { causes } }),
+    ...(causes !== undefined &&
+      causes.length > 0 && {
+        details: { causes: causes.map((cause) => ({ ...cause, message: visibleText(cause.message) })) },
+      }),
   };
   const original: unknown = isRaw ? request : request.object;
   const patch = mutated === undefined ? [] : diffJson(original ?? null, mutated);
@@ -94,13 +99,13 @@ export function responseOf(verdict: Verdict, request: PolicyRequest, isRaw = fal
       patchType: 'JSONPatch' as const,
     }),
     ...(auditAnnotations && { auditAnnotations }),
-    ...(warnings && warnings.length > 0 && { warnings }),
+    ...(warnings && warnings.length > 0 && { warnings: warnings.map(visibleText) }),
   };
 }
 
 /** The response if there is no verdict. */
 export function failureOf(request: PolicyRequest, message: string): AdmissionResponse {
-  return { uid: uidOf(request), allowed: false, status: { message, code: 500 } };
+  return { uid: uidOf(request), allowed: false, status: { message: visibleText(message), code: 500 } };
 }
 
 /** The response of `/validate`: with the policy's own message, according to its mode, and without what it may not do. */

@@ -72,6 +72,13 @@ suite('conditions', () => {
     assert.equal(setCondition([], whole)[0]?.message, whole.message);
   });
 
+  test('what cannot be seen in a message is an escape, and is the same when set again', () => {
+    const change = { ...ready, message: '/srv/a\u202egpj.exe is missing\u001b[2J' };
+    const list = setCondition([], change);
+    assert.equal(list[0]?.message, '/srv/a\\u202egpj.exe is missing\\u001b[2J');
+    assert.equal(setCondition(list, change), list);
+  });
+
   for (const wrong of [
     { type: '' },
     { type: 'is ready' },

@@ -1,5 +1,6 @@
 /** Conditions of a status: `metav1.Condition`, as KEP-1623 standardises it. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { visibleText } from '../../output/printable.ts';
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiTime } from './api-time.ts';
 
@@ -41,7 +42,7 @@ const reasonPattern = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/;
  * The list with the condition set. `lastTransitionTime` changes only with `status`; a condition keeps its place, a
  * new one comes last. Where nothing changes, the same list is returned: then there is nothing to write.
  *
- * A message that is too long for the API is cut.
+ * A message that is too long for the API is cut, and what cannot be seen in it is an escape: it may have names that a workload chose.
  *
  * @throws {RampartError} `INPUT` for a type or a reason that the API would refuse.
  *
@@ -60,7 +61,7 @@ export function setCondition(
   const list = conditions ?? [];
   const old = findCondition(list, change.type);
   const { type, status, reason, observedGeneration } = change;
-  const message = cut(change.message ?? '', MAX_MESSAGE);
+  const message = cut(visibleText(change.message ?? ''), MAX_MESSAGE);
   if (
     old?.status === status &&
     old.reason === reason &&

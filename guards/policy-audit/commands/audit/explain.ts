@@ -1,7 +1,7 @@
 /** Runs `rampart audit explain`. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { agoText } from '../../../../lib/output/ago.ts';
-import { printable } from '../../../../lib/output/printable.ts';
+import { printable, visibleJson } from '../../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../../lib/output/table.ts';
 import { explain, type Explained } from '../../once/explain.ts';
 import { describeFailure } from '../../../../lib/cli/failure.ts';
@@ -33,7 +33,7 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
   }
   const { policies, problems } = told;
   if (options.output === 'json') {
-    stdout.write(`${JSON.stringify({ ...told, problems: Object.fromEntries(problems) })}\n`);
+    stdout.write(`${visibleJson(JSON.stringify({ ...told, problems: Object.fromEntries(problems) }))}\n`);
   } else stdout.write(table(told));
   if (policies.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
   return problems.size > 0 || policies.some(({ result }) => result === 'error') ? 2 : 0;

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 
 import { errorCodes, fileError, RampartError } from '../../../../lib/errors/errors.ts';
-import { printable } from '../../../../lib/output/printable.ts';
+import { printable, visibleJson } from '../../../../lib/output/printable.ts';
 import { renderTable } from '../../../../lib/output/table.ts';
 import { inspectPolicy } from '../../engine/wasm/metadata.ts';
 import type { FetchedModule } from '../../modules/modules.ts';
@@ -25,7 +25,7 @@ export async function runPolicyInspect(name: string, options: InspectOptions): P
       imports,
       exports,
     };
-    process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
+    process.stdout.write(`${visibleJson(JSON.stringify(all, null, 2))}\n`);
     return;
   }
   const { annotations = {}, rules = [], contextAwareResources = [], mutating, policyType } = metadata ?? {};
