@@ -13,7 +13,7 @@ import { systemNamespace } from '../../../guard/guard.ts';
 import { findClusterAccess } from '../../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
-import { type Lease, leases } from '../../../lib/kube/object/object.ts';
+import { type Lease, leases, namespaces } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
 import {
@@ -173,7 +173,10 @@ export class LabCluster implements AsyncDisposable {
         ...['operator', '--guards', 'file-access', '--kubeconfig', cluster.kubeconfig, '--metrics', '0'],
       ]);
       await until('the namespace', () =>
-        cluster.client.list(kiveDataType, { namespace: kiveDataNamespace }).then(() => true),
+        cluster.client.get(namespaces, { name: kiveDataNamespace }).then(
+          () => true,
+          (error: unknown) => !isNotFound(error),
+        ),
       );
       await cluster.setPolicy(markerPolicy, [
         { path: markerPath, create: true, matchAny: [{ matchLabels: { marker: 'yes' } }] },
