@@ -18,6 +18,7 @@ import type { MetricDefinition } from '../lib/telemetry/metrics.ts';
 import { describeMask } from '../lib/sensor/access.ts';
 import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
 import { deepTests } from './deep-tests.ts';
+import { allowedHelpers } from '../guards/bpf-programs/kernel/tenant/allowed.ts';
 import { kernels } from '../guards/bpf-programs/kernel/kernels.fixture.ts';
 
 const top = join(import.meta.dirname, '..');
@@ -31,6 +32,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   'pods of guards': () => podTable(guards),
   'agent metrics': agentMetricsTable,
   'kernels of bpf-programs': bpfKernelsTable,
+  'helpers of bpf-programs': bpfHelpersTable,
   'deep tests': deepTestsList,
   ...Object.fromEntries(
     guards.flatMap((guard) => [
@@ -75,6 +77,12 @@ export function bpfKernelsTable(): string {
     ['program', ...kernels.map(({ name }) => name)],
     types.map((type) => [code(type), ...kernels.map(({ can }) => cell(can[type]))]),
   );
+}
+
+/** What programs of namespaced kinds may call. */
+function bpfHelpersTable(): string {
+  const rows = allowedHelpers.map(({ of, why, only }) => [of.map(code).join(' '), only ?? 'all', why]);
+  return table(['helpers', 'of', 'what they reach'], rows);
 }
 
 /** What is in `npm run test:deep` alone. */

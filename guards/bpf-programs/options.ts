@@ -1,6 +1,7 @@
 /** The command-line options of this guard. */
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
-import { optionalText, text, texts } from '../../guard/option-values.ts';
+import { defaultMapMemoryMiB, type TenantRules } from './kernel/tenant/rules.ts';
+import { number, optionalText, text, texts } from '../../guard/option-values.ts';
 
 export interface BpfProgramsOptions {
   /** The mount point of the node's bpffs. */
@@ -9,6 +10,7 @@ export interface BpfProgramsOptions {
   readonly bpfState: string;
   readonly bpfRegistries?: string | undefined;
   readonly bpfInsecureRegistry: readonly string[];
+  readonly tenants: TenantRules;
 }
 
 export const bpffsOption: GuardOption = {
@@ -40,7 +42,37 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     repeatable: true,
   },
+  {
+    flags: '--bpf-tenant-helpers <name>',
+    description:
+      'a helper or kernel function that programs of namespaced kinds may call besides those of the guide, such as bpf_probe_read_kernel, with which they read all memory of the node; repeatable',
+    on: ['agent', 'standalone'],
+    repeatable: true,
+    parse: functionName,
+  },
+  {
+    flags: '--bpf-tenant-map-memory <MiB>',
+    description:
+      'memory for the maps of all programs of one namespace on a node; a program may have a quarter of it',
+    on: ['agent', 'standalone'],
+    default: defaultMapMemoryMiB,
+    parse: mebibytes,
+  },
 ];
+
+/** @throws {RangeError} */
+function functionName(value: string): string {
+  if (!/^[A-Za-z_]\w*$/.test(value))
+    throw new RangeError('It must be the name of one function, such as bpf_probe_read_kernel.');
+  return value;
+}
+
+/** @throws {RangeError} */
+function mebibytes(value: string): number {
+  if (!/^\d{1,7}$/.test(value) || Number(value) === 0)
+    throw new RangeError('It must be a number of MiB, such as 128.');
+  return Number(value);
+}
 
 export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOptions {
   return {
@@ -48,5 +80,9 @@ export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOption
     bpfState: text(values, 'bpfState'),
     bpfRegistries: optionalText(values, 'bpfRegistries'),
     bpfInsecureRegistry: texts(values, 'bpfInsecureRegistry'),
+    tenants: {
+      helpers: new Set(texts(values, 'bpfTenantHelpers')),
+      mapMemoryBytes: number(values, 'bpfTenantMapMemory') * 1024 * 1024,
+    },
   };
 }

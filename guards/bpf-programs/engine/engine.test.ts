@@ -6,6 +6,7 @@ import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { type NodeObject, type ParentObject } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { samples } from '../samples.fixture.ts';
+import type { Outcome } from '../kernel/desired.ts';
 import { labels, nodeObjectName, sanitized } from './names.ts';
 import { conditionOf } from './node-condition.ts';
 import { parentCondition } from './parent-condition.ts';
@@ -335,9 +336,7 @@ test('global data are base64 or lists of bytes, and what is neither is named', (
 suite('conditions', () => {
   const [one] = wantedOf(parent('XdpProgram', xdp), node());
   assert.ok(one);
-  const failed = (
-    reason: 'attach' | 'bytecode' | 'load' | 'map-owner-not-found' | 'map-owner-not-loaded' | 'target',
-  ) =>
+  const failed = (reason: Extract<Outcome, { state: 'failed' }>['reason']) =>
     conditionOf(one, {
       outcome: { state: 'failed', reason, message: 'Why.', mayPass: reason === 'target' },
       digest: 'sha256:1',

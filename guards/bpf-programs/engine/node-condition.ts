@@ -52,6 +52,7 @@ export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
       return nodeCondition('MapOwnerNotLoaded', text);
     case 'attach':
     case 'load':
+    case 'not-allowed':
     case 'target':
       return nodeCondition('NotLoaded', text);
   }

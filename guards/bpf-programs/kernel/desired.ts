@@ -92,7 +92,14 @@ export type Outcome =
   | {
       readonly state: 'failed';
       readonly reason:
-        'attach' | 'bytecode' | 'load' | 'map-owner-not-found' | 'map-owner-not-loaded' | 'target';
+        | 'attach'
+        | 'bytecode'
+        | 'load'
+        | 'map-owner-not-found'
+        | 'map-owner-not-loaded'
+        /** A namespaced program that asks for more than it may have: nothing of it runs, not even a previous version. */
+        | 'not-allowed'
+        | 'target';
       /** In complete sentences: the last lines of the kernel or verifier, and what to do. */
       readonly message: string;
       /**

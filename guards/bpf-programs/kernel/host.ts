@@ -16,6 +16,7 @@ import { type LoadedProgram, ownersFirst, Programs } from './load/programs.ts';
 import { Records, runningProgram } from './records.ts';
 import { Refusals } from './refusals.ts';
 import { settleTcx } from './chain/tcx-hooks.ts';
+import { defaultTenantRules, type TenantRules } from './tenant/rules.ts';
 import { missingChains, missingPrograms } from './chain/verify.ts';
 import { Verdicts } from './verdicts.ts';
 
@@ -29,6 +30,8 @@ export interface ProgramHostOptions {
   readonly logger: Logger;
   /** Where the root of the node is: targets of uprobes are below. */
   readonly hostRoot: string;
+  /** For programs of namespaced kinds. */
+  readonly tenants?: TenantRules | undefined;
 }
 
 /**
@@ -79,13 +82,13 @@ class KernelProgramHost implements ProgramHost {
   readonly #refusals = new Refusals();
   readonly #hostRoot: string;
 
-  constructor(root: string, records: Records, { logger, hostRoot }: ProgramHostOptions) {
+  constructor(root: string, records: Records, { logger, hostRoot, tenants }: ProgramHostOptions) {
     this.#pins = new Pins(root);
     this.#records = records;
     this.#logger = logger;
     this.#hostRoot = hostRoot;
     this.#chains = new Chains(this.#pins, records);
-    this.#programs = new Programs(this.#pins, records);
+    this.#programs = new Programs(this.#pins, records, tenants ?? defaultTenantRules);
   }
 
   async apply(
@@ -98,14 +101,16 @@ class KernelProgramHost implements ProgramHost {
       throw new TypeError('program IDs must be unique on a node');
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
+    const room = this.#programs.mapRoom(byId);
     for (const program of ownersFirst(once, byId)) {
       signal?.throwIfAborted();
       try {
-        loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes));
+        loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes, room));
       } catch (error) {
         const before = this.#programs.known.get(program.id);
-        const goesOn = before?.type === program.attach.type && failureOf(error, 'load').mayPass;
-        // A registry that does not respond is no reason to remove what runs.
+        const { mayPass, reason } = failureOf(error, 'load');
+        // A registry that does not respond is no reason to remove what runs; a rule for namespaced programs is.
+        const goesOn = before?.type === program.attach.type && mayPass && reason !== 'not-allowed';
         if (goesOn) loaded.push({ program, record: before, previous: undefined });
         verdicts.failed(program, error, 'load', { goesOn });
       }

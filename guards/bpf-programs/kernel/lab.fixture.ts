@@ -14,6 +14,7 @@ import { createLogger } from '../../../lib/telemetry/log.ts';
 import type { Attach, DesiredProgram, Outcome, ProgramHost } from './desired.ts';
 import { openProgramHost } from './host.ts';
 import { keyOf } from './records.ts';
+import type { TenantRules } from './tenant/rules.ts';
 
 const CLONE_NEWNET = 0x40000000;
 const AF_PACKET = 17;
@@ -106,18 +107,19 @@ export class Lab implements AsyncDisposable {
   }
 
   /** As a process that was started later has it. */
-  async restarted(): Promise<ProgramHost> {
+  async restarted(tenants?: TenantRules): Promise<ProgramHost> {
     await this.#host?.[Symbol.asyncDispose]();
-    this.#host = await this.another();
+    this.#host = await this.another('/', tenants);
     return this.#host;
   }
 
-  another(hostRoot = '/'): Promise<ProgramHost> {
+  another(hostRoot = '/', tenants?: TenantRules): Promise<ProgramHost> {
     return openProgramHost({
       bpffs: this.bpffs,
       name: NAME,
       stateDirectory: this.state,
       hostRoot,
+      tenants,
       logger: createLogger({ level: 'silent' }),
     });
   }

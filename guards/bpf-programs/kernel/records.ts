@@ -9,8 +9,9 @@ import { join } from 'node:path';
 
 import { Instructions } from '../../../lib/ebpf/instructions.ts';
 import type { AttachType, Direction, RunningProgram } from './desired.ts';
+import type { Admitted } from './tenant/admission.ts';
 
-const VERSION = 1;
+export const RECORD_VERSION = 2;
 
 export interface KeptMap {
   /** In C; of a section of global variables libbpf's name for it. */
@@ -23,7 +24,7 @@ export interface KeptMap {
 }
 
 export interface ProgramRecord {
-  readonly version: typeof VERSION;
+  readonly version: typeof RECORD_VERSION;
   readonly id: string;
   /** Names the directory of its pins: that of the id it was loaded for, which may differ by now. */
   readonly key: string;
@@ -46,6 +47,8 @@ export interface ProgramRecord {
   /** Whose maps it uses, as of when it was loaded. */
   readonly sharedWith: { readonly id: string; readonly programId: number } | undefined;
   readonly maps: readonly KeptMap[];
+  /** Of a namespaced program: what the rules looked at. */
+  readonly tenant: Admitted | undefined;
   readonly notes: readonly string[];
 }
 
@@ -59,7 +62,7 @@ export interface KeptMember {
 
 /** The chain of one hook. */
 export interface ChainRecord {
-  readonly version: typeof VERSION;
+  readonly version: typeof RECORD_VERSION;
   readonly key: string;
   readonly kind: 'tc' | 'xdp';
   readonly interface: string;
@@ -160,7 +163,7 @@ function readAll<T extends { readonly version: number }>(directory: string): T[]
     .flatMap((name) => {
       try {
         const record = JSON.parse(readFileSync(join(directory, name), 'utf8')) as T;
-        return record.version === VERSION ? [record] : [];
+        return record.version === RECORD_VERSION ? [record] : [];
       } catch {
         return [];
       }

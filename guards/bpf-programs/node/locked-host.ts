@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { lockFile } from '../../../lib/sqlite/lock.ts';
 import type { ProgramHost } from '../kernel/desired.ts';
+import type { ProgramHostOptions } from '../kernel/host.ts';
 import { isBpffs } from '../kernel/pins/pin.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { ReadOptions } from '../kernel/read/reading.ts';
@@ -33,7 +34,7 @@ export function programsDirectory(stateDirectory: string): string {
  * @throws {RampartError} `IN_USE` where another process holds them, `UNSUPPORTED` where there is no bpffs.
  */
 export async function openLockedHost(
-  { bpffs, stateDirectory, hostRoot }: HostPlace & { readonly hostRoot: string },
+  { bpffs, stateDirectory, ...rest }: HostPlace & Pick<ProgramHostOptions, 'hostRoot' | 'tenants'>,
   logger: Logger,
 ): Promise<ProgramHost> {
   const { openProgramHost } = await import('../kernel/host.ts');
@@ -41,7 +42,8 @@ export async function openLockedHost(
   using opening = new DisposableStack();
   const lock = opening.use(lockFile(join(stateDirectory, 'lock')));
   const host = await openProgramHost({
-    ...{ bpffs, hostRoot, logger, name: pinDirectory },
+    ...{ bpffs, logger, name: pinDirectory },
+    ...rest,
     stateDirectory: programsDirectory(stateDirectory),
   });
   opening.move();

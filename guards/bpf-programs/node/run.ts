@@ -36,7 +36,10 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
   };
   await runBpfProgramsNode(context, {
     openHost: () =>
-      openLockedHost({ bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot }, logger),
+      openLockedHost(
+        { bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot, tenants: options.tenants },
+        logger,
+      ),
     pull,
   });
 };

@@ -12,7 +12,13 @@ import type { ChainHook, HookState, PutResult } from './chain-hook.ts';
 import { ProgramFailure } from '../failure.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
 import { compose } from './compose-members.ts';
-import type { ChainRecord, KeptMember, ProgramRecord, Records } from '../records.ts';
+import {
+  type ChainRecord,
+  type KeptMember,
+  type ProgramRecord,
+  RECORD_VERSION,
+  type Records,
+} from '../records.ts';
 import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface ChainResult {
@@ -141,7 +147,7 @@ export class Chains {
     slots?: ReadonlyMap<string, number>,
   ): void {
     const record: ChainRecord = {
-      version: 1,
+      version: RECORD_VERSION,
       key: place.key,
       kind: place.kind,
       ...place.where,

@@ -16,6 +16,13 @@ import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { programTypes } from './program-types.ts';
 import type { KeptMap } from '../records.ts';
+import {
+  type Admission,
+  admit,
+  type Admitted,
+  checkLoaded,
+  withoutDroppedCalls,
+} from '../tenant/admission.ts';
 
 export interface LoadRequest {
   /** For messages: the owner. */
@@ -26,6 +33,8 @@ export interface LoadRequest {
   /** Of fentry and fexit. */
   readonly kernelFunction: string | undefined;
   readonly globals: Readonly<Record<string, Uint8Array>>;
+  /** Undefined: cluster-scoped, which may do everything. */
+  readonly admission: Admission | undefined;
 }
 
 /** A map of another program that replaces the program's own map of the same name. */
@@ -42,6 +51,7 @@ export interface LoadedAlone {
   /** With maps by their index in `maps`. */
   readonly instructions: Instructions;
   readonly maps: readonly KeptMap[];
+  readonly admitted: Admitted | undefined;
 }
 
 /**
@@ -52,8 +62,14 @@ export interface LoadedAlone {
 function openAlone(request: LoadRequest): {
   readonly object: BpfObject;
   readonly program: BpfProgram;
+  readonly bytes: Uint8Array;
 } {
-  const object = failing('bytecode', () => BpfObject.open(request.bytes, request.shown));
+  const { admission } = request;
+  const bytes =
+    admission === undefined
+      ? request.bytes
+      : failing('bytecode', () => withoutDroppedCalls(request.bytes, admission.rules));
+  const object = failing('bytecode', () => BpfObject.open(bytes, request.shown));
   try {
     const program = chosen(object, request.functionName);
     const { type, expectedAttachType } = programTypes[request.type];
@@ -62,7 +78,7 @@ function openAlone(request: LoadRequest): {
     if (kernelFunction !== undefined) failing('load', () => program.setAttachTarget(kernelFunction));
     failing('load', () => setGlobals(object, request.globals));
     for (const map of object.maps()) map.neverPin();
-    return { object, program };
+    return { object, program, bytes };
   } catch (error) {
     object[Symbol.dispose]();
     throw error;
@@ -73,20 +89,26 @@ function openAlone(request: LoadRequest): {
  * Loads the program and pins it below a directory: `program`, and its maps in `maps/`.
  *
  * @param directory - In a bpffs; it does not exist yet.
- * @throws {ProgramFailure} `bytecode`, `load`, with the verifier's last lines. Pins may be left behind then.
+ * @throws {ProgramFailure} `bytecode`, `not-allowed`, `load` with the verifier's last lines. Pins may be left behind then.
  */
 export function loadAlone(
   request: LoadRequest,
   shared: readonly SharedMap[],
   directory: string,
 ): LoadedAlone {
-  const { object, program } = openAlone(request);
+  const { object, program, bytes } = openAlone(request);
   using _object = object;
+  const { admission, type } = request;
   const maps = object.maps();
-  share(request.shown, maps, shared);
+  const reused = share(request.shown, maps, shared);
+  const own = maps.filter((map) => !reused.has(map.name));
+  const admitted =
+    admission && failing('bytecode', () => admit(admission, bytes, { section: program.section, type }, own));
   failing('load', () => object.load());
   return failing('load', () => {
     const instructions = program.instructions();
+    if (admission !== undefined && admitted !== undefined)
+      checkLoaded(admission, admitted, type, instructions, new Set(maps.map(({ fd }) => fd)));
     const { kept, places } = keep(maps, instructions, directory);
     for (const { index, immediate } of instructions.copy().mapReferences())
       instructions.setImmediate(index, places.get(immediate) ?? -1);
@@ -98,6 +120,7 @@ export function loadAlone(
       hasFrags: program.section.startsWith('xdp.frags'),
       instructions,
       maps: kept,
+      admitted,
     };
   });
 }
@@ -140,8 +163,9 @@ function chosen(object: BpfObject, functionName: string): BpfProgram {
   );
 }
 
-/** libbpf accepts a map of any shape; then a program would read beyond its values. */
-function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMap[]): void {
+/** libbpf accepts a map of any shape; then a program would read beyond its values. Returns the names of those that are shared. */
+function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMap[]): ReadonlySet<string> {
+  const reused = new Set<string>();
   for (const { name, owner, map: theirs } of shared) {
     const ours = maps.find((map) => map.name === name && !map.internal);
     if (ours === undefined) continue;
@@ -163,7 +187,9 @@ function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMa
       );
     }
     failing('load', () => ours.reuse(theirs.fd));
+    reused.add(name);
   }
+  return reused;
 }
 
 /** Pins the maps that are used or may be shared. */

@@ -10,7 +10,9 @@ import type { Attach, DesiredProgram, Outcome } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { loadAlone, type SharedMap } from './load-alone.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
-import { keyOf, type ProgramRecord, type Records } from '../records.ts';
+import { keyOf, RECORD_VERSION, type ProgramRecord, type Records } from '../records.ts';
+import { MapRoom } from '../tenant/map-room.ts';
+import { checkUses, type TenantRules } from '../tenant/rules.ts';
 
 /** A program that is desired and loaded. */
 export interface LoadedProgram {
@@ -23,12 +25,14 @@ export interface LoadedProgram {
 export class Programs {
   readonly #pins: Pins;
   readonly #records: Records;
+  readonly #tenants: TenantRules;
   readonly #known = new Map<string, ProgramRecord>();
 
   /** Adopts those whose pins exist. */
-  constructor(pins: Pins, records: Records) {
+  constructor(pins: Pins, records: Records, tenants: TenantRules) {
     this.#pins = pins;
     this.#records = records;
+    this.#tenants = tenants;
     for (const record of records.programs()) {
       using program = openProgram(join(pins.program(record), 'program'), record.programId);
       if (program !== undefined) this.#known.set(record.id, record);
@@ -39,22 +43,39 @@ export class Programs {
     return this.#known;
   }
 
+  /** What namespaces have left for maps when only these stay. */
+  mapRoom(desired: ReadonlyMap<string, DesiredProgram>): MapRoom {
+    return new MapRoom(
+      this.#tenants,
+      [...this.#known.values()].filter(({ id }) => desired.has(id)),
+    );
+  }
+
   /**
    * Loads it unless it is already in the kernel as desired.
    *
    * @param outcomes - Of those before it.
+   * @param room - Of {@link mapRoom}.
    * @throws {ProgramFailure}
    */
   async ensureLoaded(
     program: DesiredProgram,
     desired: ReadonlyMap<string, DesiredProgram>,
     outcomes: ReadonlyMap<string, Outcome>,
+    room: MapRoom,
   ): Promise<LoadedProgram> {
     const before = this.#known.get(program.id);
     const owner = this.#mapOwner(program, desired, outcomes);
     const loadKey = loadKeyOf(program);
     const current = this.#stillThere(before, loadKey, owner);
+    const tenants = this.#tenants;
     if (current !== undefined) {
+      const { namespace, tenant } = current;
+      // It may have been loaded by other rules.
+      if (namespace !== undefined && tenant !== undefined) {
+        checkUses(tenants, current.type, tenant);
+        room.take(program, namespace, tenant.mapBytes);
+      }
       const renamed = {
         ...current,
         owner: program.owner,
@@ -83,12 +104,16 @@ export class Programs {
           ...{ shown, bytes, functionName, globals },
           type: attach.type,
           kernelFunction: kernelFunctionOf(attach),
+          admission:
+            namespace === undefined
+              ? undefined
+              : { rules: tenants, takeRoom: (mapBytes) => room.take(program, namespace, mapBytes) },
         },
         shared,
         this.#pins.program(place),
       );
       const record: ProgramRecord = {
-        version: 1,
+        version: RECORD_VERSION,
         ...place,
         owner: shown,
         ...{ name, namespace, digest, functionName, loadKey },
@@ -100,6 +125,7 @@ export class Programs {
         hasFrags: alone.hasFrags,
         sharedWith: owner && { id: owner.id, programId: owner.programId },
         maps: alone.maps,
+        tenant: alone.admitted,
         notes: [],
       };
       this.remember(record, alone.instructions);

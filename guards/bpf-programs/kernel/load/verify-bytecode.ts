@@ -78,6 +78,7 @@ function verifyOne(
     type,
     kernelFunction,
     globals: {},
+    admission: undefined,
   };
   try {
     const { verifiedInstructions } = tryAlone(load, log);

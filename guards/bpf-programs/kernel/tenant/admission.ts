@@ -1,0 +1,93 @@
+/**
+ * Whether a program of a namespaced kind keeps to the rules: once from the object file, before any of it reaches the kernel, and once more
+ * from the instructions that the kernel got, before it is attached. The second look does not depend on how the file was read.
+ */
+import type { Instructions } from '../../../../lib/ebpf/instructions.ts';
+import type { BpfMap } from '../../../../lib/ebpf/map.ts';
+import type { AttachType } from '../desired.ts';
+import { droppedHelpers } from './allowed.ts';
+import { demandsOf, dropCalls } from './demands.ts';
+import { allowedMapTypes, mapMemoryBytes, mapTypeNames } from './map-memory.ts';
+import { ObjectFile } from './object-file.ts';
+import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
+
+export interface Admission {
+  readonly rules: TenantRules;
+  /** @throws {ProgramFailure} `not-allowed` */
+  readonly takeRoom: (mapBytes: number) => void;
+}
+
+/** What is kept of a program, to be compared with other rules later. */
+export interface Admitted extends Uses {
+  readonly mapBytes: number;
+}
+
+/** The object file without the calls that may do nothing. @throws {RampartError} `DECODE` */
+export function withoutDroppedCalls(bytes: Uint8Array, { helpers }: TenantRules): Uint8Array {
+  const copy = Uint8Array.from(bytes);
+  dropCalls(new ObjectFile(copy).allCode, (name) => droppedHelpers.has(name) && !helpers.has(name));
+  return copy;
+}
+
+/**
+ * @param bytes - Of {@link withoutDroppedCalls}.
+ * @param section - Of the program.
+ * @param maps - That are going to be made.
+ * @throws {RampartError} `DECODE`
+ * @throws {ProgramFailure} `not-allowed`
+ */
+export function admit(
+  { rules, takeRoom }: Admission,
+  bytes: Uint8Array,
+  { section, type }: { readonly section: string; readonly type: AttachType },
+  maps: readonly BpfMap[],
+): Admitted {
+  const file = new ObjectFile(bytes);
+  const { calls, ofKernel } = demandsOf(file.code(section));
+  const externs = file.externs(section);
+  const uses = { calls: [...calls].toSorted(), externs: externs.toSorted() };
+  checkUses(rules, type, uses);
+  // Compilers name them, and libbpf replaces the names.
+  if (ofKernel) throw numbersRefused();
+  const mapBytes = maps.reduce((sum, map) => sum + bytesOf(map), 0);
+  takeRoom(mapBytes);
+  return { ...uses, mapBytes };
+}
+
+/** @throws {ProgramFailure} `not-allowed`: it is not what was admitted */
+export function checkLoaded(
+  { rules }: Admission,
+  { externs }: Admitted,
+  type: AttachType,
+  instructions: Instructions,
+  ownMaps: ReadonlySet<number>,
+): void {
+  const { calls, ofKernel, maps } = demandsOf([instructions.bytes]);
+  checkUses(rules, type, { calls: [...calls], externs });
+  if (ofKernel && externs.length === 0) throw numbersRefused();
+  if (!maps.isSubsetOf(ownMaps))
+    throw notAllowed(
+      'map_not_own',
+      'The program uses a map that is not in its object file',
+      'Compile it from source that declares its maps.',
+    );
+}
+
+function numbersRefused(): Error {
+  return notAllowed(
+    'helper_not_allowed',
+    'The program uses a function or variable of the kernel by its number',
+    'Declare it by name (extern ... __ksym), and ask the administrator of the cluster to start the agents with --bpf-tenant-helpers and that name.',
+  );
+}
+
+function bytesOf(map: BpfMap): number {
+  const bytes = mapMemoryBytes(map);
+  if (bytes !== undefined) return bytes;
+  const name = mapTypeNames[map.type] ?? `number ${map.type}`;
+  throw notAllowed(
+    'map_type_not_allowed',
+    `The map ${map.name} has type ${name}, which programs of namespaced kinds may not have`,
+    `Use one of ${allowedMapTypes.join(', ')}, or a cluster-scoped kind.`,
+  );
+}

@@ -1,0 +1,135 @@
+/**
+ * What an object file asks of the kernel, read before libbpf opens it: the file is a stranger's. It follows what libbpf makes of such a file
+ * (src/libbpf.c), and where the two could differ it looks at more: libbpf loads a program from its own section and from `.text`.
+ */
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+
+const FILE_HEADER_BYTES = 64;
+const SECTION_HEADER_BYTES = 64;
+const SYMBOL_BYTES = 24;
+const RELOCATION_BYTES = 16;
+const SHT_PROGBITS = 1;
+const SHT_SYMTAB = 2;
+const SHT_REL = 9;
+const SHF_EXECINSTR = 4n;
+/** elf(5): a symbol of another file. */
+const SHN_UNDEF = 0;
+
+interface Section {
+  readonly name: string;
+  readonly type: number;
+  readonly isExecutable: boolean;
+  /** Of a table of relocations: the section that they change. */
+  readonly info: number;
+  readonly link: number;
+  /** In place. */
+  readonly bytes: Buffer;
+}
+
+/** A relocatable ELF file with eBPF programs, 64-bit and little-endian (elf(5)). */
+export class ObjectFile {
+  readonly #sections: readonly Section[];
+
+  /** @throws {RampartError} `DECODE` */
+  constructor(bytes: Uint8Array) {
+    const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (
+      file.length < FILE_HEADER_BYTES ||
+      file.readUInt32BE(0) !== 0x7f454c46 ||
+      file[4] !== 2 ||
+      file[5] !== 1
+    )
+      throw malformed('it is not a 64-bit little-endian ELF file');
+    this.#sections = sectionsOf(file);
+  }
+
+  /** The instructions from which libbpf takes a program whose section has this name. In place. */
+  code(section: string): readonly Buffer[] {
+    return this.#sections.filter(isCodeOf(section)).map(({ bytes }) => bytes);
+  }
+
+  /** All instructions of the file. In place. */
+  get allCode(): readonly Buffer[] {
+    return this.#sections
+      .filter(({ type, isExecutable }) => type === SHT_PROGBITS && isExecutable)
+      .map(({ bytes }) => bytes);
+  }
+
+  /** Functions and variables of the kernel that the instructions of {@link code} name. */
+  externs(section: string): readonly string[] {
+    const isCode = isCodeOf(section);
+    const found = new Set<string>();
+    for (const { type, info, link, bytes } of this.#sections) {
+      const changed = this.#sections[info];
+      if (type !== SHT_REL || changed === undefined || !isCode(changed)) continue;
+      const symbols = this.#sections[link];
+      for (let at = 0; at + RELOCATION_BYTES <= bytes.length; at += RELOCATION_BYTES) {
+        const name = symbols && this.#externAt(symbols, bytes.readUInt32LE(at + 12));
+        if (name !== undefined && !isConfiguration(name)) found.add(name);
+      }
+    }
+    return [...found];
+  }
+
+  #externAt(symbols: Section, index: number): string | undefined {
+    const at = index * SYMBOL_BYTES;
+    if (symbols.type !== SHT_SYMTAB || at + SYMBOL_BYTES > symbols.bytes.length)
+      throw malformed('a relocation has no symbol');
+    if (index === 0 || symbols.bytes.readUInt16LE(at + 6) !== SHN_UNDEF) return undefined;
+    return textAt(this.#sections[symbols.link]?.bytes, symbols.bytes.readUInt32LE(at));
+  }
+}
+
+function isCodeOf(section: string): (of: Section) => boolean {
+  return ({ name, type, isExecutable }) =>
+    type === SHT_PROGBITS && isExecutable && (name === section || name === '.text');
+}
+
+/** `extern ... __kconfig`: libbpf knows these by their names, and gives them values that every process can read. */
+function isConfiguration(name: string): boolean {
+  return /^(?:CONFIG|LINUX)_/.test(name);
+}
+
+function sectionsOf(file: Buffer): readonly Section[] {
+  const offset = Number(file.readBigUInt64LE(40));
+  const count = file.readUInt16LE(60);
+  const end = offset + count * SECTION_HEADER_BYTES;
+  // A count of 0 says that the first header has it, for files with 65,280 sections or more.
+  if (file.readUInt16LE(58) !== SECTION_HEADER_BYTES || count === 0 || !(end <= file.length))
+    throw malformed('its section headers are not in the file');
+  const headers = Array.from({ length: count }, (_, index) =>
+    file.subarray(offset + index * SECTION_HEADER_BYTES, offset + (index + 1) * SECTION_HEADER_BYTES),
+  );
+  const bytesOf = (header: Buffer | undefined): Buffer => {
+    const from = Number(header?.readBigUInt64LE(24) ?? 0);
+    const to = from + Number(header?.readBigUInt64LE(32) ?? 0);
+    // A section without content (.bss) has a size all the same.
+    return to <= file.length ? file.subarray(from, to) : file.subarray(0, 0);
+  };
+  const names = bytesOf(headers[file.readUInt16LE(62)]);
+  return headers.map((header) => {
+    const type = header.readUInt32LE(4);
+    const bytes = bytesOf(header);
+    if (type === SHT_PROGBITS && BigInt(bytes.length) !== header.readBigUInt64LE(32))
+      throw malformed('a section ends behind the end of the file');
+    return {
+      name: textAt(names, header.readUInt32LE(0)),
+      type,
+      isExecutable: (header.readBigUInt64LE(8) & SHF_EXECINSTR) !== 0n,
+      link: header.readUInt32LE(40),
+      info: header.readUInt32LE(44),
+      bytes,
+    };
+  });
+}
+
+/** As libbpf's names become texts here: two that are the same to one are the same to the other. */
+function textAt(strings: Buffer | undefined, at: number): string {
+  if (strings === undefined || at >= strings.length) return '';
+  const end = strings.indexOf(0, at);
+  return strings.toString('utf8', at, end < 0 ? strings.length : end);
+}
+
+function malformed(why: string): RampartError {
+  return new RampartError(errorCodes.DECODE, { what: 'cannot read the object file', why });
+}

@@ -1,0 +1,220 @@
+// What a program of a namespaced kind may ask of the kernel, in the kernel of this machine.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, suite, test } from 'node:test';
+
+import { openPin } from '../pins/pin.ts';
+import type { Attach, DesiredProgram } from '../desired.ts';
+import {
+  bytecode,
+  cable,
+  desired,
+  failed,
+  Lab,
+  loaded,
+  NAME,
+  obstacle,
+  ownNetwork,
+  send,
+  tc,
+  xdp,
+} from '../lab.fixture.ts';
+import { defaultTenantRules, type TenantRules } from './rules.ts';
+
+const uprobe: Attach = {
+  type: 'uprobe',
+  functionName: 'getppid',
+  offset: 0n,
+  target: 'libc',
+  pid: process.pid,
+  container: undefined,
+};
+const inNamespace = { namespace: 'acme', owner: 'XdpNsProgram/acme/p' } as const;
+
+function program(
+  functionName: string,
+  attach: Attach,
+  { file = 'tenant', id = `acme/${functionName}`, ...rest }: Partial<DesiredProgram> & { file?: string } = {},
+): DesiredProgram {
+  const given = { digest: `sha256:${file}`, bytecode: () => Promise.resolve(bytecode(file)), functionName };
+  return desired(id, attach, { ...inNamespace, ...given, ...rest });
+}
+
+const adding = (...names: readonly string[]): TenantRules => ({
+  ...defaultTenantRules,
+  helpers: new Set(names),
+});
+const withMemory = (mapMemoryBytes: number): TenantRules => ({ ...defaultTenantRules, mapMemoryBytes });
+
+/** Directories of pins: what is in the kernel because of these programs. */
+function pinned(lab: Lab): readonly string[] {
+  const directory = join(lab.bpffs, NAME, 'programs');
+  return existsSync(directory) ? readdirSync(directory) : [];
+}
+
+suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
+  before(() => {
+    ownNetwork();
+    cable('in0', 'out0');
+  });
+
+  const reading: readonly (readonly [string, Attach, RegExp])[] = [
+    [
+      'uprobe_kernel',
+      uprobe,
+      /uses bpf_probe_read_kernel, which uprobe programs of namespaced kinds may not \(helper_not_allowed\)\. .*--bpf-tenant-helpers bpf_probe_read_kernel\./,
+    ],
+    ['xdp_kernel', xdp('in0'), /uses bpf_probe_read_kernel, which xdp programs/],
+    ['tc_kernel', tc('in0', 'ingress'), /uses bpf_probe_read_kernel, which tc programs/],
+    ['xdp_user', xdp('in0'), /uses bpf_probe_read_user, which xdp programs/],
+    ['xdp_kfunc', xdp('in0'), /uses bpf_rdonly_cast, which .*--bpf-tenant-helpers bpf_rdonly_cast\./],
+    ['xdp_ksym', xdp('in0'), /uses init_task, which/],
+  ];
+  for (const [functionName, attach, says] of reading) {
+    test(`${functionName}: refused, unless it is cluster-scoped or its function was added`, async () => {
+      await using lab = new Lab();
+      const wanted = program(functionName, attach);
+      const outcomes = await (await lab.host()).apply([wanted]);
+      assert.match(failed(outcomes, wanted.id, 'not-allowed'), says);
+      assert.deepEqual(pinned(lab), []);
+
+      const [, name = ''] = /uses (\w+),/.exec(failed(outcomes, wanted.id, 'not-allowed')) ?? [];
+      const added = await (await lab.restarted(adding(name))).apply([wanted]);
+      loaded(added, wanted.id);
+
+      const ofCluster = { ...wanted, id: 'p', namespace: undefined, owner: 'XdpProgram/p' };
+      loaded(await (await lab.restarted()).apply([ofCluster]), 'p');
+    });
+  }
+
+  test('what needs no more than its pod runs', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const wanted = [
+      program('uprobe_user', uprobe),
+      program('xdp_kconfig', xdp('in0')),
+      program('xdp_count', xdp('in0'), { file: 'count' }),
+      program('tc_count', tc('in0', 'ingress'), { file: 'count' }),
+      program('xdp_values', xdp('in0'), { file: 'values' }),
+      ...['xdp_stats'].map((name) => program(name, xdp('in0'), { file: 'samples' })),
+      ...['stats', 'pass', 'tcx_stats'].map((name) =>
+        program(name, tc('in0', 'ingress'), { file: 'samples' }),
+      ),
+      ...['uprobe_counter', 'my_uprobe'].map((name) => program(name, uprobe, { file: 'samples' })),
+      program('pass', xdp('in0'), { file: 'samples_xdp', id: 'acme/xdp-pass' }),
+    ];
+    const outcomes = await host.apply(wanted);
+    for (const { id } of wanted) loaded(outcomes, id);
+  });
+
+  test('a rule that is gone stops what ran by it, after a restart, without its bytecode', async () => {
+    await using lab = new Lab();
+    const wanted = program('xdp_kernel', xdp('in0'));
+    loaded(await (await lab.restarted(adding('bpf_probe_read_kernel'))).apply([wanted]), wanted.id);
+    const again = { ...wanted, bytecode: () => Promise.reject(new Error('the bytecode was asked for')) };
+    const outcomes = await (await lab.restarted()).apply([again]);
+    assert.match(failed(outcomes, wanted.id, 'not-allowed'), /bpf_probe_read_kernel/);
+    assert.deepEqual(pinned(lab), []);
+    assert.deepEqual(lab.composed(), []);
+  });
+
+  test('prints do nothing, and tell nothing; with the helper added they print', async () => {
+    await using lab = new Lab();
+    const wanted = program('xdp_prints', xdp('in0'));
+    loaded(await (await lab.host()).apply([wanted]), wanted.id);
+    send('out0', 1);
+    assert.equal(lab.counted(wanted.id), 0);
+    const added = { ...wanted, digest: 'sha256:again' };
+    loaded(await (await lab.restarted(adding('bpf_trace_printk'))).apply([added]), wanted.id);
+    send('out0', 1);
+    assert.equal(lab.counted(wanted.id), '12345'.length);
+  });
+
+  test('a map of another program, by its descriptor in the agent, is no map of the program', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const owner = desired('owner', xdp('in0'));
+    await host.apply([owner]);
+    using map = openPin(join(lab.programPins('owner'), '1', 'maps', 'packets'));
+    assert.ok(map);
+    const bytes = Buffer.from(bytecode('tenant'));
+    // r1 = 0x01234567 ll becomes the load of a map: BPF_PSEUDO_MAP_FD in the upper half of its second byte.
+    const at = bytes.indexOf(Buffer.from('1801000067452301', 'hex'));
+    assert.ok(at > 0);
+    bytes.writeUInt8(0x11, at + 1);
+    bytes.writeInt32LE(map.fd, at + 4);
+    const foreign = { bytecode: () => Promise.resolve(bytes), digest: 'sha256:foreign' };
+    const wanted = program('tc_foreign', tc('in0', 'ingress'), foreign);
+    const outcomes = await host.apply([owner, wanted]);
+    assert.match(
+      failed(outcomes, wanted.id, 'not-allowed'),
+      /a map that is not in its object file \(map_not_own\)/,
+    );
+    assert.equal(pinned(lab).length, 1);
+  });
+
+  test('a function of the kernel by its number is refused', async () => {
+    await using lab = new Lab();
+    const bytes = Buffer.from(bytecode('tenant'));
+    // bpf_map_lookup_elem becomes BPF_PSEUDO_KFUNC_CALL.
+    const at = bytes.indexOf(Buffer.from('8500000001000000', 'hex'));
+    bytes.writeUInt8(0x20, at + 1);
+    const wanted = program('tc_foreign', tc('in0', 'ingress'), { bytecode: () => Promise.resolve(bytes) });
+    const outcomes = await (await lab.host()).apply([wanted]);
+    assert.match(failed(outcomes, wanted.id, 'not-allowed'), /of the kernel by its number/);
+  });
+
+  test('a type of map that reaches further is refused', async () => {
+    await using lab = new Lab();
+    const wanted = program('xdp_stacks', xdp('in0'), { file: 'tenant_map' });
+    const outcomes = await (await lab.host()).apply([wanted]);
+    const message = failed(outcomes, wanted.id, 'not-allowed');
+    assert.match(
+      message,
+      /^The map stacks has type stack_trace, .* \(map_type_not_allowed\)\. Use one of hash, /,
+    );
+    assert.deepEqual(pinned(lab), []);
+  });
+
+  test('maps of a program, and of all programs of a namespace, are bounded', async () => {
+    await using lab = new Lab();
+    // Of the array `packets`: its value, in whole pages, and what the kernel keeps of a map.
+    const bytes = 8192;
+    const one = (name: string, namespace = 'acme') =>
+      program('on_uprobe', uprobe, { file: 'probes', id: `${namespace}/${name}`, namespace });
+    const large = await (await lab.restarted(withMemory(4 * bytes - 1))).apply([one('a')]);
+    assert.match(
+      failed(large, 'acme/a', 'not-allowed'),
+      /take 0\.01 MiB; .* may have 0\.01 MiB, a quarter .* \(map_memory_of_program\)\./,
+    );
+    assert.deepEqual(pinned(lab), []);
+
+    const eight = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => one(name));
+    const host = await lab.restarted(withMemory(8 * bytes));
+    const outcomes = await host.apply([...eight, one('more'), one('x', 'other')]);
+    for (const { id } of eight) loaded(outcomes, id);
+    loaded(outcomes, 'other/x');
+    const ninth = outcomes.get('acme/more');
+    assert.ok(ninth?.state === 'failed' && ninth.mayPass);
+    assert.match(
+      ninth.message,
+      /other programs of namespace acme have 0\.06 MiB .* \(map_memory_of_namespace\)\./,
+    );
+    assert.equal(pinned(lab).length, 9);
+    // What runs keeps its room, wherever it is in the list.
+    failed(await host.apply([one('more'), ...eight]), 'acme/more', 'not-allowed');
+    // A map that is shared is there once.
+    loaded(await host.apply([...eight, { ...one('more'), mapOwner: 'acme/a' }]), 'acme/more');
+    await host.apply(eight);
+    loaded(await host.apply([one('more'), ...eight.slice(1)]), 'acme/more');
+
+    // With less than before, those that were loaded last go.
+    const less = await (
+      await lab.restarted(withMemory(4 * bytes))
+    ).apply([one('more'), ...eight.slice(1).toReversed()]);
+    for (const { id } of eight.slice(1, 5)) loaded(less, id);
+    for (const id of ['acme/f', 'acme/g', 'acme/h', 'acme/more']) failed(less, id, 'not-allowed');
+    assert.equal(pinned(lab).length, 4);
+  });
+});
