@@ -162,6 +162,22 @@ export class Cluster implements AsyncDisposable {
     return this.#stack.use(new KubeClient(access, { userAgent: role, perSecond: 1000, burst: 1000 }));
   }
 
+  /** What a service account may do, as `VERB RESOURCE.GROUP`: see {@link rightsOf}. */
+  allow(account: string, rights: readonly string[]): void {
+    this.#rights.set(account, new Set(rights));
+  }
+
+  /** Why somebody may not have a token of this account of the system namespace. Whose rights are not known has none. */
+  refusalOfToken(who: string, account: string): string | undefined {
+    const right = `create serviceaccounts/token. in ${systemNamespace}`;
+    if (this.#rights.get(who)?.has(right) !== true) return `its role does not allow it to ${right}`;
+    if (!this.#rights.has(account)) this.allow(account, []);
+    return shippedLimits(kustomize(this.deployed))({
+      ...{ account: who, operation: 'CREATE', group: '', resource: 'serviceaccounts/token' },
+      object: { metadata: { name: account, namespace: systemNamespace } },
+    });
+  }
+
   /** kubectl may take its time, and the server is in this process. Warnings are left out. */
   async apply(directory = this.deployed, ...options: readonly string[]): Promise<string[]> {
     const args = ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', ...options, '-f', '-'];

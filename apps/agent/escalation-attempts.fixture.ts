@@ -210,6 +210,13 @@ export const attacks: Readonly<Record<string, Attempt>> = {
     'mutatingwebhookconfigurations',
     hook(toServer, { apiGroups: ['*'], resources: ['*'] }),
   ),
+  'a token of the agent': create('', 'serviceaccounts/token', meta('rampart-agent', system)),
+  'a token of the operator that outlives its pod': create(
+    '',
+    'serviceaccounts/token',
+    meta('rampart-operator', system),
+  ),
+  'a token of an account elsewhere': create('', 'serviceaccounts/token', meta('default', 'kube-system')),
   'a webhook that asks for tokens': create(
     webhooks,
     'mutatingwebhookconfigurations',

@@ -103,7 +103,6 @@ const never: Readonly<
   'becomes somebody': [
     ['impersonate', '', 'users groups serviceaccounts'],
     ['impersonate', 'authentication.k8s.io', 'userextras uids'],
-    ['create', '', 'serviceaccounts/token'],
     ['create update patch', '', 'serviceaccounts'],
     [
       'create update patch approve sign',
@@ -156,6 +155,13 @@ suite('a stolen token', () => {
       );
     });
 
+    test(`${account} requests tokens in the system namespace alone, if at all`, () => {
+      const where = held
+        .filter((rule) => covers(rule, 'create', '', 'serviceaccounts/token'))
+        .map(({ namespace }) => namespace);
+      assert.deepEqual(where, account === 'rampart-operator' ? [system] : []);
+    });
+
     test(`${account} reads no Secret but those it needs`, () => {
       const readable = held
         .filter((rule) => ['get', 'list', 'watch'].some((verb) => covers(rule, verb, '', 'secrets')))
@@ -172,6 +178,15 @@ suite('a stolen token', () => {
       );
     });
   }
+
+  // The operator may run a Deployment as any other account of its namespace, and have its token.
+  test('is not needed to be another account of the system namespace: deploy/ gives rights to its own alone', () => {
+    const bound = manifests
+      .filter(({ kind }) => kind.endsWith('RoleBinding'))
+      .flatMap(({ subjects }) => subjects as readonly { readonly kind: string; readonly name: string }[])
+      .map(({ kind, name }) => `${kind} ${name}`);
+    assert.deepEqual(new Set(bound), new Set(accounts.map((name) => `ServiceAccount ${name}`)));
+  });
 
   const operator = heldBy('rampart-operator');
   for (const [what, attempt] of Object.entries(attacks)) {
@@ -203,6 +218,7 @@ suite('a stolen token', () => {
       create('', 'configmaps', meta('rampart-policy-audit', system)),
       create(rbac, 'rolebindings', roleBinding('rampart-agent-file-integrity')),
       create('', 'namespaces', meta('kivebpf-system')),
+      create('', 'serviceaccounts/token', meta('default', system)),
       update(
         'bpfman.io',
         'xdpprograms',

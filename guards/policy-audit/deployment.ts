@@ -105,6 +105,10 @@ export const rights: GuardRights = {
       why: 'Certificates of policy servers, and the imagePullSecret that a PolicyServer names.',
     }),
     right('policy', ['poddisruptionbudgets'], [...apply, 'delete'], { inSystem: true }),
+    right('', ['serviceaccounts/token'], ['create'], {
+      inSystem: true,
+      why: 'In audits, policies read the cluster as the service account of their PolicyServer.',
+    }),
   ],
   roles: [
     {
@@ -134,6 +138,11 @@ export const rights: GuardRights = {
         written:
           "object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs) && !has(object.spec.externalName)",
         what: 'those of policy servers, inside of the cluster',
+      },
+      {
+        ...{ group: '', resources: ['serviceaccounts/token'] },
+        written: `${inSystem} && !(request.name in ${accounts})`,
+        what: 'those that PolicyServers may run as: not of Rampart itself',
       },
       {
         ...{ group: 'apps', resources: ['deployments'] },

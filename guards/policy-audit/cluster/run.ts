@@ -11,8 +11,10 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import { type PolicyServer, policyServerType } from '../api.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { imageOfOperator } from './operator-image.ts';
+import { ServerReaders } from './server-readers.ts';
 import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { joined, noSources, readSourcesFile } from '../modules/sources.ts';
@@ -44,10 +46,15 @@ async function work(
   await using modules = modulesOf(options, temporary, logger);
   const spaces = term.cache<Namespace>({ type: namespaces });
   const asked = new AskedCluster(new KubeClusterReader(client));
+  // In standalone, whoever may write policies is the administrator of the API.
+  const readers =
+    admission === undefined
+      ? new ServerReaders({ client, servers: term.cache<PolicyServer>({ type: policyServerType }) })
+      : undefined;
   const policies = new PolicySet({
     context: term,
     runtimes: runtimesOf({
-      ...{ client, logger, asked },
+      ...{ client, logger, asked, readers },
       modules: (terms) => modules.of(terms),
       namespace: (name) => spaces.get(name),
     }),

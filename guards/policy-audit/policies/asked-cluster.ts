@@ -3,27 +3,32 @@
  * read the state before it.
  */
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
-import type {
-  ClusterReader,
-  KindName,
-  ListSelection,
-  ReadOptions,
-} from '../engine/host-calls/cluster-reader.ts';
+import type { ClusterReader, KindName, ReadOptions } from '../engine/host-calls/cluster-reader.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 
 /** Longer than a reader caches its answers. */
 const KEPT_MS = 10_000;
 
 export class AskedCluster implements ClusterReader {
-  readonly #reader: ClusterReader;
+  readonly #own: ClusterReader;
   readonly #clock: Clock;
   readonly #changedMs = new Map<string, number>();
   /** Kinds whose changes are reported. For others, nothing is cached. */
   isFollowed: (kind: KindName) => boolean = () => false;
 
   constructor(reader: ClusterReader, clock: Clock = systemClock) {
-    this.#reader = reader;
     this.#clock = clock;
+    this.#own = this.through(reader);
+  }
+
+  /** The same through another reader, which may have other rights: only what has changed is common. */
+  through(reader: ClusterReader): ClusterReader {
+    return {
+      get: (kind, target, options) => reader.get(kind, target, this.#options(kind, options)),
+      list: (kind, selection, options) => reader.list(kind, selection, this.#options(kind, options)),
+      plural: (kind, options) => reader.plural(kind, options),
+      canI: (spec, options) => reader.canI(spec, options),
+    };
   }
 
   /** Called with each change of an object of a followed kind. */
@@ -31,24 +36,20 @@ export class AskedCluster implements ClusterReader {
     this.#changedMs.set(`${apiVersion}/${kind}`, this.#clock.monotonicMs());
   }
 
-  get(
-    kind: KindName,
-    target: { readonly name: string; readonly namespace?: string | undefined },
-    options?: ReadOptions,
-  ): Promise<JsonObject | undefined> {
-    return this.#reader.get(kind, target, this.#options(kind, options));
+  get(...asked: Parameters<ClusterReader['get']>): ReturnType<ClusterReader['get']> {
+    return this.#own.get(...asked);
   }
 
-  list(kind: KindName, selection: ListSelection, options?: ReadOptions): Promise<readonly JsonObject[]> {
-    return this.#reader.list(kind, selection, this.#options(kind, options));
+  list(...asked: Parameters<ClusterReader['list']>): ReturnType<ClusterReader['list']> {
+    return this.#own.list(...asked);
   }
 
-  plural(kind: KindName, options?: ReadOptions): Promise<string> {
-    return this.#reader.plural(kind, options);
+  plural(...asked: Parameters<ClusterReader['plural']>): Promise<string> {
+    return this.#own.plural(...asked);
   }
 
-  canI(spec: JsonObject, options?: ReadOptions): Promise<JsonObject> {
-    return this.#reader.canI(spec, options);
+  canI(...asked: Parameters<ClusterReader['canI']>): Promise<JsonObject> {
+    return this.#own.canI(...asked);
   }
 
   #options(kind: KindName, options: ReadOptions = {}): ReadOptions {

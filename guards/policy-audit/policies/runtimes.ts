@@ -7,6 +7,7 @@ import { everyCapability, HostCapabilities } from '../engine/host-calls/capabili
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
 import { openEvaluator } from './open-evaluator.ts';
+import { type PolicyReaders, ReadByServer } from './read-by-server.ts';
 import { refuseFiles } from './refuse-files.ts';
 import { verifierOf } from '../modules/image-signatures.ts';
 import type { Modules, ModuleTerms } from '../modules/modules.ts';
@@ -14,7 +15,8 @@ import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
 import type { AskedCluster } from './asked-cluster.ts';
 import type { Runtimes } from './open-policy.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import type { JsonObject } from '../engine/evaluator.ts';
+import type { Evaluator, JsonObject } from '../engine/evaluator.ts';
+import type { ClusterReader as HostReader } from '../engine/host-calls/cluster-reader.ts';
 import { servedType } from '../engine/host-calls/kube-reader.ts';
 
 interface RuntimesOptions {
@@ -24,12 +26,16 @@ interface RuntimesOptions {
   readonly logger: Logger;
   /** What modules read from the cluster. */
   readonly asked: AskedCluster;
+  /** Who reads for the policies of a PolicyServer. Default: this process, for all. */
+  readonly readers?: PolicyReaders | undefined;
   /** A Namespace, if it is known without a request. */
   readonly namespace?: (name: string) => Namespace | undefined;
 }
 
-export function runtimesOf({ modules, client, logger, asked, namespace }: RuntimesOptions): Runtimes {
+export function runtimesOf(options: RuntimesOptions): Runtimes {
+  const { modules, client, logger, asked, readers, namespace } = options;
   const cluster = clusterReader(client, namespace);
+  // Of a webhook, match conditions are not evaluated by its server, but by the API server with its own rights.
   const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
   return {
     world: { cluster, access: accessOf(policyHostCalls(conditions)) },
@@ -45,22 +51,30 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
       const credentials = pullSecret && { credentials: pullSecret };
       const images = imagesOf(() => own.registry(), credentials);
       const verifier = verifierOf(own, credentials);
-      return openEvaluator(program, {
-        modules: own,
-        cluster,
-        signal,
-        pullSecret,
-        hostCalls: (resources) =>
-          policyHostCalls({
-            policy: id,
-            capabilities: granted,
-            resources,
-            logger,
-            cluster: asked,
-            images,
-            verifier,
-          }),
-      });
+      const openedFor = (reader: HostReader): Promise<Evaluator> =>
+        openEvaluator(program, {
+          modules: own,
+          cluster,
+          signal,
+          pullSecret,
+          hostCalls: (resources) =>
+            policyHostCalls({
+              policy: id,
+              capabilities: granted,
+              resources,
+              logger,
+              cluster: reader,
+              images,
+              verifier,
+            }),
+        });
+      // Those of Kubernetes have no server: the API server reads for them.
+      if (readers === undefined || program.type === 'expressions') return openedFor(asked);
+      using stack = new DisposableStack();
+      const opened = stack.use(readers.open(policyServer));
+      const evaluator = new ReadByServer(await openedFor(asked.through(opened.reader)), opened);
+      stack.move();
+      return evaluator;
     },
   };
 }

@@ -1,6 +1,7 @@
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import type { ClusterAccess } from '../access/cluster-access.ts';
+import type { Credentials } from '../access/credentials.ts';
 import type {
   ApplyOptions,
   CallOptions,
@@ -65,6 +66,12 @@ export class KubeClient implements Disposable {
     return this.#connection.access.namespace;
   }
 
+  /** Another client of the same server, with connections and a rate limit of its own. The caller disposes it. */
+  as(credentials: Credentials, options: ConnectionOptions = {}): KubeClient {
+    const { headers: _impersonation, ...access } = this.#connection.access;
+    return new KubeClient({ ...access, credentials }, options);
+  }
+
   [Symbol.dispose](): void {
     this.#connection[Symbol.dispose]();
   }
@@ -104,11 +111,20 @@ export class KubeClient implements Disposable {
     return streamList(this.#connection, listed, options);
   }
 
-  /** @throws {KubeError} {@link isAlreadyExists} when there is one of that name. */
-  create<T extends KubeObject>(type: ResourceType<T>, object: T, options: WriteOptions = {}): Promise<T> {
+  /**
+   * Creates an object, or in the `subresource` of the one of this name (`token`) what the server answers at once.
+   *
+   * @throws {KubeError} {@link isAlreadyExists} when there is one of that name.
+   */
+  create<T extends KubeObject>(
+    type: ResourceType<T>,
+    object: T,
+    options: WriteOptions & { readonly subresource?: string } = {},
+  ): Promise<T> {
+    const { subresource, ...more } = options;
     const { namespace } = object.metadata;
-    const call: Call = { method: 'POST', body: typed(type, object), ...options };
-    return this.#call('create', type, { namespace }, call);
+    const target = subresource === undefined ? { namespace } : { ...targetOf(object), subresource };
+    return this.#call('create', type, target, { method: 'POST', body: typed(type, object), ...more });
   }
 
   /**
