@@ -50,7 +50,15 @@ suite('paths at which nothing is created', () => {
 
   test('decoys are created elsewhere', () => {
     for (const path of [
-      ...['/secret.txt', '/etc/secret', '/etc/app/passwd', '/etc/nginx/nginx.conf', '/etc/shadowed/x'],
+      ...[
+        '/secret.txt',
+        '/etc/secret',
+        '/etc/passwd.bak',
+        '/etc/shadow.old',
+        '/etc/app/passwd',
+        '/etc/nginx/nginx.conf',
+        '/etc/shadowed/x',
+      ],
       ...['/run/secrets/koney/service_token', '/root/.ssh/id_rsa', '/root/.aws/credentials', '/root/.netrc'],
       ...[
         '/usr/share/nginx/html/x',

@@ -37,7 +37,7 @@ const inEtc: Readonly<Record<string, string>> = {
   'the dynamic linker': 'ld.so.* ld-musl-* suid-debug',
   shells: 'profile bash.* bashrc zshrc zshenv zprofile zlogin zlogout csh.* inputrc shells',
   logins:
-    'passwd* shadow* group* gshadow* subuid* subgid* sudo* doas.conf environment login.defs nologin securetty hosts.equiv',
+    'passwd passwd- shadow shadow- group group- gshadow gshadow- subuid subuid- subgid subgid- sudo* doas.conf environment login.defs nologin securetty hosts.equiv',
   cron: 'crontab anacrontab cron.* at.allow at.deny',
   'the init system': 'rc.local inittab fstab modules sysctl.conf',
   'name resolution': 'nsswitch.conf hosts host.conf resolv.conf gai.conf',
