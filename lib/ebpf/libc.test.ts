@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import {
   fileTypeOf,
   openat2,
   openFlags,
+  resolveFlags,
   SystemCallError,
   tryOpenat2,
 } from './libc.ts';
@@ -98,5 +100,32 @@ test('the type of a file is that of fstat, a symbolic link its own', () => {
     assert.throws(() => fileTypeOf(-1), { errno: 'EBADF' });
   } finally {
     fs.rmSync(directory, { recursive: true });
+  }
+});
+
+test('a link with .. is resolved under a root while others rename', async () => {
+  const root = fs.mkdtempSync(join(tmpdir(), 'rampart-libc-'));
+  // The kernel gives up when anything on the machine is renamed meanwhile.
+  const renamer = spawn(
+    process.execPath,
+    ['-e', `const {renameSync:r}=require('fs');for(;;){r('renamed','again');r('again','renamed')}`],
+    { cwd: root, stdio: 'ignore' },
+  );
+  try {
+    fs.writeFileSync(join(root, 'renamed'), '');
+    fs.writeFileSync(join(root, 'file'), '');
+    fs.mkdirSync(join(root, 'a/b/c'), { recursive: true });
+    fs.symlinkSync(`${'../'.repeat(40)}a/b/c/../../../file`, join(root, 'a/link'));
+    await once(renamer, 'spawn');
+    using top = openat2(AT_FDCWD, root, { flags: openFlags.PATH | openFlags.DIRECTORY });
+    const look = { flags: openFlags.PATH, resolve: resolveFlags.IN_ROOT };
+    for (let done = 0; done < 100_000; done++) {
+      const fd = tryOpenat2(top, 'a/link', look);
+      assert.ok(fd >= 0, errnoName(-fd));
+      fs.closeSync(fd);
+    }
+  } finally {
+    renamer.kill('SIGKILL');
+    fs.rmSync(root, { recursive: true });
   }
 });

@@ -136,8 +136,15 @@ function putPath(path: string | Uint8Array): number {
   return 0;
 }
 
+/** How often a resolution is tried that the kernel gives up. */
+const ATTEMPTS = 64;
+const { EAGAIN, EINTR } = osConstants.errno;
+
 /**
  * openat2(2) without an exception, for loops in which failing is ordinary.
+ *
+ * Under RESOLVE_IN_ROOT, the kernel answers EAGAIN to a path with `..`, which may come from a link, when anything was renamed or mounted
+ * meanwhile, anywhere on the machine, because it cannot rule out an escape. The manual asks to retry, with a bound.
  *
  * @param path - A path, or its bytes with the terminating NUL for names that are not UTF-8.
  * @returns a descriptor the caller closes, or the errno as a negative number.
@@ -150,14 +157,20 @@ export function tryOpenat2(directory: Fd | number, path: string | Uint8Array, op
   const dirFd = typeof directory === 'number' ? directory : directory.number;
   const failed = putPath(path);
   if (failed < 0) return failed;
-  const fd = fileCalls.openat2(
-    syscallNumbers.openat2,
-    dirFd,
-    pathBytes.address,
-    how.address,
-    how.bytes.byteLength,
-  );
-  return fd >= 0 ? fd : -errno();
+  const attempts = ((open.resolve ?? 0) & resolveFlags.IN_ROOT) === 0 ? 1 : ATTEMPTS;
+  let result = -1;
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    const fd = fileCalls.openat2(
+      syscallNumbers.openat2,
+      dirFd,
+      pathBytes.address,
+      how.address,
+      how.bytes.byteLength,
+    );
+    result = fd >= 0 ? fd : -errno();
+    if (result !== -EAGAIN && result !== -EINTR) break;
+  }
+  return result;
 }
 
 /** `struct statx` (include/uapi/linux/stat.h): stx_mode is a u16 at byte 28. */

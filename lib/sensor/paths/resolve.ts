@@ -8,8 +8,6 @@ import { constants } from 'node:os';
 import { Fd, openFlags, resolveFlags, SystemCallError, tryOpenat2, type OpenHow } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
-/** How often a resolution that the kernel gave up with EAGAIN is tried again. */
-const ATTEMPTS = 64;
 const IN_ROOT = resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS;
 
 interface OpenInRootOptions {
@@ -25,19 +23,9 @@ function checkPath(path: string): void {
   throw new RampartError(errorCodes.INPUT, { what: `the path ${JSON.stringify(path)} contains a NUL` });
 }
 
-/**
- * openat2(2) under RESOLVE_IN_ROOT. With `..` in the path the kernel answers EAGAIN when anything
- * was renamed or mounted meanwhile, anywhere on the machine, because it cannot rule out an escape;
- * the man page asks to retry, with a bound.
- */
 function tryOpen(root: Fd | number, path: string, how: OpenHow): number {
   checkPath(path);
-  let fd = -1;
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    fd = tryOpenat2(root, path, how);
-    if (fd !== -constants.errno.EAGAIN && fd !== -constants.errno.EINTR) break;
-  }
-  return fd;
+  return tryOpenat2(root, path, how);
 }
 
 /**

@@ -3,7 +3,6 @@
  * of a container leads to a file of the container.
  */
 import { fstatSync, opendirSync } from 'node:fs';
-import { constants } from 'node:os';
 
 import { functionOffset } from './elf-symbols.ts';
 import { readAt } from '../../../../lib/ebpf/features/elf.ts';
@@ -58,8 +57,6 @@ export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
 /** Where libraries are on Debian, on other distributions and with musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
 const directories = ['/lib64', '/usr/lib64', '/lib', '/usr/lib', '/usr/local/lib'] as const;
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
-/** Retried when the kernel fails with EAGAIN (openat2(2)). */
-const ATTEMPTS = 64;
 const ELF_MAGIC = Buffer.from('\x7fELF');
 
 export interface Target {
@@ -122,12 +119,7 @@ export function probeOffset(
 }
 
 function open(root: Fd, path: string, flags: number): number {
-  let fd = -1;
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    fd = tryOpenat2(root, path, { flags, resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS });
-    if (fd !== -constants.errno.EAGAIN && fd !== -constants.errno.EINTR) break;
-  }
-  return fd;
+  return tryOpenat2(root, path, { flags, resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS });
 }
 
 /** `libc` is libc.so.6, and musl's libc.musl-x86_64.so.1; `libc.so.6` is itself. */
