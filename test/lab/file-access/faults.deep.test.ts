@@ -146,8 +146,8 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     assert.deepEqual(await told(), ['traps-1 low', 'traps-2 low']);
     await guarded.deletePolicy('traps-1');
     assert.deepEqual(await told(), ['traps-2 low']);
-    // Another policy of the same name.
-    const key = { name: 'traps-2', namespace: 'kivebpf-system' };
+    // Another policy of the same name, in the namespace of the pod.
+    const key = { name: 'traps-2', namespace: 'default' };
     await guarded.client.create(kivePolicyType, { metadata: key, spec: { traps: [trap('high')] } });
     await guarded.dataCount('traps-2', 2);
     assert.deepEqual(await told(), ['traps-2 high', 'traps-2 low']);
