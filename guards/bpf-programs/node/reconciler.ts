@@ -277,8 +277,8 @@ function result(
  */
 type Failure = Extract<Outcome, { state: 'failed' }>;
 
-/** The verifier's answer stays the same until somebody loads a module; bytecode may be fixed in its registry. */
-const AGAIN_MS = { load: 600_000, bytecode: 30_000 } as const;
+/** The verifier's answer stays the same until somebody loads a module, and rules do; bytecode may be fixed in its registry. */
+const AGAIN_MS = { load: 600_000, 'not-allowed': 600_000, bytecode: 30_000 } as const;
 
 interface Refused {
   readonly key: string;
@@ -304,9 +304,10 @@ export class RefusedPrograms {
   /** Records the outcome of a pass that reached the kernel. */
   note(desired: DesiredProgram, outcome: Outcome | undefined): void {
     const isRefused =
-      outcome?.state === 'failed' && (outcome.reason === 'load' || outcome.reason === 'bytecode');
-    // For bytecode, `mayPass` means that it can be fetched later; for a load, that something else is in the way for a moment.
-    if (!isRefused || (outcome.reason === 'load' && outcome.mayPass)) {
+      outcome?.state === 'failed' &&
+      (outcome.reason === 'load' || outcome.reason === 'not-allowed' || outcome.reason === 'bytecode');
+    // For bytecode, `mayPass` means that it can be fetched later; otherwise, that something else is in the way for a moment.
+    if (!isRefused || (outcome.reason !== 'bytecode' && outcome.mayPass)) {
       this.#refused.delete(desired.id);
       return;
     }

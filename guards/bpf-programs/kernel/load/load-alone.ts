@@ -16,13 +16,7 @@ import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { programTypes } from './program-types.ts';
 import type { KeptMap } from '../records.ts';
-import {
-  type Admission,
-  admit,
-  type Admitted,
-  checkLoaded,
-  withoutDroppedCalls,
-} from '../tenant/admission.ts';
+import { type Admission, admit, type Admitted, checkLoaded, harmless } from '../tenant/admission.ts';
 
 export interface LoadRequest {
   /** For messages: the owner. */
@@ -68,7 +62,7 @@ function openAlone(request: LoadRequest): {
   const bytes =
     admission === undefined
       ? request.bytes
-      : failing('bytecode', () => withoutDroppedCalls(request.bytes, admission.rules));
+      : failing('bytecode', () => harmless(request.bytes, admission.rules));
   const object = failing('bytecode', () => BpfObject.open(bytes, request.shown));
   try {
     const program = chosen(object, request.functionName);

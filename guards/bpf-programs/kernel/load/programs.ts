@@ -27,6 +27,8 @@ export class Programs {
   readonly #records: Records;
   readonly #tenants: TenantRules;
   readonly #known = new Map<string, ProgramRecord>();
+  /** Memory for maps, by id, of programs that had no room: until there is some, their bytecode is not read again. */
+  readonly #waiting = new Map<string, { readonly loadKey: string; readonly mapBytes: number }>();
 
   /** Adopts those whose pins exist. */
   constructor(pins: Pins, records: Records, tenants: TenantRules) {
@@ -45,6 +47,7 @@ export class Programs {
 
   /** What namespaces have left for maps when only these stay. */
   mapRoom(desired: ReadonlyMap<string, DesiredProgram>): MapRoom {
+    for (const id of this.#waiting.keys()) if (!desired.has(id)) this.#waiting.delete(id);
     return new MapRoom(
       this.#tenants,
       [...this.#known.values()].filter(({ id }) => desired.has(id)),
@@ -87,6 +90,14 @@ export class Programs {
       this.remember(renamed);
       return { program, record: renamed, previous: undefined };
     }
+    const takeRoom = (mapBytes: number): void => {
+      if (program.namespace === undefined) return;
+      this.#waiting.set(program.id, { loadKey, mapBytes });
+      room.take(program, program.namespace, mapBytes);
+      this.#waiting.delete(program.id);
+    };
+    const waiting = this.#waiting.get(program.id);
+    if (waiting?.loadKey === loadKey) takeRoom(waiting.mapBytes);
     let bytes: Uint8Array;
     try {
       bytes = await program.bytecode();
@@ -104,10 +115,7 @@ export class Programs {
           ...{ shown, bytes, functionName, globals },
           type: attach.type,
           kernelFunction: kernelFunctionOf(attach),
-          admission:
-            namespace === undefined
-              ? undefined
-              : { rules: tenants, takeRoom: (mapBytes) => room.take(program, namespace, mapBytes) },
+          admission: namespace === undefined ? undefined : { rules: tenants, takeRoom },
         },
         shared,
         this.#pins.program(place),

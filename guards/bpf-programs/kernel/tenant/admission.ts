@@ -9,6 +9,7 @@ import { droppedHelpers } from './allowed.ts';
 import { demandsOf, dropCalls } from './demands.ts';
 import { allowedMapTypes, mapMemoryBytes, mapTypeNames } from './map-memory.ts';
 import { ObjectFile } from './object-file.ts';
+import { makeStatic } from './static-functions.ts';
 import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
 
 export interface Admission {
@@ -22,15 +23,17 @@ export interface Admitted extends Uses {
   readonly mapBytes: number;
 }
 
-/** The object file without the calls that may do nothing. @throws {RampartError} `DECODE` */
-export function withoutDroppedCalls(bytes: Uint8Array, { helpers }: TenantRules): Uint8Array {
+/** A copy of the object file with static functions only, and without the calls that may do nothing. @throws {RampartError} `DECODE` */
+export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Array {
   const copy = Uint8Array.from(bytes);
-  dropCalls(new ObjectFile(copy).allCode, (name) => droppedHelpers.has(name) && !helpers.has(name));
+  const file = new ObjectFile(copy);
+  dropCalls(file.allCode, (name) => droppedHelpers.has(name) && !helpers.has(name));
+  for (const types of file.types) makeStatic(types);
   return copy;
 }
 
 /**
- * @param bytes - Of {@link withoutDroppedCalls}.
+ * @param bytes - Of {@link harmless}.
  * @param section - Of the program.
  * @param maps - That are going to be made.
  * @throws {RampartError} `DECODE`

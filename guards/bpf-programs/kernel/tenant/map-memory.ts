@@ -47,15 +47,18 @@ const memoryOf: Readonly<Record<string, (sizes: Sizes) => number>> = {
   lru_percpu_hash: perCpuHash,
   array: ({ value, entries }) => entries * value,
   percpu_array: ({ value, entries, cpus }) => entries * (POINTER_BYTES + value * cpus),
-  // It holds two nodes for an entry at most: the second is where two prefixes part.
-  lpm_trie: ({ key, value, entries }) => 2 * entries * (TRIE_NODE_BYTES + key + value),
+  // Two nodes for an entry at most: the second is where two prefixes part. Each is allocated alone.
+  lpm_trie: ({ key, value, entries }) => 2 * entries * powerOfTwo(TRIE_NODE_BYTES + key + value),
   queue,
   stack: queue,
   prog_array: ({ entries }) => entries * POINTER_BYTES,
   // libbpf makes 0 the number of CPUs.
   perf_event_array: ({ entries, cpus }) => Math.max(entries, cpus) * POINTER_BYTES,
-  // The size in bytes; libbpf makes it a power of two of pages.
-  ringbuf: ({ entries }) => 2 ** Math.ceil(Math.log2(Math.max(entries, PAGE_BYTES))) + 2 * PAGE_BYTES,
+  // The size in bytes; libbpf makes it a power of two of pages. The kernel adds three, and two pointers to each.
+  ringbuf: ({ entries }) => {
+    const size = powerOfTwo(Math.max(entries, PAGE_BYTES));
+    return size + 3 * PAGE_BYTES + (size / PAGE_BYTES + 3) * 2 * POINTER_BYTES;
+  },
 };
 
 export const allowedMapTypes: readonly string[] = Object.keys(memoryOf);
@@ -74,6 +77,10 @@ export function mapMemoryBytes(
     cpus,
   };
   return MAP_BYTES + roundUp(of(sizes), PAGE_BYTES);
+}
+
+function powerOfTwo(value: number): number {
+  return 2 ** Math.ceil(Math.log2(value));
 }
 
 function roundUp(value: number, to: number): number {

@@ -55,6 +55,11 @@ export class ObjectFile {
       .map(({ bytes }) => bytes);
   }
 
+  /** Its BTF, in place: libbpf takes one of these. */
+  get types(): readonly Buffer[] {
+    return this.#sections.filter(({ name }) => name === '.BTF').map(({ bytes }) => bytes);
+  }
+
   /** Functions and variables of the kernel that the instructions of {@link code} name. */
   externs(section: string): readonly string[] {
     const isCode = isCodeOf(section);

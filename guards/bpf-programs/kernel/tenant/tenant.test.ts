@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 
+import { programInfo } from '../info.ts';
 import { openPin } from '../pins/pin.ts';
 import type { Attach, DesiredProgram } from '../desired.ts';
 import {
@@ -177,6 +178,22 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.deepEqual(pinned(lab), []);
   });
 
+  test('the verifier follows functions from each call, so that loops in them count', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const wanted = program('tc_nested', tc('in0', 'ingress'), { file: 'tenant_nested' });
+    const ofCluster = { ...wanted, id: 'p', namespace: undefined };
+    const outcomes = await host.apply([wanted, ofCluster]);
+    const verified = ({ id }: DesiredProgram): number => {
+      loaded(outcomes, id);
+      using own = openPin(join(lab.programPins(id), '1', 'program'));
+      return own === undefined ? 0 : programInfo(own.fd).verifiedInstructions;
+    };
+    const rounds = 50 * 50;
+    assert.ok(verified(ofCluster) < rounds, `${verified(ofCluster)}`);
+    assert.ok(verified(wanted) > rounds, `${verified(wanted)}`);
+  });
+
   test('maps of a program, and of all programs of a namespace, are bounded', async () => {
     await using lab = new Lab();
     // Of the array `packets`: its value, in whole pages, and what the kernel keeps of a map.
@@ -202,8 +219,12 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
       /other programs of namespace acme have 0\.06 MiB .* \(map_memory_of_namespace\)\./,
     );
     assert.equal(pinned(lab).length, 9);
-    // What runs keeps its room, wherever it is in the list.
-    failed(await host.apply([one('more'), ...eight]), 'acme/more', 'not-allowed');
+    // What runs keeps its room, wherever it is in the list; and nobody reads again what has none.
+    const unread = {
+      ...one('more'),
+      bytecode: () => Promise.reject(new Error('the bytecode was asked for')),
+    };
+    failed(await host.apply([unread, ...eight]), 'acme/more', 'not-allowed');
     // A map that is shared is there once.
     loaded(await host.apply([...eight, { ...one('more'), mapOwner: 'acme/a' }]), 'acme/more');
     await host.apply(eight);

@@ -1,0 +1,64 @@
+// What is computed of a map against what the kernel counts for it.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { bpf, command, Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
+import { possibleCpus } from '../read/map-entries.ts';
+import { obstacle } from '../lab.fixture.ts';
+import { allowedMapTypes, mapMemoryBytes, mapTypeNames } from './map-memory.ts';
+
+const BPF_F_NO_PREALLOC = 1;
+
+/** `memlock` of its descriptor (map_mem_usage of the kernel, since 6.4), when it is full or filled in advance. */
+function counted(type: number, key: number, value: number, entries: number): number {
+  const flags = mapTypeNames[type] === 'lpm_trie' ? BPF_F_NO_PREALLOC : 0;
+  const attr = new Structure(72).u32(0, type).u32(4, key).u32(8, value).u32(12, entries).u32(16, flags);
+  const map = bpf(command.MAP_CREATE, attr);
+  assert.ok(map instanceof Descriptor, JSON.stringify(map));
+  using _map = map;
+  return Number(/^memlock:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${map.fd}`, 'latin1'))?.[1]);
+}
+
+const keyless = new Set(['queue', 'stack', 'ringbuf']);
+const sizes = [
+  [8, 4, 1],
+  [16, 100, 1000],
+  [60, 8, 4097],
+  [8, 1024, 10_000],
+] as const;
+
+test('a map takes no more memory than is computed for it', { skip: obstacle() ?? false }, () => {
+  const cpus = possibleCpus();
+  for (const name of allowedMapTypes) {
+    const type = mapTypeNames.indexOf(name);
+    for (const [anyKey, anyValue, anyEntries] of sizes) {
+      const isArray = name.endsWith('array');
+      const key = keyless.has(name) ? 0 : isArray ? 4 : anyKey;
+      const isList = name === 'prog_array' || name === 'perf_event_array';
+      const value = name === 'ringbuf' ? 0 : isList ? 4 : anyValue;
+      const entries = name === 'ringbuf' ? 4096 * 2 ** Math.ceil(Math.log2(anyEntries)) : anyEntries;
+      const computed = mapMemoryBytes(
+        { type, keySizeBytes: key, valueSizeBytes: value, maxEntries: entries },
+        cpus,
+      );
+      assert.ok(computed !== undefined);
+      const kernel = counted(type, key, value, entries);
+      const what = `${name} ${key} ${value} ${entries}: ${computed} for ${kernel}`;
+      assert.ok(computed >= kernel, what);
+      // A trie begins empty.
+      if (name !== 'lpm_trie') assert.ok(computed <= 2 * kernel + 3 * 4096, what);
+    }
+  }
+});
+
+test('types that are not allowed have no size', () => {
+  for (const name of ['stack_trace', 'array_of_maps', 'sk_storage', 'struct_ops', 'arena'])
+    assert.equal(
+      mapMemoryBytes(
+        { type: mapTypeNames.indexOf(name), keySizeBytes: 4, valueSizeBytes: 4, maxEntries: 1 },
+        1,
+      ),
+      undefined,
+    );
+});

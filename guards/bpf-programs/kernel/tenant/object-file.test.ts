@@ -1,0 +1,99 @@
+// What is found in object files, also in those that were made to hide something.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { Instructions, type InstructionParts } from '../../../../lib/ebpf/instructions.ts';
+import { RampartError } from '../../../../lib/errors/errors.ts';
+import * as fc from '../../../../lib/testing/fast-check.fixture.ts';
+import { bytecode } from '../lab.fixture.ts';
+import { harmless } from './admission.ts';
+import { demandsOf, dropCalls } from './demands.ts';
+import { ObjectFile } from './object-file.ts';
+import { defaultTenantRules } from './rules.ts';
+
+const code = (...parts: readonly InstructionParts[]): Buffer => Instructions.of(parts).bytes;
+const calls = (bytes: Buffer): readonly string[] => [...demandsOf([bytes]).calls];
+
+suite('demands of instructions', () => {
+  test('helpers by name, also behind a load that is cut off, and those that nobody knows by number', () => {
+    const load = { code: 0x18 };
+    const call = (immediate: number) => ({ code: 0x85, immediate });
+    assert.deepEqual(calls(code(call(1), load, { code: 0 }, call(12))), [
+      'bpf_map_lookup_elem',
+      'bpf_tail_call',
+    ]);
+    assert.deepEqual(calls(code(load, call(113))), ['bpf_probe_read_kernel']);
+    assert.deepEqual(calls(code(call(999))), ['helper 999']);
+  });
+
+  test('may_goto is a loop without a bound; a call in the object file is nothing', () => {
+    assert.deepEqual(calls(code({ code: 0xe5, offset: -2 }, { code: 0x85, from: 1, immediate: -1 })), [
+      'may_goto',
+    ]);
+  });
+
+  test('numbers of the kernel, and descriptors of maps', () => {
+    const of = (from: number, opcode = 0x18) => demandsOf([code({ code: opcode, from, immediate: 7 })]);
+    assert.deepEqual(
+      [0, 1, 2, 3, 4, 5, 6].map((from) => of(from).ofKernel),
+      [...[false, false, false, true, false, true, true]],
+    );
+    assert.deepEqual(
+      [0, 1, 2].map((from) => [...of(from).maps]),
+      [[], [7], [7]],
+    );
+    assert.ok(of(2, 0x85).ofKernel);
+  });
+
+  test('a dropped call returns 0', () => {
+    const bytes = code({ code: 0x85, immediate: 6 }, { code: 0x85, immediate: 7 });
+    dropCalls([bytes], (name) => name === 'bpf_trace_printk');
+    assert.deepEqual(bytes, code({ code: 0xb7 }, { code: 0x85, immediate: 7 }));
+  });
+});
+
+suite('object files', () => {
+  test('a program has its section and .text', () => {
+    const file = new ObjectFile(bytecode('tenant'));
+    assert.deepEqual([...demandsOf(file.code('uprobe/kernel')).calls].toSorted(), [
+      'bpf_map_update_elem',
+      'bpf_probe_read_kernel',
+    ]);
+    assert.deepEqual([...demandsOf(file.code('xdp/user')).calls].toSorted(), [
+      'bpf_map_update_elem',
+      'bpf_probe_read_user',
+    ]);
+    assert.deepEqual(file.externs('xdp/ksym'), ['init_task']);
+    assert.deepEqual(file.externs('xdp/kfunc'), ['bpf_rdonly_cast']);
+    assert.deepEqual(file.externs('xdp/kconfig'), []);
+  });
+
+  test('whatever the bytes are, they are read or refused', () => {
+    const original = bytecode('tenant');
+    const change = fc.tuple(fc.nat(original.length - 1), fc.nat(255));
+    const header = fc.tuple(fc.nat(63), fc.nat(255));
+    const sections = Number(Buffer.from(original).readBigUInt64LE(40));
+    const sectionHeader = fc.tuple(fc.integer({ min: sections, max: original.length - 1 }), fc.nat(255));
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(change, header, sectionHeader), { minLength: 1, maxLength: 8 }),
+        fc.nat(original.length),
+        fc.boolean(),
+        (changes, length, isCut) => {
+          const bytes = Uint8Array.from(original);
+          for (const [at, value] of changes) bytes[at] = value;
+          try {
+            const file = new ObjectFile(
+              harmless(isCut ? bytes.subarray(0, length) : bytes, defaultTenantRules),
+            );
+            demandsOf(file.code('xdp/kfunc'));
+            file.externs('xdp/kfunc');
+          } catch (error) {
+            if (!(error instanceof RampartError)) throw error;
+          }
+        },
+      ),
+      { numRuns: 3000 },
+    );
+  });
+});
