@@ -2,6 +2,7 @@
 import type { GuardContext } from '../../../guard/context.ts';
 import { customResourceDefinitions } from '../../../lib/kube/crd/established.ts';
 import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { isForbidden } from '../../../lib/kube/client/client-errors.ts';
 import { apiVersionOf, type KubeObject } from '../../../lib/kube/object/object.ts';
 import { type Clock, sleep } from '../../../lib/time/clock.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
@@ -14,6 +15,8 @@ import { until } from './waits.ts';
 /** The delay between a change of a CRD and discovery: several come together. */
 const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
+/** How often kinds that may not be listed are tried again. */
+const REFUSED_RETRY_MS = 60_000;
 
 /** A kind that some policy applies to. */
 export interface FollowedKind {
@@ -35,6 +38,10 @@ export interface FollowedKindsOptions {
 export class FollowedKinds {
   readonly #options: FollowedKindsOptions;
   readonly #kinds = new Map<string, FollowedKind>();
+  /** Those that may not be listed: for most of them, that is a decision. */
+  readonly #refused = new Map<string, ServedKind>();
+  /** Those that are being tried. */
+  readonly #tries = new Map<string, Promise<void>>();
   readonly #discovered = Promise.withResolvers<void>();
   #served: ReadonlyMap<string, ServedKind> = new Map();
   #subscriptions: DisposableStack | undefined;
@@ -56,9 +63,25 @@ export class FollowedKinds {
     return this.#discovered.promise;
   }
 
+  /** Resolves when it is known of each kind whether it may be listed; those that could not be are tried again. */
+  async tried(): Promise<void> {
+    this.#retry();
+    await Promise.all(this.#tries.values());
+  }
+
   /** Kinds that policies apply to, but that could not be listed yet. */
   get unread(): readonly string[] {
-    return [...this].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
+    const refused = [...this.#refused.values()].filter((kind) => this.#about(kind).length > 0);
+    const unlisted = [...this].filter(({ cache }) => !cache.isSynced);
+    return [...unlisted.map(({ kind }) => kind.key), ...refused.map(({ key }) => key)].toSorted();
+  }
+
+  /** Whether it is unknown which objects of a kind there are. */
+  isUnread(group: string, kind: string): boolean {
+    const isOf = ({ type }: ServedKind): boolean => type.group === group && type.kind === kind;
+    for (const one of this.#refused.values()) if (isOf(one)) return true;
+    for (const one of this) if (isOf(one.kind)) return !one.cache.isSynced;
+    return false;
   }
 
   has(apiVersion: string, kind: string): boolean {
@@ -79,6 +102,12 @@ export class FollowedKinds {
       parsedLimit: 0,
     });
     subscriptions.use(definitions.subscribe(() => changed.resolve()));
+    const retry = (): void => {
+      this.#retry();
+      cancel = clock.schedule(REFUSED_RETRY_MS, retry);
+    };
+    let cancel = clock.schedule(REFUSED_RETRY_MS, retry);
+    subscriptions.defer(() => cancel());
     try {
       for (;;) {
         changed = Promise.withResolvers<void>();
@@ -103,16 +132,39 @@ export class FollowedKinds {
 
   /** Follows what policies are about now. A kind that was followed stays: its reports may have to go. */
   follow(): void {
-    const { policies, states } = this.#options;
+    const { states } = this.#options;
     for (const kind of this.#served.values()) {
-      const about = policies.audited.filter(
-        ({ policy }) => policy.backgroundAudit && auditsKind(policy, kind),
-      );
+      const about = this.#about(kind);
       const known = this.#kinds.get(kind.key);
       if (known !== undefined) known.policies = about;
+      else if (this.#refused.has(kind.key) || this.#tries.has(kind.key)) continue;
       else if (about.length > 0 || states.isAsked(apiVersionOf(kind.type), kind.type.kind))
-        this.#begin(kind, about);
+        this.#tries.set(kind.key, this.#try(kind));
     }
+  }
+
+  #about(kind: ServedKind): FollowedKind['policies'] {
+    return this.#options.policies.audited.filter(
+      ({ policy }) => policy.backgroundAudit && auditsKind(policy, kind),
+    );
+  }
+
+  #retry(): void {
+    this.#refused.clear();
+    this.follow();
+  }
+
+  /** A reflector of a kind that may not be listed would try for ever, and warn. */
+  async #try(kind: ServedKind): Promise<void> {
+    const { client, signal } = this.#options.context;
+    try {
+      await client.list(kind.type, {}, { limit: 1, signal });
+    } catch (error) {
+      // Whatever else it is, the reflector copes with it.
+      if (isForbidden(error)) this.#refused.set(kind.key, kind);
+    }
+    this.#tries.delete(kind.key);
+    if (!signal.aborted && !this.#refused.has(kind.key)) this.#begin(kind, this.#about(kind));
   }
 
   #begin(kind: ServedKind, policies: FollowedKind['policies']): void {

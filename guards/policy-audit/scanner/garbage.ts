@@ -1,7 +1,7 @@
 /** Obsolete reports. */
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import type { Reports } from '../reports/reports.ts';
-import type { FollowedKind } from './followed-kinds.ts';
+import type { FollowedKinds } from './followed-kinds.ts';
 import type { ObjectAudit } from './object-audit.ts';
 import type { ObjectStates } from './object-states.ts';
 
@@ -10,7 +10,7 @@ export interface ScanView {
   readonly store: Reports;
   readonly states: ObjectStates;
   readonly audit: ObjectAudit;
-  readonly kinds: Iterable<FollowedKind>;
+  readonly kinds: FollowedKinds;
   readonly isAudited: (namespace: string) => boolean;
 }
 
@@ -22,7 +22,7 @@ export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promi
     if (!scan.isAudited(namespace)) continue;
     const group = scope.apiVersion.includes('/') ? (scope.apiVersion.split('/')[0] ?? '') : '';
     const followed = kinds.find(({ kind }) => kind.type.group === group && kind.type.kind === scope.kind);
-    if (followed?.cache.isSynced === false) continue;
+    if (scan.kinds.isUnread(group, scope.kind)) continue;
     const key = namespace === '' ? scope.name : `${namespace}/${scope.name}`;
     const isThere = followed?.cache.get(key)?.metadata.uid === uid;
     if (isThere && scan.states.get(uid) !== undefined) continue;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, suite, test } from 'node:test';
 
 import { sampled } from '../../../lib/testing/depth.fixture.ts';
-import { unreachable } from '../../../lib/kube/client/client-errors.ts';
+import { KubeError, unreachable } from '../../../lib/kube/client/client-errors.ts';
 import { configMaps } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { policyReportType } from '../../../guard/reports/policy-reports.ts';
@@ -183,6 +183,46 @@ suite('a scanner', () => {
         (await cluster.lines()).join() === 'shop ConfigMap bad: zero=fail,shop ConfigMap good: zero=fail',
     );
     assert.equal(scanner.evaluations - evaluated, 2);
+  });
+
+  test('does not follow a kind that it may not list, says so, and audits it once it may', async (t) => {
+    await cluster.setNamespace('shop', {});
+    await cluster.setObject('configmaps', 'shop', 'cart', {});
+    await cluster.setObject('secrets', 'shop', 'key', {});
+    await cluster.setPolicy('any', { kinds: ['configmaps', 'secrets'] });
+    const all = ['shop ConfigMap cart: any=pass', 'shop Secret key: any=pass'];
+    const first = await cluster.startScanner();
+    await until(async () => (await cluster.lines()).join() === all.join());
+    await first.stop();
+
+    const client = cluster.newClient();
+    let isAllowed = false;
+    let followed = 0;
+    const forbidden = new KubeError({
+      what: 'list secrets',
+      status: 403,
+      reason: 'Forbidden',
+      message: 'no',
+    });
+    const list = client.list.bind(client);
+    t.mock.method(client, 'list', async (...args: Parameters<typeof list>) => {
+      if (args[0].plural === 'secrets' && !isAllowed) throw forbidden;
+      return list(...args);
+    });
+    const listItems = client.listItems.bind(client);
+    t.mock.method(client, 'listItems', async (...args: Parameters<typeof listItems>) => {
+      if (args[0].plural === 'secrets') followed++;
+      if (args[0].plural === 'secrets' && !isAllowed) throw forbidden;
+      return listItems(...args);
+    });
+    const { scanner, passes } = await cluster.startScanner({ client });
+    const [pass] = await until(() => passes.length > 0 && passes);
+    assert.deepEqual([pass?.unread, followed], [['secrets'], 0]);
+    assert.deepEqual(await cluster.lines(), all, 'what was written before stays');
+    isAllowed = true;
+    await cluster.setObject('secrets', 'shop', 'lock', {});
+    assert.deepEqual((await scanner.pass(AbortSignal.timeout(60_000))).unread, []);
+    assert.deepEqual(await cluster.lines(), [...all, 'shop Secret lock: any=pass']);
   });
 
   for (const reportsBy of sampled(['object', 'namespace'] as const, 1)) {

@@ -176,6 +176,7 @@ export class Scanner {
     this.audit.passes++;
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
     await until(this.#kinds.discovered, signal);
+    await until(this.#kinds.tried(), signal);
     const caches = [...this.#kinds].map(({ cache }) => cache);
     await untilListed(caches, SYNC_MS, signal, this.#clock);
     this.#pass = pass;
@@ -211,8 +212,9 @@ export class Scanner {
     const isAudited = (namespace: string): boolean => this.#isAudited(namespace);
     for (;;) {
       const { store, states, audit } = this;
+      const kinds = this.#kinds;
       try {
-        await collectGarbage({ store, states, audit, kinds: [...this.#kinds], isAudited }, signal);
+        await collectGarbage({ store, states, audit, kinds, isAudited }, signal);
         // For kinds that could not be listed, there may be no other reports.
         if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
         return;

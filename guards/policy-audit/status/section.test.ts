@@ -33,3 +33,21 @@ test('a webhook that is not answered is named, with what happens and since when'
     /webhook clusterwide-root is not answered, because the PolicyServer default has no ready pod: .* refused \(4 h ago\)/,
   );
 });
+
+test('kinds that could not be listed are named, so that nobody takes them for audited', async () => {
+  const pass = { endedMs: 0, objects: 1, failing: 0, errored: 0, seconds: 1, missed: 0, unread: ['secrets'] };
+  const read = async (summary: object) =>
+    policyAuditStatus.read({
+      namespace: undefined,
+      timeMs: 0,
+      list: async (type, onItem) => {
+        if (type.plural === clusterAdmissionPolicyType.plural)
+          onItem({ metadata: { name: 'all' }, spec: { mode: 'protect' } } as never);
+        if (type.plural === 'configmaps')
+          onItem({ metadata: {}, data: { 'summary.json': JSON.stringify(summary) } } as never);
+      },
+      orForbidden: (_, ask) => ask(),
+    } as StatusContext);
+  assert.match((await read(pass)).foot.join('\n'), /^Not audited: secrets \(.*Custom resources in audits/);
+  assert.deepEqual((await read({ ...pass, unread: [] })).foot, []);
+});

@@ -109,8 +109,13 @@ function section(
       return `${first} ${said()}`;
     },
     table: (options) => (policies.length === 0 ? '' : table(policies, timeMs, options)),
-    foot: [],
+    foot: pass === undefined || pass.unread.length === 0 ? [] : [unreadLine(pass.unread)],
   };
+}
+
+function unreadLine(kinds: readonly string[]): string {
+  const why = 'the operator could not list them; see "Custom resources in audits" in deploy/README.md';
+  return `Not audited: ${printable(kinds.join(', '))} (${why})`;
 }
 
 function table(policies: readonly PolicyStatusReport[], timeMs: number, options: RenderOptions): string {
