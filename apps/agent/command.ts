@@ -3,7 +3,13 @@ import { Command, Option } from 'commander';
 
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
-import { criSocketOption, hostRootOption, metricsAndHealth, metricsOption } from '../../lib/cli/options.ts';
+import {
+  criSocketOption,
+  hostRootOption,
+  metricsAndHealth,
+  metricsOption,
+  metricsTlsOption,
+} from '../../lib/cli/options.ts';
 
 export interface AgentOptions extends GuardChoice, OptionValues {
   readonly nodeName?: string;
@@ -12,6 +18,7 @@ export interface AgentOptions extends GuardChoice, OptionValues {
   readonly hostRoot: string;
   readonly alertsSocket?: string;
   readonly metrics?: string;
+  readonly metricsTls?: string;
 }
 
 export function agentCommand(guards: readonly Guard[]): Command {
@@ -32,6 +39,7 @@ export function agentCommand(guards: readonly Guard[]): Command {
       'the socket that serves `rampart alerts` on this machine; default: /run/rampart/alerts.sock',
     )
     .addOption(metricsOption(metricsAndHealth))
+    .addOption(metricsTlsOption())
     .addHelpText(
       'after',
       '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',

@@ -49,7 +49,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const told = stopSignal();
   const stop = new AbortController();
   const health = new Health();
-  await using observed = await observe(options.metrics, health);
+  await using observed = await observe(options, health);
   await using out = new AlertOutput(() => told.abort());
   registerProcessMetrics(observed.metrics, health, out);
   const { alertsSocket } = options;

@@ -3,11 +3,12 @@ import { Command } from 'commander';
 
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
-import { metricsAndHealth, metricsOption } from '../../lib/cli/options.ts';
+import { metricsAndHealth, metricsOption, metricsTlsOption } from '../../lib/cli/options.ts';
 
 export interface OperatorOptions extends GuardChoice, OptionValues {
   readonly kubeconfig?: string;
   readonly metrics?: string;
+  readonly metricsTls?: string;
 }
 
 export function operatorCommand(guards: readonly Guard[]): Command {
@@ -21,6 +22,7 @@ export function operatorCommand(guards: readonly Guard[]): Command {
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
   return addGuardOptions(command, 'operator', guards)
     .addOption(metricsOption(metricsAndHealth))
+    .addOption(metricsTlsOption())
     .addHelpText(
       'after',
       '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input.\n',

@@ -26,7 +26,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   const stop = new AbortController();
   const { signal } = stop;
   const health = new Health();
-  await using observed = await observe(options.metrics, health);
+  await using observed = await observe(options, health);
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });
   const states = new GuardStates();

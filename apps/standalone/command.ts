@@ -9,6 +9,7 @@ import {
   hostRootOption,
   metricsAndHealth,
   metricsOption,
+  metricsTlsOption,
 } from '../../lib/cli/options.ts';
 
 export interface StandaloneOptions extends GuardChoice, OptionValues {
@@ -21,6 +22,7 @@ export interface StandaloneOptions extends GuardChoice, OptionValues {
   readonly nodeName?: string;
   readonly nodeLabel: readonly (readonly [string, string])[];
   readonly metrics?: string;
+  readonly metricsTls?: string;
 }
 
 export function standaloneCommand(guards: readonly Guard[]): Command {
@@ -58,6 +60,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
     )
     .addOption(hostRootOption())
     .addOption(metricsOption(metricsAndHealth))
+    .addOption(metricsTlsOption())
     .addHelpText(
       'after',
       '\nExamples:\n' +

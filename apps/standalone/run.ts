@@ -78,7 +78,7 @@ async function run(
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
   const health = new Health();
-  const { metrics } = stack.use(await observe(options.metrics, health));
+  const { metrics } = stack.use(await observe(options, health));
   const shared = metrics && shareMetrics(metrics);
   const out = stack.use(new AlertOutput(() => stop.abort()));
   registerProcessMetrics(metrics, health, out);

@@ -43,6 +43,14 @@ export function metricsOption(served = 'Prometheus metrics'): Option {
   return new Option('--metrics <address>', `serve ${served} on this port or host:port`);
 }
 
+/** `--metrics-tls`, beside `--metrics`. */
+export function metricsTlsOption(): Option {
+  return new Option(
+    '--metrics-tls <dir>',
+    'serve /metrics only by TLS, with tls.crt and tls.key in this directory; with ca.crt, only to clients with a certificate of that authority',
+  );
+}
+
 /** What long-running processes serve: see `observe` in process.ts. */
 export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';
 

@@ -1,10 +1,14 @@
 /** What the long-running commands have in common: how they stop, report and expose metrics. */
+import { existsSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
+import { join } from 'node:path';
 
 import type { Health } from '../telemetry/health.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { createMetrics, type Metrics, serveMetrics } from '../telemetry/metrics.ts';
-import { errorCodes, RampartError } from '../errors/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../errors/errors.ts';
+import { type CertificatePaths, followCertificates, readCertificates } from '../net/certificate-files.ts';
+import { systemClock } from '../time/clock.ts';
 
 /** By then a process has loaded what it needs at rest. */
 const LOADED_MS = 2_000;
@@ -40,17 +44,65 @@ export interface Observed extends AsyncDisposable {
   readonly metrics: Metrics | undefined;
 }
 
+export interface ObserveOptions {
+  /** Where it listens. */
+  readonly metrics?: string | undefined;
+  /** A directory, such as a mounted Secret. */
+  readonly metricsTls?: string | undefined;
+}
+
+/** How often the certificate of the metrics is looked for on disk. */
+const CERTIFICATE_POLL_MS = 10_000;
+
 /**
- * Serves /metrics, /healthz and /readyz at `address`, or nothing without one.
+ * Serves /metrics, /healthz and /readyz at `metrics`, or nothing without it.
  *
- * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` when it cannot be listened on.
+ * @throws {RampartError} `INPUT` for a bad address or certificate, `SYSTEM` when it cannot be listened on, or files cannot be read.
  */
-export async function observe(address: string | undefined, health: Health): Promise<Observed> {
-  if (address === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
+export async function observe(options: ObserveOptions, health: Health): Promise<Observed> {
+  const { metrics: address, metricsTls } = options;
+  if (address === undefined) {
+    if (metricsTls === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
+    throw new RampartError(errorCodes.INPUT, {
+      what: '--metrics-tls without --metrics',
+      next: 'Say where to serve metrics: --metrics 127.0.0.1:9464',
+    });
+  }
   const metrics = await createMetrics();
-  const server = await serveMetrics({ registry: metrics.registry, address, health });
-  say(`metrics on ${server.url}/metrics (also /healthz, /readyz)`);
-  return { metrics, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+  const paths = metricsTls === undefined ? undefined : certificatePaths(metricsTls);
+  const certificates = paths && (await readCertificates(paths));
+  const server = await serveMetrics({ registry: metrics.registry, address, health, certificates });
+  say(`metrics on ${server.url}/metrics (also /healthz, /readyz${certificates ? ' without TLS' : ''})`);
+  const stop = new AbortController();
+  const following =
+    paths &&
+    certificates &&
+    followCertificates(paths, certificates, {
+      everyMs: CERTIFICATE_POLL_MS,
+      changed: (texts) => server.useCertificates(texts),
+      unusable: (error) => say(`the previous certificate of the metrics stays: ${messageOf(error)}`),
+      clock: systemClock,
+      signal: stop.signal,
+    });
+  return {
+    metrics,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await following;
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function certificatePaths(directory: string): CertificatePaths {
+  const ca = join(directory, 'ca.crt');
+  return {
+    of: 'the metrics',
+    certFile: join(directory, 'tls.crt'),
+    keyFile: join(directory, 'tls.key'),
+    // Decided at the start: if it goes later, the certificate before stays, rather than that anybody reads them.
+    clientCaFiles: existsSync(ca) ? [ca] : [],
+  };
 }
 
 /** When one part fails or ends by itself, the others are stopped. @throws what the first one threw. */

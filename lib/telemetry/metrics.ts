@@ -11,7 +11,9 @@ import { type Address, parseAddress } from '../net/address.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { type Metric, Registry, type Sample } from './exposition.ts';
 import { Health } from './health.ts';
+import type { CertificateTexts } from '../net/certificate-files.ts';
 import { listen } from '../net/listen.ts';
+import { takeTls } from '../net/tls-beside-plain.ts';
 import { shareUnauthenticated, unauthenticatedServer } from '../net/unauthenticated.ts';
 
 export interface MetricDefinition {
@@ -121,6 +123,8 @@ interface MetricsServerOptions {
   readonly address: string | number;
   /** What /healthz and /readyz say. Default: all is well as long as it answers. */
   readonly health?: Health;
+  /** With it, /metrics is answered only by TLS, and only to clients with a certificate of `ca` if there is one. Probes stay plain HTTP: the kubelet has no certificate. */
+  readonly certificates?: CertificateTexts | undefined;
   /** Closes the server. */
   readonly signal?: AbortSignal;
 }
@@ -128,8 +132,10 @@ interface MetricsServerOptions {
 interface MetricsServer extends AsyncDisposable {
   readonly host: string;
   readonly port: number;
-  /** `http://host:port`, without a path. */
+  /** Of the metrics, without a path: `http://host:port` or `https://host:port`. */
   readonly url: string;
+  /** For new connections. */
+  useCertificates(texts: CertificateTexts): void;
 }
 
 /**
@@ -139,14 +145,19 @@ interface MetricsServer extends AsyncDisposable {
  * @throws {RampartError} `INPUT` for an address of another form; `SYSTEM` when it cannot be listened on.
  */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
-  const { registry, signal, health = new Health() } = options;
+  const { registry, signal, certificates, health = new Health() } = options;
   const { host, port } = metricsAddress(options.address);
   signal?.throwIfAborted();
   const { createServer } = await import('../net/node-http.ts');
   const server = createServer(unauthenticatedServer, (request, response) => {
-    void answer(request, response, registry, health);
+    void answer(request, response, certificates === undefined ? registry : 'by TLS', health);
   });
   shareUnauthenticated(server);
+  const secured =
+    certificates &&
+    (await takeTls(server, certificates, (request, response) => {
+      void answer(request, response, registry, health);
+    }));
   await listen(server, { host, port }, 'metrics');
 
   const bound = server.address() as AddressInfo;
@@ -155,13 +166,15 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   const close = (): void => {
     server.close();
     server.closeAllConnections();
+    secured?.close();
   };
   signal?.addEventListener('abort', close, { once: true });
   if (signal?.aborted) close();
   return {
     host: bound.address,
     port: bound.port,
-    url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    url: `http${secured === undefined ? '' : 's'}://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    useCertificates: (texts) => secured?.useCertificates(texts),
     async [Symbol.asyncDispose]() {
       signal?.removeEventListener('abort', close);
       close();
@@ -183,7 +196,7 @@ function metricsAddress(address: string | number): Address {
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  registry: Registry,
+  registry: Registry | 'by TLS',
   health: Health,
 ): Promise<void> {
   const send = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): void => {
@@ -205,6 +218,8 @@ async function answer(
     } else if (path !== '/metrics') {
       const { ok, text } = path === '/healthz' ? health.liveness() : health.readiness();
       send(ok ? 200 : 503, text);
+    } else if (registry === 'by TLS') {
+      send(403, 'Metrics are served by TLS: use https.\n');
     } else {
       send(200, registry.metrics(), { 'content-type': registry.contentType });
     }

@@ -331,6 +331,7 @@ async function askServer({ data }: ConfigMap, secret: Secret, { clientConfig }: 
       policiesFile: file('policies.yml', data?.['policies.yml'] ?? ''),
       address: { host: '127.0.0.1', port: 0 },
       certificates: {
+        of: 'the policy server',
         certFile: file('tls.crt', pem('tls.crt')),
         keyFile: file('tls.key', pem('tls.key')),
         clientCaFiles: [],

@@ -15,7 +15,7 @@ import { FairShares, type Share } from '../../../lib/net/fair-shares.ts';
 import { listen } from '../../../lib/net/listen.ts';
 import { createServer } from '../../../lib/net/node-http.ts';
 import { shareUnauthenticated, unauthenticatedServer } from '../../../lib/net/unauthenticated.ts';
-import type { CertificateTexts } from './certificate-files.ts';
+import type { CertificateTexts } from '../../../lib/net/certificate-files.ts';
 import { ShapeError } from './review.ts';
 import type { Review, ReviewKind } from './reviewer.ts';
 

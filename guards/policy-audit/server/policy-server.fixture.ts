@@ -158,7 +158,12 @@ export class ServerFixture implements AsyncDisposable {
       policiesFile: file('policies.yml'),
       address: { host: '127.0.0.1', port: 0 },
       readinessAddress: { host: '127.0.0.1', port: 0 },
-      certificates: { certFile: file('tls.crt'), keyFile: file('tls.key'), clientCaFiles: [] },
+      certificates: {
+        of: 'the policy server',
+        certFile: file('tls.crt'),
+        keyFile: file('tls.key'),
+        clientCaFiles: [],
+      },
       modules: {
         fetch: async (url) => {
           const bytes = readFileSync(fileURLToPath(url));

@@ -11,7 +11,7 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { podNamed } from '../engine/requests.fixture.ts';
-import { readCertificates } from './certificate-files.ts';
+import { readCertificates } from '../../../lib/net/certificate-files.ts';
 import { modulePath, review, ServerFixture } from './policy-server.fixture.ts';
 
 const refusing = (name: string, more: object = {}): object => ({
@@ -402,9 +402,12 @@ suite('changes while a policy server runs', () => {
       [keyFile, ''],
     ] as const) {
       writeFileSync(file, half);
-      await assert.rejects(readCertificates({ certFile, keyFile, clientCaFiles: [] }), {
-        code: errorCodes.INPUT,
-      });
+      await assert.rejects(
+        readCertificates({ of: 'the policy server', certFile, keyFile, clientCaFiles: [] }),
+        {
+          code: errorCodes.INPUT,
+        },
+      );
       for (let index = 0; index < 5; index++) assert.equal(await server.serial(), next);
     }
     server.writeCertificate('127.0.0.1');

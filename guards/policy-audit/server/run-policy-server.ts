@@ -22,7 +22,7 @@ import {
   type CertificateTexts,
   followCertificates,
   readCertificates,
-} from './certificate-files.ts';
+} from '../../../lib/net/certificate-files.ts';
 import { EvaluationMetrics } from './evaluation-metrics.ts';
 import { serveReadiness, servePolicies } from './http.ts';
 import { parsePoliciesFile } from './policies-file.ts';
@@ -141,7 +141,10 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   }
   isLoaded = true;
   options.ready?.(table.ids);
-  const useCertificates = (texts: CertificateTexts): void => server.useCertificates(texts);
+  const useCertificates = (texts: CertificateTexts): void => {
+    server.useCertificates(texts);
+    logger.info({ certFile: paths?.certFile }, 'the certificate of the policy server was reloaded');
+  };
   await Promise.all([
     source.follow(pollMs, clock, signal),
     paths &&
@@ -149,8 +152,9 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
       followCertificates(paths, certificates, {
         everyMs: pollMs,
         changed: useCertificates,
+        unusable: (error) =>
+          logger.warn({ err: error }, 'the certificate on disk is unusable; keeping the previous one'),
         clock,
-        logger,
         signal,
       }),
   ]);

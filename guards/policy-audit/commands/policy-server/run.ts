@@ -4,7 +4,7 @@ import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { createLogger, type Logger } from '../../../../lib/telemetry/log.ts';
 import { createMetrics, serveMetrics } from '../../../../lib/telemetry/metrics.ts';
 import { openModules } from '../../modules/open-modules.ts';
-import type { CertificatePaths } from '../../server/certificate-files.ts';
+import type { CertificatePaths } from '../../../../lib/net/certificate-files.ts';
 import { runPolicyServer } from '../../server/run-policy-server.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
 import type { PolicyServerCommandOptions } from './command.ts';
@@ -95,7 +95,7 @@ function addressOf(host: string, text: string, option: string): Address {
 function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths | undefined {
   const [certFile = '', keyFile = ''] = [options.certFile, options.keyFile];
   const clientCaFiles = options.clientCaFile;
-  if (certFile !== '' && keyFile !== '') return { certFile, keyFile, clientCaFiles };
+  if (certFile !== '' && keyFile !== '') return { of: 'the policy server', certFile, keyFile, clientCaFiles };
   if (certFile === '' && keyFile === '' && clientCaFiles.length === 0) return undefined;
   throw new RampartError(errorCodes.INPUT, {
     what: 'a certificate requires a key, and --client-ca-file requires both',

@@ -4,11 +4,12 @@
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
-import { type Clock, sleep } from '../../../lib/time/clock.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
+import { type Clock, sleep } from '../time/clock.ts';
 
 export interface CertificatePaths {
+  /** Whose it is, for errors: `the policy server`. */
+  readonly of: string;
   readonly certFile: string;
   readonly keyFile: string;
   /** Clients must have a certificate from one of these authorities. */
@@ -24,7 +25,7 @@ export interface CertificateTexts {
 
 /** @throws {RampartError} `SYSTEM` for a file that cannot be read, `INPUT` if they are not a certificate and its key */
 export async function readCertificates(paths: CertificatePaths): Promise<CertificateTexts> {
-  const { certFile, keyFile, clientCaFiles } = paths;
+  const { of, certFile, keyFile, clientCaFiles } = paths;
   let texts: CertificateTexts;
   try {
     const [cert, key] = [await readFile(certFile, 'utf8'), await readFile(keyFile, 'utf8')];
@@ -32,7 +33,7 @@ export async function readCertificates(paths: CertificatePaths): Promise<Certifi
     texts = { cert, key, ...(ca.length > 0 && { ca }) };
   } catch (error) {
     throw new RampartError(errorCodes.SYSTEM, {
-      what: 'cannot read the certificate of the policy server',
+      what: `cannot read the certificate of ${of}`,
       why: (error as Error).message,
       cause: error,
     });
@@ -61,12 +62,13 @@ export async function followCertificates(
   options: {
     readonly everyMs: number;
     readonly changed: (texts: CertificateTexts) => void;
+    /** Told once of each problem: the files are unusable, and the previous certificate stays. */
+    readonly unusable: (error: unknown) => void;
     readonly clock: Clock;
-    readonly logger: Logger;
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
-  const { everyMs, changed, clock, logger, signal } = options;
+  const { everyMs, changed, unusable, clock, signal } = options;
   let current = JSON.stringify(before);
   let toldOf = '';
   while (!signal.aborted) {
@@ -78,11 +80,9 @@ export async function followCertificates(
       if (JSON.stringify(texts) === current) continue;
       current = JSON.stringify(texts);
       changed(texts);
-      logger.info({ certFile: paths.certFile }, 'the certificate of the policy server was reloaded');
     } catch (error) {
       const { message } = error as Error;
-      if (message !== toldOf)
-        logger.warn({ err: error }, 'the certificate on disk is unusable; keeping the previous one');
+      if (message !== toldOf) unusable(error);
       toldOf = message;
     }
   }

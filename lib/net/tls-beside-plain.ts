@@ -1,0 +1,64 @@
+/** TLS and plain HTTP on one port. */
+import type { RequestListener, Server } from 'node:http';
+import type { Server as TlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+
+import type { CertificateTexts } from './certificate-files.ts';
+
+/** The type of a TLS record that begins a handshake (RFC 8446, 5.1). No method of HTTP begins with this byte. */
+const HANDSHAKE = 0x16;
+
+export interface TlsBesidePlain {
+  /** For new connections. */
+  useCertificates(texts: CertificateTexts): void;
+  /** Ends the connections by TLS, which `closeAllConnections` of the plain server does not know. */
+  close(): void;
+}
+
+/**
+ * From now on the server takes connections by TLS as well, told apart by their first byte: whoever comes with TLS is answered by
+ * `listener`. With authorities of clients, those without a certificate of theirs end in the handshake.
+ *
+ * @param server - Before it listens; its time limits for sockets apply to both.
+ */
+export async function takeTls(
+  server: Server,
+  certificates: CertificateTexts,
+  listener: RequestListener,
+): Promise<TlsBesidePlain> {
+  const { createServer } = await import('node:https');
+  const optionsOf = (texts: CertificateTexts): CertificateTexts & { readonly requestCert?: boolean } => ({
+    ...texts,
+    ...(texts.ca !== undefined && { requestCert: true }),
+  });
+  const tls: TlsServer = createServer(optionsOf(certificates), listener);
+  tls.timeout = server.timeout;
+  // A client that does not end its handshake, or has no certificate.
+  tls.on('tlsClientError', () => undefined);
+  const sockets = new Set<Socket>();
+  // The first is node:http's own; others, which count connections, stay.
+  const [takePlain] = server.listeners('connection') as ((socket: Socket) => void)[];
+  if (takePlain !== undefined) server.removeListener('connection', takePlain);
+  server.on('connection', (socket: Socket) => {
+    const failed = (): void => void socket.destroy();
+    socket.setTimeout(server.timeout, failed);
+    socket.on('error', failed);
+    socket.once('data', (first: Buffer) => {
+      socket.pause();
+      socket.removeListener('timeout', failed);
+      socket.unshift(first);
+      if (first[0] === HANDSHAKE) {
+        sockets.add(socket);
+        socket.once('close', () => sockets.delete(socket));
+        tls.emit('connection', socket);
+      } else takePlain?.call(server, socket);
+      process.nextTick(() => socket.resume());
+    });
+  });
+  return {
+    useCertificates: (texts) => tls.setSecureContext(optionsOf(texts)),
+    close() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
