@@ -9,11 +9,11 @@ import { settleChains } from './chain/chain-hooks.ts';
 import { Chains } from './chain/chain.ts';
 import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from './desired.ts';
 import { oncePerPod } from './once-per-pod.ts';
-import { failureOf } from './failure.ts';
+import { failureOf, type ProgramFailure } from './failure.ts';
 import { Pins } from './pins/pins.ts';
 import { settleProbes } from './probe/probes.ts';
 import { type LoadedProgram, ownersFirst, Programs } from './load/programs.ts';
-import { Records, runningProgram } from './records.ts';
+import { type ProgramRecord, Records, runningProgram } from './records.ts';
 import { Refusals } from './refusals.ts';
 import { settleTcx } from './chain/tcx-hooks.ts';
 import { defaultTenantRules, type TenantRules } from './tenant/rules.ts';
@@ -63,6 +63,20 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
 }
 
+/**
+ * A registry that does not respond is no reason to remove what runs. A rule for namespaced programs is one; and so is that nobody but this
+ * program has the maps that it shares, which nobody would count then.
+ */
+function mayGoOn(
+  { namespace, sharedWith }: ProgramRecord,
+  { mayPass, reason }: ProgramFailure,
+  loaded: readonly LoadedProgram[],
+): boolean {
+  if (!mayPass || reason === 'not-allowed') return false;
+  const isShared = namespace !== undefined && sharedWith !== undefined;
+  return !isShared || loaded.some(({ record }) => record.programId === sharedWith.programId);
+}
+
 /** Whether process 1 has it mounted too; assumed if that cannot be seen. */
 function isOfHost(bpffs: string): boolean {
   const deviceOf = (path: string): bigint => statSync(path, { bigint: true }).dev;
@@ -108,9 +122,8 @@ class KernelProgramHost implements ProgramHost {
         loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes, room));
       } catch (error) {
         const before = this.#programs.known.get(program.id);
-        const { mayPass, reason } = failureOf(error, 'load');
-        // A registry that does not respond is no reason to remove what runs; a rule for namespaced programs is.
-        const goesOn = before?.type === program.attach.type && mayPass && reason !== 'not-allowed';
+        const goesOn =
+          before?.type === program.attach.type && mayGoOn(before, failureOf(error, 'load'), loaded);
         if (goesOn) loaded.push({ program, record: before, previous: undefined });
         verdicts.failed(program, error, 'load', { goesOn });
       }

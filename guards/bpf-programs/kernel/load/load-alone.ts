@@ -144,11 +144,9 @@ function failing<T>(reason: 'bytecode' | 'load', work: () => T): T {
 
 function chosen(object: BpfObject, functionName: string): BpfProgram {
   const programs = object.programs();
-  let found: BpfProgram | undefined;
-  for (const program of programs) {
-    if (program.name === functionName) found = program;
-    else program.autoload = false;
-  }
+  const found = programs.find(({ name }) => name === functionName);
+  // Static functions may share a name: only one of them is loaded.
+  for (const program of programs) if (program !== found) program.autoload = false;
   if (found !== undefined) return found;
   const names = programs.map(({ name }) => name).join(', ');
   throw new ProgramFailure(

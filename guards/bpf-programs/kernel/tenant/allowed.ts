@@ -76,7 +76,7 @@ export const allowedHelpers: readonly AllowedHelpers[] = [
     only: 'packets',
   },
   {
-    of: list('probe_read_user probe_read_user_str copy_from_user'),
+    of: list('probe_read_user probe_read_user_str'),
     why: 'memory of the process that runs into the probe; for a packet, it would be that of any process',
     only: 'uprobes',
   },

@@ -68,6 +68,25 @@ suite('object files', () => {
     assert.deepEqual(file.externs('xdp/kconfig'), []);
   });
 
+  test('names are in the one table of symbols, whatever a table of relocations says', () => {
+    const bytes = Buffer.from(bytecode('tenant'));
+    const begin = Number(bytes.readBigUInt64LE(40));
+    for (let at = begin; at < begin + bytes.readUInt16LE(60) * 64; at += 64)
+      // SHT_REL
+      if (bytes.readUInt32LE(at + 4) === 9) bytes.writeUInt32LE(60_000, at + 40);
+    assert.deepEqual(new ObjectFile(bytes).externs('xdp/ksym'), ['init_task']);
+  });
+
+  test('sections that are all of the file, each, take no time', () => {
+    const bytes = Buffer.from(bytecode('tenant'));
+    const begin = Number(bytes.readBigUInt64LE(40));
+    for (let at = begin + 64; at < begin + 3 * 64; at += 64) {
+      bytes.writeBigUInt64LE(0n, at + 24);
+      bytes.writeBigUInt64LE(BigInt(bytes.length), at + 32);
+    }
+    assert.throws(() => new ObjectFile(bytes), /sections overlap/);
+  });
+
   test('whatever the bytes are, they are read or refused', () => {
     const original = bytecode('tenant');
     const change = fc.tuple(fc.nat(original.length - 1), fc.nat(255));

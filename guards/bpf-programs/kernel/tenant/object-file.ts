@@ -15,6 +15,11 @@ const SHF_EXECINSTR = 4n;
 /** elf(5): a symbol of another file. */
 const SHN_UNDEF = 0;
 
+const SHT_NOBITS = 8;
+/** Of symbols and sections. The kernel's own have up to 512 bytes. */
+const LONGEST_NAME = 4096;
+const MOST_EXTERNS = 1000;
+
 interface Section {
   readonly name: string;
   readonly type: number;
@@ -63,25 +68,31 @@ export class ObjectFile {
   /** Functions and variables of the kernel that the instructions of {@link code} name. */
   externs(section: string): readonly string[] {
     const isCode = isCodeOf(section);
-    const found = new Set<string>();
-    for (const { type, info, link, bytes } of this.#sections) {
+    const symbols = new Set<number>();
+    for (const { type, info, bytes } of this.#sections) {
       const changed = this.#sections[info];
       if (type !== SHT_REL || changed === undefined || !isCode(changed)) continue;
-      const symbols = this.#sections[link];
-      for (let at = 0; at + RELOCATION_BYTES <= bytes.length; at += RELOCATION_BYTES) {
-        const name = symbols && this.#externAt(symbols, bytes.readUInt32LE(at + 12));
-        if (name !== undefined && !isConfiguration(name)) found.add(name);
-      }
+      for (let at = 0; at + RELOCATION_BYTES <= bytes.length; at += RELOCATION_BYTES)
+        symbols.add(bytes.readUInt32LE(at + 12));
     }
-    return [...found];
+    return this.#undefinedNames(symbols).filter((name) => !isConfiguration(name));
   }
 
-  #externAt(symbols: Section, index: number): string | undefined {
-    const at = index * SYMBOL_BYTES;
-    if (symbols.type !== SHT_SYMTAB || at + SYMBOL_BYTES > symbols.bytes.length)
-      throw malformed('a relocation has no symbol');
-    if (index === 0 || symbols.bytes.readUInt16LE(at + 6) !== SHN_UNDEF) return undefined;
-    return textAt(this.#sections[symbols.link]?.bytes, symbols.bytes.readUInt32LE(at));
+  #undefinedNames(indexes: ReadonlySet<number>): readonly string[] {
+    // libbpf takes the only one, whichever a table of relocations names.
+    const [table, ...more] = this.#sections.filter(({ type }) => type === SHT_SYMTAB);
+    if (more.length > 0) throw malformed('it has more than one table of symbols');
+    const names = new Set<string>();
+    for (const index of indexes) {
+      const at = index * SYMBOL_BYTES;
+      if (table === undefined || at + SYMBOL_BYTES > table.bytes.length)
+        throw malformed('a relocation has no symbol');
+      if (index === 0 || table.bytes.readUInt16LE(at + 6) !== SHN_UNDEF) continue;
+      names.add(textAt(this.#sections[table.link]?.bytes, table.bytes.readUInt32LE(at)));
+      if (names.size > MOST_EXTERNS)
+        throw malformed(`a program names more than ${MOST_EXTERNS} functions of the kernel`);
+    }
+    return [...names];
   }
 }
 
@@ -108,13 +119,15 @@ function sectionsOf(file: Buffer): readonly Section[] {
   const bytesOf = (header: Buffer | undefined): Buffer => {
     const from = Number(header?.readBigUInt64LE(24) ?? 0);
     const to = from + Number(header?.readBigUInt64LE(32) ?? 0);
-    // A section without content (.bss) has a size all the same.
     return to <= file.length ? file.subarray(from, to) : file.subarray(0, 0);
   };
   const names = bytesOf(headers[file.readUInt16LE(62)]);
+  let left = file.length;
   return headers.map((header) => {
     const type = header.readUInt32LE(4);
-    const bytes = bytesOf(header);
+    const bytes = type === SHT_NOBITS ? file.subarray(0, 0) : bytesOf(header);
+    // Each of 65,000 sections could be the whole file.
+    if ((left -= bytes.length) < 0) throw malformed('its sections overlap');
     if (type === SHT_PROGBITS && BigInt(bytes.length) !== header.readBigUInt64LE(32))
       throw malformed('a section ends behind the end of the file');
     return {
@@ -131,8 +144,9 @@ function sectionsOf(file: Buffer): readonly Section[] {
 /** As libbpf's names become texts here: two that are the same to one are the same to the other. */
 function textAt(strings: Buffer | undefined, at: number): string {
   if (strings === undefined || at >= strings.length) return '';
-  const end = strings.indexOf(0, at);
-  return strings.toString('utf8', at, end < 0 ? strings.length : end);
+  const length = strings.subarray(at, at + LONGEST_NAME).indexOf(0);
+  if (length < 0) throw malformed('a name does not end');
+  return strings.toString('utf8', at, at + length);
 }
 
 function malformed(why: string): RampartError {

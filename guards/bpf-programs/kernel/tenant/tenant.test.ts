@@ -155,6 +155,20 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.equal(pinned(lab).length, 1);
   });
 
+  test('a program is not called that was not looked at: from a map, also under the name of the one that was', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const wanted = program('xdp_first', xdp('in0'), { file: 'tenant_tail' });
+    assert.match(failed(await host.apply([wanted]), wanted.id, 'load'), /calls/);
+    const bytes = Buffer.from(bytecode('tenant_tail'));
+    // In the table of symbols, which is behind the types.
+    const names = bytes.lastIndexOf('\0xdp_other\0');
+    assert.ok(names > 0);
+    bytes.write('xdp_first', names + 1);
+    const same = { ...wanted, bytecode: () => Promise.resolve(bytes), digest: 'sha256:same' };
+    assert.match(failed(await host.apply([same]), wanted.id, 'not-allowed'), /bpf_probe_read_kernel/);
+  });
+
   test('a function of the kernel by its number is refused', async () => {
     await using lab = new Lab();
     const bytes = Buffer.from(bytecode('tenant'));
@@ -237,5 +251,21 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     for (const { id } of eight.slice(1, 5)) loaded(less, id);
     for (const id of ['acme/f', 'acme/g', 'acme/h', 'acme/more']) failed(less, id, 'not-allowed');
     assert.equal(pinned(lab).length, 4);
+  });
+
+  test('maps whose owner is refused go with it: nobody else has them', async () => {
+    await using lab = new Lab();
+    const one = (name: string) => program('on_uprobe', uprobe, { file: 'probes', id: `acme/${name}` });
+    const others = Array.from({ length: 10 }, (_, index) => one(`other${index}`));
+    const sharing = { ...one('sharing'), mapOwner: 'acme/owner' };
+    // Twelve times the memory of one; the next version of the owner needs that of three.
+    const host = await lab.restarted(withMemory(12 * 8192));
+    loaded(await host.apply([one('owner'), sharing, ...others]), 'acme/sharing');
+    const next = program('uprobe_user', uprobe, { id: 'acme/owner' });
+    const outcomes = await host.apply([next, sharing, ...others]);
+    assert.match(failed(outcomes, 'acme/owner', 'not-allowed'), /map_memory_of_namespace/);
+    assert.doesNotMatch(failed(outcomes, 'acme/sharing', 'map-owner-not-loaded'), /keeps running/);
+    assert.equal(pinned(lab).length, others.length);
+    loaded(await host.apply([next, sharing, ...others.slice(2)]), 'acme/sharing');
   });
 });
