@@ -4,9 +4,8 @@ import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanRes
 import type { Finding } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
-import { sameDigest } from '../database/signature.ts';
 import { keptName } from '../results/object-names.ts';
-import type { BaselineIdentity } from '../database/newest-baseline.ts';
+import { type BaselineIdentity, isOutdated } from '../database/newest-baseline.ts';
 import { describeUnread } from './report-entries.ts';
 
 const MAX_NOTE_CHARACTERS = 1000;
@@ -91,8 +90,8 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
 /** An agent that knows what is in the status refuses the baseline itself. */
 function isOfOlderBaseline({ baseline }: NodeResult, known: FileIntegrityNodeStatus | undefined): boolean {
   if (baseline === undefined || known?.baseline === undefined) return false;
-  const aheadMs = baseline.madeAtMs - Date.parse(known.baseline.created);
-  return aheadMs < 0 || (aheadMs === 0 && !sameDigest(baseline.digest, known.baseline.digest));
+  const { digest, created } = known.baseline;
+  return isOutdated(baseline, { digest, madeAtMs: Date.parse(created) });
 }
 
 function refused({

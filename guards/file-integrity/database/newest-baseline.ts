@@ -42,7 +42,7 @@ export class NewestBaseline {
     const newest = this.#newest;
     // What another provider has made takes its place anyway.
     if (newest !== undefined && newest.provider !== found.provider) return;
-    if (newest !== undefined && !isNewer(found, newest) && !sameDigest(found.digest, newest.digest)) {
+    if (newest !== undefined && isOutdated(found, newest)) {
       const [made, known] = [found, newest].map(({ madeAtMs }) => new Date(madeAtMs).toISOString());
       const why = `it was created at ${made}, and the API knows a later one of this node, of ${known}`;
       throw new BaselineError('outdated', path, why);
@@ -60,6 +60,14 @@ export class NewestBaseline {
   nextMs(nowMs: number): number {
     return Math.max(nowMs, (this.#newest?.madeAtMs ?? 0) + 1);
   }
+}
+
+/** Whether it is another one than the newest that is known, and no later one. */
+export function isOutdated(
+  found: Pick<BaselineIdentity, 'digest' | 'madeAtMs'>,
+  newest: Pick<BaselineIdentity, 'digest' | 'madeAtMs'>,
+): boolean {
+  return found.madeAtMs <= newest.madeAtMs && !sameDigest(found.digest, newest.digest);
 }
 
 function isNewer(one: BaselineIdentity, other: BaselineIdentity | undefined): boolean {
