@@ -20,6 +20,10 @@ const checks = {
     what: 'manifests match the guards and their schemas (apps/guards.ts)',
     command: ['node', 'scripts/manifests.ts'],
   },
+  rights: {
+    what: 'no role of deploy/ leads to cluster-admin by a known way',
+    command: ['node', '--test', 'apps/agent/escalation.test.ts'],
+  },
   lock: { what: 'package-lock.json', command: ['node', 'scripts/check-lock.ts'] },
 } as const;
 type CheckName = keyof typeof checks;
