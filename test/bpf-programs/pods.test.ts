@@ -12,13 +12,17 @@ import { entryOffset } from './entry-offset.fixture.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
 const probesObject = countObject.replace('count.bpf.o', 'probes.bpf.o');
+const tenantObject = countObject.replace('count.bpf.o', 'tenant.bpf.o');
 
-const uprobe = (image: string, { name = 'begins', target = '/bin/busybox', app = 'web' } = {}): string => `
+const uprobe = (
+  image: string,
+  { name = 'begins', target = '/bin/busybox', app = 'web', calls = 'on_uprobe' } = {},
+): string => `
 apiVersion: bpfman.io/v1alpha1
 kind: UprobeNsProgram
 metadata: { name: ${name}, namespace: shop }
 spec:
-  bpffunctionname: on_uprobe
+  bpffunctionname: ${calls}
   nodeselector: {}
   target: ${target}
   offset: ${entryOffset('/bin/busybox')}
@@ -55,6 +59,7 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
       (await registry.push(`team/${name}`, 'v1', bytecodeImage(object, programs))).reference;
     const probes = await push('probes', probesObject, { on_uprobe: 'uprobe' });
     const count = await push('count', countObject, { xdp_count: 'xdp' });
+    const reading = await push('reader', tenantObject, { uprobe_kernel: 'uprobe' });
     const lab = stack.use(await startLab());
     const run = (namespace: string, containers: readonly string[]): Promise<LabPod> =>
       lab.runPod({
@@ -64,7 +69,8 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     const ours = await run('shop', ['app', 'log']);
     const theirs = await run('other', ['app']);
     const machine = stack.use(new BpfStandalone());
-    await machine.start('--cri-socket', lab.socketPath, '--bpf-insecure-registry', registry.host);
+    const flags = ['--cri-socket', lab.socketPath, '--bpf-insecure-registry', registry.host];
+    await machine.start(...flags);
     await machine.process.kubectlUntil(['get', 'namespace', 'shop'], ({ code }) => code === 0);
     for (const text of [uprobe(probes), xdp(count)]) {
       const applied = machine.apply(text);
@@ -121,6 +127,20 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     const ask = lab.spawn(['busybox', 'nc', '-w', '1', ours.ip, '9'], { stdio: 'ignore' });
     stack.defer(() => void ask.kill('SIGKILL'));
     await until('packets', async () => ((await chains()).chains[0]?.members[0]?.runs ?? 0) > runs);
+
+    // What reads the kernel runs for as long as the agent allows it.
+    const reader = ['-n', 'shop', 'uprobensprogram', 'reader'] as const;
+    machine.apply(uprobe(reading, { name: 'reader', calls: 'uprobe_kernel' }));
+    assert.match(await machine.untilCondition('ReconcileError', ...reader), /\(helper_not_allowed\)/);
+    await machine.process.stop('SIGKILL');
+    await machine.start(...flags, '--bpf-tenant-helpers', 'bpf_probe_read_kernel');
+    await machine.untilCondition('ReconcileSuccess', ...reader);
+    assert.match((await machine.bpf('list')).stdout, /UprobeNsProgram\/shop\/reader/);
+    await machine.process.stop('SIGKILL');
+    await machine.start(...flags);
+    await machine.untilCondition('ReconcileError', ...reader);
+    assert.doesNotMatch((await machine.bpf('list')).stdout, /UprobeNsProgram\/shop\/reader/);
+    await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'uprobensprogram', 'begins');
 
     await lab.removePod(ours);
     await until(
