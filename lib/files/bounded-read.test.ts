@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { errorCodes } from '../errors/errors.ts';
-import { readBounded } from './bounded-read.ts';
+import { readBounded, readStart } from './bounded-read.ts';
 
 test('a file is read as far as it may be long, and one with holes costs nothing', () => {
   const top = mkdtempSync(join(tmpdir(), 'rampart-bounded-'));
@@ -23,5 +23,20 @@ test('a file is read as far as it may be long, and one with holes costs nothing'
   } finally {
     closeSync(fd);
     rmSync(top, { recursive: true });
+  }
+});
+
+test('of a file without a size, no more than the first bytes', () => {
+  const fd = openSync('/dev/zero', 'r');
+  try {
+    assert.deepEqual(readStart(fd, 100_000), Buffer.alloc(100_000));
+  } finally {
+    closeSync(fd);
+  }
+  const status = openSync('/proc/self/status', 'r');
+  try {
+    assert.match(readStart(status, 4096).toString(), /^Name:/);
+  } finally {
+    closeSync(status);
   }
 });

@@ -3,6 +3,8 @@ import { fstatSync, readSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
+const CHUNK_BYTES = 64 * 1024;
+
 /**
  * A regular file from its start, whole. Its size is asked for first: a sparse file of gigabytes costs nothing to whoever made it.
  *
@@ -21,6 +23,23 @@ export function readBounded(fd: number, mostBytes: number, name: string): Buffer
     done += read;
     if (done > size) throw tooLong(name, mostBytes);
   }
+}
+
+/**
+ * The start of a file that has no size, as those of procfs, up to so many bytes.
+ *
+ * @throws the error of read(2)
+ */
+export function readStart(fd: number, mostBytes: number): Buffer {
+  const chunks: Buffer[] = [];
+  for (let left = mostBytes; left > 0;) {
+    const chunk = Buffer.allocUnsafeSlow(Math.min(left, CHUNK_BYTES));
+    const read = readSync(fd, chunk);
+    if (read === 0) break;
+    chunks.push(chunk.subarray(0, read));
+    left -= read;
+  }
+  return Buffer.concat(chunks);
 }
 
 function tooLong(name: string, mostBytes: number): RampartError {

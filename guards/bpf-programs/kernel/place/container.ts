@@ -1,7 +1,6 @@
 /** A container, reached through one of its processes. */
-import { readFileSync } from 'node:fs';
-
 import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../../lib/ebpf/libc.ts';
+import { readStart } from '../../../../lib/files/bounded-read.ts';
 import type { ContainerPlace } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 
@@ -31,10 +30,13 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
   }
 }
 
-/** A file of the process. @throws {SystemCallError} `SYSTEM` when it is gone */
+/** A process may have 65,530 mappings (vm.max_map_count), each of a path with 4,096 bytes. */
+const MOST_BYTES = 8 * 1024 * 1024;
+
+/** A file of the process: its first 8 MiB. @throws {SystemCallError} `SYSTEM` when it is gone */
 export function readProcess(directory: Fd, name: string): string {
   using file = openat2(directory, name, { flags: 0 });
-  return readFileSync(file.number, 'latin1');
+  return readStart(file.number, MOST_BYTES).toString('latin1');
 }
 
 function isGone(error: unknown): error is SystemCallError {
