@@ -42,11 +42,20 @@ export interface Answer {
 export class ExchangeError extends Error {
   /** It failed in TLS: another way of access may work. */
   readonly tls: boolean;
+  /** To which the connection failed, or which broke off: the message says what listens there. Undefined: it never got that far, or came through. */
+  readonly failedHost: string | undefined;
 
-  constructor(cause: Error) {
+  /** @param host - Undefined: it was not called. */
+  constructor(cause: Error, host?: string) {
     super(describeConnectionFailure(cause), { cause });
     this.name = 'ExchangeError';
     const code = (cause as NodeJS.ErrnoException).code ?? '';
+    // A name that cannot be resolved, an address that is refused, a certificate that can be read and is not trusted.
+    const isTold =
+      /^(ENOTFOUND|EAI_AGAIN|RAMPART_|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|ERR_TLS_CERT)/.test(
+        code,
+      );
+    this.failedHost = isTold ? undefined : host;
     this.tls = /^(ERR_(SSL|TLS)|EPROTO|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH)/.test(code);
   }
 }
@@ -102,7 +111,7 @@ export class Exchange implements Disposable {
         location === undefined ||
         question.method === 'POST'
       ) {
-        return { status, headers: incoming.headers, body: await readBody(incoming, question) };
+        return { status, headers: incoming.headers, body: await readBody(incoming, { ...question, url }) };
       }
       incoming.resume();
       if (++redirects > MAX_REDIRECTS) {
@@ -177,7 +186,7 @@ export class Exchange implements Disposable {
       return await promise;
     } catch (error) {
       signal?.throwIfAborted();
-      throw new ExchangeError(error as Error);
+      throw new ExchangeError(error as Error, url.host);
     }
   }
 
@@ -203,7 +212,7 @@ export class Exchange implements Disposable {
 
 async function readBody(
   incoming: IncomingMessage,
-  { method, maxBytes, what, signal }: Question,
+  { url: { host }, method, maxBytes, what, signal }: Question,
 ): Promise<Uint8Array> {
   const isAnswer = incoming.statusCode === 200;
   const tooLarge = (): RampartError =>
@@ -229,7 +238,7 @@ async function readBody(
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof RampartError) throw error;
-    throw new ExchangeError(error as Error);
+    throw new ExchangeError(error as Error, host);
   }
   return Buffer.concat(chunks);
 }

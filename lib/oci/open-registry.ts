@@ -165,7 +165,7 @@ class CachingRegistry implements Registry {
   }
 
   /** What the reference points at, with these credentials. */
-  async #resolve(pull: Pull): Promise<{ readonly digest: string; readonly stale?: string }> {
+  async #resolve(pull: Pull): Promise<{ readonly digest: string; readonly stale?: RampartError }> {
     const { reference, text, options, key } = pull;
     const policy = options.policy ?? 'IfNotPresent';
     const name = formatReference(reference);
@@ -195,7 +195,7 @@ class CachingRegistry implements Registry {
         { err: error, reference: text, digest: known },
         'a registry is unavailable; using its last response',
       );
-      return { digest: known, stale: error.message };
+      return { digest: known, stale: error };
     }
   }
 

@@ -3,6 +3,8 @@
  * is there. `openRegistry` (open-registry.ts) creates one.
  */
 
+import type { RampartError } from '../errors/errors.ts';
+
 /** When the registry is queried: like `imagePullPolicy` of a container. */
 type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
 
@@ -34,7 +36,7 @@ export interface Artifact {
   /** What the reference itself points at, to compare with `digestOf`: the digest of an index if it is one, otherwise `digest`. */
   readonly referenceDigest: string;
   /** Why the registry could not be queried, if this is what the reference pointed at before. */
-  readonly stale?: string;
+  readonly stale?: RampartError;
   /** The decoded config; `{}` if it is empty or not a JSON object. */
   readonly config: Record<string, unknown>;
   readonly layers: readonly Layer[];

@@ -3,6 +3,7 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
@@ -84,7 +85,7 @@ export class BytecodeSource implements Disposable {
     if (path === undefined || image !== undefined) {
       return failed('spec.bytecode: set exactly one of image and path.');
     }
-    if (parent.kind.scope === 'Namespaced') {
+    if (isOfTenant(parent)) {
       return failed(
         `spec.bytecode.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
       );
@@ -190,22 +191,34 @@ export class BytecodeSource implements Disposable {
     const before = entry.state;
     try {
       const pulled = await this.#options.pull(image, parent, signal);
-      entry.state = { is: 'ready', ...pulled };
+      const bytes = (): Promise<Uint8Array> =>
+        pulled.bytes().catch((error: unknown) => {
+          throw this.#told(error, parent);
+        });
+      entry.state = { is: 'ready', ...pulled, bytes };
       entry.backoff.reset();
       entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
     } catch (error) {
       if (signal.aborted) return;
-      const message = `spec.bytecode.image: ${messageOf(error)}`;
+      const message = `spec.bytecode.image: ${messageOf(this.#told(error, parent))}`;
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
       entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
-      this.#options.logger.warn({ parent: parent.key, err: error }, 'cannot pull bytecode, retrying');
     } finally {
       entry.running = false;
     }
     // Also if it is unchanged: whoever waits must know when it is due again.
     if (entry.first === undefined) this.#options.onChange();
   }
+
+  /** What its object says; the log has all of it. */
+  #told(error: unknown, parent: Parent): unknown {
+    this.#options.logger.warn({ parent: parent.key, err: error }, 'cannot pull bytecode, retrying');
+    return isOfTenant(parent) ? forTenant(error) : error;
+  }
 }
+
+/** Whoever wrote it chooses the host, but is not to find out what listens there. */
+export const isOfTenant = ({ kind }: Parent): boolean => kind.scope === 'Namespaced';
 
 function failed(message: string): BytecodeState {
   return { is: 'failed', message };

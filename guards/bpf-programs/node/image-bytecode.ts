@@ -8,14 +8,15 @@ import { isObject } from '../../../lib/json/json.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { type Secret, secrets } from '../../../lib/kube/object/object.ts';
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import { readArchive } from './archive.ts';
 import { credentialsOfSecrets } from '../../../lib/oci/pull-secrets.ts';
 import type { Artifact, CredentialsSource, PullOptions, Registry } from '../../../lib/oci/registry.ts';
+import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
-import type { PullBytecode } from './bytecode.ts';
+import { isOfTenant, type PullBytecode } from './bytecode.ts';
 
 const imageLabels = {
   programs: 'io.ebpf.programs',
@@ -41,7 +42,7 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
       digest: artifact.digest,
       bytes: () => objectOf(registry, artifact, options),
       functions: programs && Object.keys(programs),
-      stale: artifact.stale,
+      stale: artifact.stale && messageOf(isOfTenant(parent) ? forTenant(artifact.stale) : artifact.stale),
     };
   };
 }

@@ -125,7 +125,7 @@ class SourcedModules implements Modules {
     return {
       ...checked(bytes, reference),
       manifestDigest: artifact.digest,
-      ...(artifact.stale !== undefined && { stale: artifact.stale }),
+      ...(artifact.stale !== undefined && { stale: artifact.stale.message }),
     };
   }
 

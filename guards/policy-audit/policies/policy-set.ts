@@ -8,6 +8,7 @@ import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import { objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
+import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import {
   type AnyKubewardenPolicy,
@@ -75,6 +76,8 @@ export class PolicySet {
   /** By source: why it is not active as written. */
   readonly #problems = new Map<string, string>();
   readonly #trials = new Map<string, Trial>();
+  /** By ID: why its module could not be fetched. */
+  readonly #logged = new Map<string, string>();
   readonly #listeners = new Set<(change: PolicyChange) => void>();
   readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
   readonly #complete = Promise.withResolvers<void>();
@@ -248,12 +251,26 @@ export class PolicySet {
       opened = await OpenPolicy.open(policy, this.#options.runtimes, signal);
     } catch (error) {
       signal.throwIfAborted();
-      return messageOf(error);
+      if (policy.origin.namespace === undefined) return messageOf(error);
+      const told = forTenant(error);
+      if (told !== error) this.#log(policy, error);
+      return messageOf(told);
     }
+    this.#logged.delete(policy.id);
     this.#open.set(policy.id, opened);
     this.#enforced = [...this.#open.values()].toSorted(byId);
     if (before !== undefined) this.#close(before);
     return undefined;
+  }
+
+  /** What its condition leaves out; once, as it is opened again and again. */
+  #log({ id }: Policy, error: unknown): void {
+    if (this.#logged.get(id) === messageOf(error)) return;
+    this.#logged.set(id, messageOf(error));
+    this.#options.context.logger.warn(
+      { err: error, policy: id },
+      'cannot fetch the module of a policy; retrying',
+    );
   }
 
   /** It is already active. An audit waits until the status is written, because reports contain its version. */
@@ -266,6 +283,7 @@ export class PolicySet {
   }
 
   #remove(id: string): void {
+    this.#logged.delete(id);
     const before = this.#open.get(id);
     if (before === undefined) return;
     this.#open.delete(id);

@@ -71,6 +71,9 @@ export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): st
     : `namespaced-${group}${namespace}-${name}`;
 }
 
+/** By the ID of a policy of Kubewarden. */
+export const isNamespacedId = (id: string): boolean => id.startsWith('namespaced-');
+
 /**
  * A ValidatingAdmissionPolicy under one of its bindings.
  *

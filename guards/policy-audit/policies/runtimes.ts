@@ -60,6 +60,7 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
           hostCalls: (resources) =>
             policyHostCalls({
               policy: id,
+              isTenant: origin.namespace !== undefined,
               capabilities: granted,
               resources,
               logger,

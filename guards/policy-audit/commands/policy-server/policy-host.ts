@@ -9,6 +9,7 @@ import { policyHostCalls } from '../../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../../engine/host-calls/images.ts';
 import { KubeClusterReader } from '../../engine/host-calls/kube-reader.ts';
 import type { ModuleProgram } from '../../engine/program.ts';
+import { isNamespacedId } from '../../policies/read-policy.ts';
 import { verifierOf } from '../../modules/image-signatures.ts';
 import type { Modules } from '../../modules/modules.ts';
 import { clusterAccess } from '../../../../lib/cli/cluster.ts';
@@ -42,6 +43,7 @@ export async function openPolicyHost(options: PolicyHostOptions): Promise<Policy
     hostCalls: (policy, { contextAware, hostCapabilities }) =>
       policyHostCalls({
         policy,
+        isTenant: isNamespacedId(policy),
         capabilities:
           hostCapabilities === undefined ? everyCapability : new HostCapabilities(hostCapabilities),
         resources: contextAware,

@@ -6,6 +6,8 @@ import { pino } from 'pino';
 
 import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixture.ts';
 import { configMaps } from '../../../../lib/kube/object/object.ts';
+import { errorCodes, messageOf, RampartError } from '../../../../lib/errors/errors.ts';
+import { ExchangeError } from '../../../../lib/oci/exchange.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
 import type { JsonObject, Verdict } from '../evaluator.ts';
 import { openPolicy, podRequest } from '../wasm/policies.fixture.ts';
@@ -13,6 +15,7 @@ import { PolicyPool } from '../wasm/pool.ts';
 import { capabilities, everyCapability, HostCapabilities } from './capabilities.ts';
 import { signer } from './certificates.fixture.ts';
 import { policyHostCalls, type PolicyHostCallsOptions } from './host-calls.ts';
+import type { ImageSource } from './images.ts';
 import { KubeClusterReader } from './kube-reader.ts';
 
 const pool = new PolicyPool({ threads: 1 });
@@ -284,4 +287,26 @@ test('a policy logs; what it was refused is logged once', async () => {
       { level: 'warn', msg: 'mind', policy: 'clusterwide-lookup', data: { extra: 1 } },
     ],
   );
+});
+
+test('what listens at a host that a namespaced policy names is in the log, and not in the answer', async () => {
+  const cause = new ExchangeError(new Error('connect ECONNREFUSED 10.0.0.7:5432'), '10.0.0.7:5432');
+  const away = new RampartError(errorCodes.API_UNREACHABLE, { what: cause.message, cause });
+  const lines: string[] = [];
+  const ask = async (isTenant: boolean): Promise<string> => {
+    const { call } = policyHostCalls({
+      ...{ policy: 'p', capabilities: everyCapability, resources: [], isTenant },
+      logger: pino({ level: 'warn' }, { write: (line) => void lines.push(line) }),
+      images: { digest: () => Promise.reject(away) } as unknown as ImageSource,
+    });
+    const operation = { binding: 'kubewarden', namespace: 'oci', operation: 'v1/manifest_digest' };
+    return call(operation, Buffer.from('"10.0.0.7:5432/a:v1"')).then(String, messageOf);
+  };
+  assert.match(await ask(false), /ECONNREFUSED/);
+  assert.deepEqual(lines, []);
+  assert.match(
+    await ask(true),
+    /^Callback evaluation failure: cannot fetch from 10\.0\.0\.7:5432: there is no/,
+  );
+  assert.match(lines.join(''), /ECONNREFUSED/);
 });

@@ -1,6 +1,8 @@
 /** The host calls of one policy, each checked before anything is done. */
 import { lookup } from 'node:dns/promises';
 
+import { messageOf } from '../../../../lib/errors/errors.ts';
+import { forTenant } from '../../../../lib/oci/tenant-error.ts';
 import type { Logger, LogLevel } from '../../../../lib/telemetry/log.ts';
 import type { HostCalls, HostOperation, JsonObject } from '../evaluator.ts';
 import { capabilities, type HostCapabilities } from './capabilities.ts';
@@ -18,6 +20,8 @@ export interface PolicyHostCallsOptions {
    * `namespacedPoliciesCapabilities` grants.
    */
   readonly capabilities: HostCapabilities;
+  /** Whether whoever wrote it is not to find out what listens at the hosts that it names: of a namespaced policy. */
+  readonly isTenant?: boolean;
   /** `contextAwareResources` of a cluster policy. A namespaced policy has none. */
   readonly resources: readonly KindName[];
   readonly logger: Logger;
@@ -33,6 +37,8 @@ export interface PolicyHostCallsOptions {
 export const ownBinding = 'rampart';
 
 const encoder = new TextEncoder();
+/** Of one policy, each in the log once. */
+const MAX_TOLD = 100;
 
 /** By the names of Kubewarden's levels. */
 const levels: Readonly<Record<string, LogLevel>> = {
@@ -78,7 +84,8 @@ export function policyHostCalls(options: PolicyHostCallsOptions): HostCalls {
         }
         if (namespace === 'oci') {
           const { images, verifier } = options;
-          return encoded(await answerOci(name, payload, { images, verifier }, signal));
+          const answer = answerOci(name, payload, { images, verifier }, signal);
+          return encoded(await (options.isTenant === true ? answer.catch(reporter.hide) : answer));
         }
         if (namespace === 'crypto') return encoded(certificateTrust(payload));
         return encoded({ ips: await (options.lookupHost ?? addressesOf)(payloadText(payload)) });
@@ -130,11 +137,24 @@ class Reporter {
   }
 
   refused(what: string): false {
-    if (!this.#told.has(what) && this.#told.size < 100) {
-      this.#told.add(what);
+    if (this.#isNew(what)) {
       this.#logger.warn({ policy: this.#policy }, `the policy requested a ${what} without permission`);
     }
     return false;
+  }
+
+  /** @throws the error without what the log gets instead. */
+  readonly hide = (error: unknown): never => {
+    const told = forTenant(error);
+    if (told !== error && this.#isNew(messageOf(error)))
+      this.#logger.warn({ policy: this.#policy, err: error }, 'the policy could not query a registry');
+    throw told;
+  };
+
+  #isNew(text: string): boolean {
+    if (this.#told.has(text) || this.#told.size >= MAX_TOLD) return false;
+    this.#told.add(text);
+    return true;
   }
 
   said(bytes: Uint8Array): Uint8Array {

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { pino } from 'pino';
+
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { ExchangeError } from '../../../lib/oci/exchange.ts';
+import type { Parent } from '../engine/parent.ts';
+import { BytecodeSource } from './bytecode.ts';
+
+test('what listens at a host that a namespaced program names is in the log, and not in its status', async () => {
+  const cause = new ExchangeError(new Error('connect ECONNREFUSED 10.0.0.7:5432'), '10.0.0.7:5432');
+  const error = new RampartError(errorCodes.API_UNREACHABLE, { what: cause.message, cause });
+  const logged: string[] = [];
+  const logger = pino({ level: 'warn' }, { write: (line) => void logged.push(line) });
+  for (const scope of ['Namespaced', 'Cluster'] as const) {
+    const parent = {
+      ...{ key: scope, kind: { scope, kind: 'XdpProgram' } },
+      object: { spec: { bytecode: { image: { url: '10.0.0.7:5432/a:v1', imagepullpolicy: 'Always' } } } },
+    } as unknown as Parent;
+    using source = new BytecodeSource({
+      ...{ hostRoot: '/', logger, onChange: () => undefined, signal: new AbortController().signal },
+      pull: () => Promise.reject(error),
+    });
+    source.stateOf(parent);
+    await source.soon(AbortSignal.timeout(10_000));
+    const state = source.stateOf(parent);
+    assert.ok(state.is === 'failed');
+    assert.match(
+      state.message,
+      scope === 'Cluster' ? /ECONNREFUSED/ : /cannot fetch from 10\.0\.0\.7:5432: there is no/,
+    );
+    if (scope === 'Namespaced') assert.doesNotMatch(state.message, /ECONNREFUSED/);
+  }
+  assert.equal(logged.filter((line) => line.includes('ECONNREFUSED')).length, 2);
+});
