@@ -45,6 +45,7 @@ const restarts = 'guards/bpf-programs/kernel/restarts.test.ts';
 const programs = [
   'guards/bpf-programs/kernel/chain/chains.test.ts',
   'guards/bpf-programs/kernel/read/reading.test.ts',
+  'guards/bpf-programs/kernel/tenant/tenant.test.ts',
   restarts,
 ];
 
