@@ -12,6 +12,8 @@ import { readAideDatabase } from '../../guards/file-integrity/database/aide-data
 import { Btf } from '../../guards/bpf-programs/kernel/btf/btf.ts';
 import { functionOffset } from '../../guards/bpf-programs/kernel/probe/elf-symbols.ts';
 import { librariesOf } from '../../guards/bpf-programs/kernel/probe/uprobe-target.ts';
+import { demandsOf } from '../../guards/bpf-programs/kernel/tenant/demands.ts';
+import { ObjectFile } from '../../guards/bpf-programs/kernel/tenant/object-file.ts';
 import { readArchive } from '../../guards/bpf-programs/node/archive.ts';
 import { readObjectFile } from '../../guards/bpf-programs/node/bytecode-file.ts';
 import { inspectPolicy } from '../../guards/policy-audit/engine/wasm/metadata.ts';
@@ -42,6 +44,25 @@ function elf(count: number, sizeBytes: number): Buffer {
     file.writeUInt32LE(2, at + 4);
     file.writeBigUInt64LE(BigInt(sizeBytes), at + 32);
   }
+  return file;
+}
+
+/** Sections with instructions, each of its own bytes, all of one long name. */
+function objectFile(count: number, sizeBytes: number): Buffer {
+  const names = 64 + count * 64;
+  const file = Buffer.alloc(names + 4096 + count * sizeBytes, 'n');
+  file.set(elf(count, sizeBytes).subarray(0, names));
+  file.writeUInt16LE(64, 58);
+  file.writeUInt16LE(0, 62);
+  for (let index = 0; index < count; index++) {
+    const at = 64 + index * 64;
+    file.writeUInt32LE(1, at + 4);
+    file.writeBigUInt64LE(4n, at + 8);
+    file.writeBigUInt64LE(BigInt(names + 4096 + index * sizeBytes), at + 24);
+  }
+  file.fill(0x85, names + 4096);
+  // The first one also has the names: all are empty.
+  file[names + 4096] = 0;
   return file;
 }
 
@@ -152,6 +173,15 @@ export const hostileParsers: readonly HostileParser[] = [
     worst: [() => Buffer.alloc(16)],
     start: Buffer.from('\x7fELF', 'latin1'),
     parse: (bytes, directory) => withFile(bytes, directory, () => readObjectFile(directory, '/input').digest),
+  },
+  {
+    name: 'object file of a namespaced program',
+    worst: [() => objectFile(65_000, 240), () => objectFile(1, 15 * MIB)],
+    start: elf(1, 16).subarray(0, 16),
+    parse: (bytes) => {
+      const file = new ObjectFile(bytes);
+      return [demandsOf(file.allCode), file.externs('tc'), file.types];
+    },
   },
   {
     name: 'aide.conf and its includes',
