@@ -49,6 +49,14 @@ suite('match conditions', () => {
     assert.deepEqual(await matcher.match(request), { matched: true });
   });
 
+  test('they read nothing of the cluster: this process would, with its own rights', () => {
+    const get = "kw.k8s.apiVersion('v1').kind('Secret').namespace('vault').get('keys').data.key == ''";
+    const read = (): never => assert.fail('something was read');
+    const { problems } = compileMatchConditions(conditions(get), { cluster: { get: read, list: read } });
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? '', /matchConditions\[0\]\.expression: .*(undeclared|kw)/);
+  });
+
   test('what cannot work is named with its place', async () => {
     const { problems, match: ask } = compileMatchConditions(conditions('true', 'object.', 'object.metadata'));
     assert.equal(problems.length, 2);

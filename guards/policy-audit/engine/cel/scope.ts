@@ -5,6 +5,7 @@ import { Scope } from '../../../../lib/cel/environment.ts';
 import { authorizerType, resourceCheckType } from '../../../../lib/cel/library-authorizer.ts';
 import { patchTypes } from './patch-types.ts';
 import type { CelType } from '../../../../lib/cel/types.ts';
+import { allFunctions } from '../../../../lib/cel/environment.ts';
 import { policyFunctions } from './library-cluster.ts';
 
 /** Whose rules apply where the two differ. */
@@ -78,7 +79,8 @@ export function policyScope(dialect: Dialect, params: boolean): Scope {
       variables: { type: object({}) },
       ...(params && { params: { type: dyn } }),
     },
-    policyFunctions(),
+    // Match conditions and policies of Kubernetes are evaluated as by the API server, with the rights of this process: they read nothing themselves.
+    typed ? allFunctions() : policyFunctions(),
   );
   scope.declareMessages(patchTypes);
   scope.declare('authorizer', authorizerType);
