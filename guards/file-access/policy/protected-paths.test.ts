@@ -28,6 +28,16 @@ suite('paths at which nothing is created', () => {
       ...['/etc/pam.d/su', '/etc/security/limits.conf', '/etc/environment', '/etc/nologin', '/run/nologin'],
       ...['/root/.ssh/authorized_keys', '/keys/authorized_keys2', '/root/.ssh/rc', '/home/a/.ssh/config'],
     ],
+    [
+      'the system',
+      ...[
+        '/etc/perl/strict.pm',
+        '/etc/update-motd.d/99-x',
+        '/etc/apt/apt.conf.d/99x',
+        '/etc/network/if-up.d/x',
+      ],
+      ...['/etc/NetworkManager/dispatcher.d/x', '/etc/logrotate.d/x', '/etc/kernel/postinst.d/x'],
+    ],
     ['cron', '/etc/crontab', '/etc/cron.d/x', '/etc/cron.daily/x', '/var/spool/cron/crontabs/root'],
     [
       'the init system',

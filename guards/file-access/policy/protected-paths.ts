@@ -20,6 +20,37 @@ const directories: Readonly<Record<string, readonly string[]>> = {
   'command lookup': ['', '/usr', '/usr/local'].flatMap((prefix) => [`${prefix}/bin`, `${prefix}/sbin`]),
   shells: ['/etc/profile.d', '/etc/bash_completion.d', '/etc/zsh', '/etc/fish', '/etc/skel'],
   logins: ['/etc/pam.d', '/etc/security', '/etc/sudoers.d', '/etc/ssh', '/etc/polkit-1'],
+  // Hooks and configuration that root's programs run: package and network managers, boot loaders, messages at login.
+  'the system': [
+    ...[
+      'apt',
+      'dpkg',
+      'dnf',
+      'yum',
+      'yum.repos.d',
+      'apk',
+      'zypp',
+      'network',
+      'NetworkManager',
+      'dhcp',
+      'ppp/ip-up.d',
+      'ppp/ip-down.d',
+      'networkd-dispatcher',
+    ],
+    ...[
+      'update-motd.d',
+      'logrotate.d',
+      'kernel',
+      'initramfs-tools',
+      'dracut.conf.d',
+      'grub.d',
+      'X11',
+      'xdg',
+      'perl',
+      'python3',
+    ],
+    ...['acpi', 'pm', 'resolvconf', 'ca-certificates', 'alternatives'],
+  ].map((name) => `/etc/${name}`),
   cron: [
     ...['d', 'hourly', 'daily', 'weekly', 'monthly'].map((name) => `/etc/cron.${name}`),
     ...['/etc/periodic', '/var/spool/cron', '/var/spool/at'],
@@ -73,7 +104,7 @@ function patternOf(start: string, names: string): RegExp {
 export function userOf(path: string): string | undefined {
   const lower = path.toLowerCase().replace(/\/{2,}/g, '/');
   for (const [user, all] of Object.entries(directories)) {
-    if (all.some((directory) => lower.startsWith(`${directory}/`))) return user;
+    if (all.some((directory) => lower.startsWith(`${directory.toLowerCase()}/`))) return user;
   }
   return files.find(([, pattern]) => pattern.test(lower))?.[0];
 }
