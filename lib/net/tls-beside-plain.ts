@@ -8,6 +8,8 @@ import type { CertificateTexts } from './certificate-files.ts';
 /** The type of a TLS record that begins a handshake (RFC 8446, 5.1). No method of HTTP begins with this byte. */
 const HANDSHAKE = 0x16;
 
+const HANDSHAKE_MS = 10_000;
+
 export interface TlsBesidePlain {
   /** For new connections. */
   useCertificates(texts: CertificateTexts): void;
@@ -31,7 +33,10 @@ export async function takeTls(
     ...texts,
     ...(texts.ca !== undefined && { requestCert: true }),
   });
-  const tls: TlsServer = createServer(optionsOf(certificates), listener);
+  const tls: TlsServer = createServer(
+    { ...optionsOf(certificates), handshakeTimeout: HANDSHAKE_MS },
+    listener,
+  );
   tls.timeout = server.timeout;
   // A client that does not end its handshake, or has no certificate.
   tls.on('tlsClientError', () => undefined);
