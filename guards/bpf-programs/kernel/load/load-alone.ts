@@ -95,9 +95,11 @@ export function loadAlone(
   const { admission, type } = request;
   const maps = object.maps();
   const reused = share(request.shown, maps, shared);
-  const own = maps.filter((map) => !reused.has(map.name));
   const admitted =
-    admission && failing('bytecode', () => admit(admission, bytes, { section: program.section, type }, own));
+    admission &&
+    failing('bytecode', () =>
+      admit(admission, bytes, { section: program.section, type }, { all: maps, shared: reused }),
+    );
   failing('load', () => object.load());
   return failing('load', () => {
     const instructions = program.instructions();
@@ -155,9 +157,9 @@ function chosen(object: BpfObject, functionName: string): BpfProgram {
   );
 }
 
-/** libbpf accepts a map of any shape; then a program would read beyond its values. Returns the names of those that are shared. */
-function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMap[]): ReadonlySet<string> {
-  const reused = new Set<string>();
+/** libbpf accepts a map of any shape; then a program would read beyond its values. Returns those that are shared. */
+function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMap[]): ReadonlySet<BpfMap> {
+  const reused = new Set<BpfMap>();
   for (const { name, owner, map: theirs } of shared) {
     const ours = maps.find((map) => map.name === name && !map.internal);
     if (ours === undefined) continue;
@@ -179,7 +181,7 @@ function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMa
       );
     }
     failing('load', () => ours.reuse(theirs.fd));
-    reused.add(name);
+    reused.add(ours);
   }
   return reused;
 }

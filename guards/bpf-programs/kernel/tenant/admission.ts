@@ -23,6 +23,13 @@ export interface Admitted extends Uses {
   readonly mapBytes: number;
 }
 
+/** The maps of an object file. */
+interface Maps {
+  readonly all: readonly BpfMap[];
+  /** Those of them that another program has: the others are going to be made. */
+  readonly shared: ReadonlySet<BpfMap>;
+}
+
 /** A copy of the object file with static functions only, and without the calls that may do nothing. @throws {RampartError} `DECODE` */
 export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Array {
   const copy = Uint8Array.from(bytes);
@@ -35,7 +42,6 @@ export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Arra
 /**
  * @param bytes - Of {@link harmless}.
  * @param section - Of the program.
- * @param maps - That are going to be made.
  * @throws {RampartError} `DECODE`
  * @throws {ProgramFailure} `not-allowed`
  */
@@ -43,7 +49,7 @@ export function admit(
   { rules, takeRoom }: Admission,
   bytes: Uint8Array,
   { section, type }: { readonly section: string; readonly type: AttachType },
-  maps: readonly BpfMap[],
+  maps: Maps,
 ): Admitted {
   const file = new ObjectFile(bytes);
   const { calls, ofKernel } = demandsOf(file.code(section));
@@ -52,7 +58,9 @@ export function admit(
   checkUses(rules, type, uses);
   // Compilers name them, and libbpf replaces the names.
   if (ofKernel) throw numbersRefused();
-  const mapBytes = maps.reduce((sum, map) => sum + bytesOf(map), 0);
+  checkSharing(maps);
+  const own = maps.all.filter((map) => !maps.shared.has(map));
+  const mapBytes = own.reduce((sum, map) => sum + bytesOf(map), 0);
   takeRoom(mapBytes);
   return { ...uses, mapBytes };
 }
@@ -82,6 +90,30 @@ function numbersRefused(): Error {
     'The program uses a function or variable of the kernel by its number',
     'Declare it by name (extern ... __ksym), and ask the administrator of the cluster to start the agents with --bpf-tenant-helpers and that name.',
   );
+}
+
+/** @throws {ProgramFailure} `not-allowed` */
+function checkSharing({ all, shared }: Maps): void {
+  const names = new Set<string>();
+  for (const { name, internal } of all) {
+    if (internal) continue;
+    if (names.has(name))
+      throw notAllowed(
+        'map_not_own',
+        `The object file has two maps named ${name}`,
+        'Give each map a name of its own: maps are shared by name.',
+      );
+    names.add(name);
+  }
+  for (const { name, type } of shared) {
+    // libbpf puts programs into it, which nobody stops or counts when their own object is deleted.
+    if (mapTypeNames[type] === 'prog_array')
+      throw notAllowed(
+        'map_type_not_allowed',
+        `The map ${name} has type prog_array, which programs of namespaced kinds may not share`,
+        'Rename it, so that each program has its own, or use a cluster-scoped kind.',
+      );
+  }
 }
 
 function bytesOf(map: BpfMap): number {

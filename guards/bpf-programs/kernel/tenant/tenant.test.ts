@@ -54,6 +54,26 @@ function hasFunction(name: string): boolean {
   return types.findFunction(name) !== undefined;
 }
 
+/** As if its source had another name of the same length there. */
+function renamed(bytes: Uint8Array, from: string, to: string): Buffer {
+  const copy = Buffer.from(bytes);
+  for (let at = copy.indexOf(`\0${from}\0`); at >= 0; at = copy.indexOf(`\0${from}\0`, at))
+    copy.write(to, at + 1);
+  return copy;
+}
+
+/** With the places of its two maps in BTF, as linkers write them: compilers leave them to libbpf, which finds them by name. */
+function withOffsets(bytes: Uint8Array): Buffer {
+  const copy = Buffer.from(bytes);
+  // BTF_KIND_DATASEC of two variables, and of no size.
+  const at = copy.indexOf(Buffer.from('0200000f00000000', 'hex'));
+  assert.ok(at > 0);
+  const first = copy.readUInt32LE(at + 16);
+  copy.writeUInt32LE(first + copy.readUInt32LE(at + 28), at + 4);
+  copy.writeUInt32LE(first, at + 24);
+  return copy;
+}
+
 /** Directories of pins: what is in the kernel because of these programs. */
 function pinned(lab: Lab): readonly string[] {
   const directory = join(lab.bpffs, NAME, 'programs');
@@ -195,9 +215,48 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     const message = failed(outcomes, wanted.id, 'not-allowed');
     assert.match(
       message,
-      /^The map stacks has type stack_trace, .* \(map_type_not_allowed\)\. Use one of hash, /,
+      /^The map samples has type stack_trace, .* \(map_type_not_allowed\)\. Use one of hash, /,
     );
     assert.deepEqual(pinned(lab), []);
+  });
+
+  test('of two maps of one name, only one would be shared: refused', async () => {
+    await using lab = new Lab();
+    // A name with a dot is none in C: such maps are pinned by number, each for itself.
+    const owner = program('xdp_count', xdp('in0'), {
+      id: 'acme/owner',
+      bytecode: () => Promise.resolve(renamed(bytecode('count'), 'packets', 'pack.ts')),
+    });
+    const one = renamed(bytecode('tenant_map'), 'packets', 'pack.ts');
+    const two = withOffsets(renamed(one, 'samples', 'pack.ts'));
+    const sharing = (digest: string, bytes: Uint8Array) =>
+      program('xdp_stacks', xdp('in0'), {
+        ...{ digest, bytecode: () => Promise.resolve(bytes) },
+        mapOwner: 'acme/owner',
+      });
+    const host = await lab.host();
+    const outcomes = await host.apply([owner, sharing('sha256:two', two)]);
+    loaded(outcomes, 'acme/owner');
+    assert.match(
+      failed(outcomes, 'acme/xdp_stacks', 'not-allowed'),
+      /two maps named pack\.ts \(map_not_own\)\./,
+    );
+    const other = await host.apply([owner, sharing('sha256:one', one)]);
+    assert.match(failed(other, 'acme/xdp_stacks', 'not-allowed'), /The map samples has type stack_trace/);
+    assert.equal(pinned(lab).length, 1);
+  });
+
+  test('a map of programs is not shared: what one put there would run on without it', async () => {
+    await using lab = new Lab();
+    const owner = program('xdp_itself', xdp('in0'), { file: 'tenant_itself', id: 'acme/owner' });
+    const sharing = { ...owner, id: 'acme/sharing', mapOwner: owner.id };
+    const outcomes = await (await lab.host()).apply([owner, sharing]);
+    loaded(outcomes, owner.id);
+    assert.match(
+      failed(outcomes, sharing.id, 'not-allowed'),
+      /^The map calls has type prog_array, which .* may not share \(map_type_not_allowed\)\./,
+    );
+    assert.equal(pinned(lab).length, 1);
   });
 
   test('the verifier follows functions from each call, so that loops in them count', async () => {
