@@ -155,6 +155,12 @@ export class Lab implements AsyncDisposable {
     });
   }
 
+  /** Below the directories of the chains. */
+  chainPins(): readonly string[] {
+    const directory = join(this.bpffs, NAME, 'chains');
+    return readdirSync(directory).flatMap((key) => readdirSync(join(directory, key)));
+  }
+
   programPins(id: string): string {
     return join(this.bpffs, NAME, 'programs', keyOf(id));
   }

@@ -74,7 +74,10 @@ export class Chains {
     const refused = this.#refused.get(place.key);
     const failures = new Map(refused?.wanted === wanted ? refused.failures : []);
     const joining = inOrder(members.filter(({ record }) => !failures.has(record.id)));
+    const segmentsPath = join(this.#pins.chain(place.key), 'segments');
     if (before !== undefined && isSame(before, state, joining)) {
+      // No packet is in the previous one any more, and it holds the maps of its members.
+      rmSync(`${segmentsPath}-old`, { force: true });
       this.#keep(place, before, before, joining);
       return { failures, notes: before.notes };
     }
@@ -93,7 +96,6 @@ export class Chains {
     const known = before?.programId === state.programId ? before?.programId : undefined;
     using old =
       known === undefined ? undefined : openProgram(join(this.#pins.chain(place.key), 'program'), known);
-    const segmentsPath = join(this.#pins.chain(place.key), 'segments');
     // Left by a process that was killed: it may be the one that is running.
     moveOver(`${segmentsPath}-next`, `${segmentsPath}-old`);
     if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
@@ -111,7 +113,7 @@ export class Chains {
     }
     const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
     pinOver(program, join(this.#pins.chain(place.key), 'program'));
-    // Packets may still be passing through the previous one: it is kept until the next change.
+    // Packets may still be passing through the previous one: it is kept until the next pass.
     moveOver(segmentsPath, `${segmentsPath}-old`);
     moveOver(`${segmentsPath}-next`, segmentsPath);
     const made = { programId: programInfo(program.fd).id, notes, madeQdisc: put.madeQdisc };

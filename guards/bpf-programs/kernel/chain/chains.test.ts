@@ -230,6 +230,12 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
       assert.equal(sender.exitCode, 0);
     }
     for (const { id } of stays) assert.equal(lab.counted(id), sent);
+    // The previous one goes with the next pass: it holds the maps of programs that are gone.
+    const previous = (): readonly string[] => lab.chainPins().filter((name) => name.endsWith('-old'));
+    loaded(await host.apply([...stays, desired('last', xdp('in0'))]), 'last');
+    assert.equal(previous().length, 1);
+    loaded(await host.apply([...stays, desired('last', xdp('in0'))]), 'last');
+    assert.deepEqual(previous(), []);
   });
 
   test('globals are set by their names, and only to their sizes', async () => {
