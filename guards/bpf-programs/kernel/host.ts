@@ -16,6 +16,7 @@ import { type LoadedProgram, ownersFirst, Programs } from './load/programs.ts';
 import { type ProgramRecord, Records, runningProgram } from './records.ts';
 import { Refusals } from './refusals.ts';
 import { settleTcx } from './chain/tcx-hooks.ts';
+import type { MapRoom } from './tenant/map-room.ts';
 import { defaultTenantRules, type TenantRules } from './tenant/rules.ts';
 import { missingChains, missingPrograms } from './chain/verify.ts';
 import { Verdicts } from './verdicts.ts';
@@ -123,7 +124,9 @@ class KernelProgramHost implements ProgramHost {
       } catch (error) {
         const before = this.#programs.known.get(program.id);
         const goesOn =
-          before?.type === program.attach.type && mayGoOn(before, failureOf(error, 'load'), loaded);
+          before?.type === program.attach.type &&
+          mayGoOn(before, failureOf(error, 'load'), loaded) &&
+          this.#keepsToRules(before, room);
         if (goesOn) loaded.push({ program, record: before, previous: undefined });
         verdicts.failed(program, error, 'load', { goesOn });
       }
@@ -140,6 +143,20 @@ class KernelProgramHost implements ProgramHost {
       if (outcome !== undefined) verdicts.outcomes.set(id, outcome);
     }
     return verdicts.outcomes;
+  }
+
+  #keepsToRules(record: ProgramRecord, room: MapRoom): boolean {
+    try {
+      this.#programs.checkAgain(record, room);
+      return true;
+    } catch (error) {
+      const { message } = failureOf(error, 'load');
+      this.#logger.debug(
+        { program: record.owner, id: record.id },
+        `The previous version is removed: ${message}`,
+      );
+      return false;
+    }
   }
 
   async verify(signal?: AbortSignal): Promise<readonly string[]> {

@@ -73,12 +73,7 @@ export class Programs {
     const current = this.#stillThere(before, loadKey, owner);
     const tenants = this.#tenants;
     if (current !== undefined) {
-      const { namespace, tenant } = current;
-      // It may have been loaded by other rules.
-      if (namespace !== undefined && tenant !== undefined) {
-        checkUses(tenants, current.type, tenant);
-        room.take(program, namespace, tenant.mapBytes);
-      }
+      this.checkAgain(current, room);
       const renamed = {
         ...current,
         owner: program.owner,
@@ -93,7 +88,7 @@ export class Programs {
     const takeRoom = (mapBytes: number): void => {
       if (program.namespace === undefined) return;
       this.#waiting.set(program.id, { loadKey, mapBytes });
-      room.take(program, program.namespace, mapBytes);
+      room.take(program.id, program.namespace, mapBytes);
       this.#waiting.delete(program.id);
     };
     const waiting = this.#waiting.get(program.id);
@@ -144,6 +139,13 @@ export class Programs {
     } finally {
       for (const { map } of shared) map[Symbol.dispose]();
     }
+  }
+
+  /** It may have been loaded by other rules. @throws {ProgramFailure} `not-allowed` */
+  checkAgain({ id, type, namespace, tenant }: ProgramRecord, room: MapRoom): void {
+    if (namespace === undefined || tenant === undefined) return;
+    checkUses(this.#tenants, type, tenant);
+    room.take(id, namespace, tenant.mapBytes);
   }
 
   /** What was loaded for one id continues for another one. */

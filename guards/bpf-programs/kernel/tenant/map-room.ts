@@ -1,5 +1,4 @@
 /** How much of the memory for maps each namespace has left on this node. */
-import type { DesiredProgram } from '../desired.ts';
 import { notAllowed, type TenantRules } from './rules.ts';
 
 /** What of a program in the kernel counts. */
@@ -30,7 +29,7 @@ export class MapRoom {
   }
 
   /** @throws {ProgramFailure} `not-allowed`: nothing is held for it then */
-  take({ id }: DesiredProgram, namespace: string, mapBytes: number): void {
+  take(id: string, namespace: string, mapBytes: number): void {
     this.release(id, namespace);
     const others = this.#heldOf(namespace, id);
     const own = `The maps of the program take ${mib(mapBytes)} MiB`;

@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { programInfo } from '../info.ts';
 import { VmlinuxBtf } from '../../../../lib/ebpf/features/vmlinux-btf.ts';
 import { openPin } from '../pins/pin.ts';
@@ -146,6 +147,32 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.match(failed(outcomes, wanted.id, 'not-allowed'), /bpf_probe_read_kernel/);
     assert.deepEqual(pinned(lab), []);
     assert.deepEqual(lab.composed(), []);
+  });
+
+  test('a rule that is gone stops the version before, too, while the next one cannot be had', async () => {
+    await using lab = new Lab();
+    const owner = program('uprobe_user', uprobe, { id: 'acme/owner' });
+    const sharing = program('xdp_kernel', xdp('in0'), { id: 'acme/sharing', mapOwner: owner.id });
+    const alone = program('xdp_kernel', xdp('in0'));
+    const all = [owner, sharing, alone];
+    const host = await lab.restarted(adding('bpf_probe_read_kernel'));
+    const added = await host.apply(all);
+    for (const { id } of all) loaded(added, id);
+    const unreachable = (): Promise<never> =>
+      Promise.reject(
+        new RampartError(errorCodes.API_UNREACHABLE, { what: 'registry.example does not answer' }),
+      );
+    const next = { digest: 'sha256:next', bytecode: unreachable };
+    const wanted = [{ ...owner, ...next }, sharing, { ...alone, ...next }];
+    const outcomes = await (await lab.restarted()).apply(wanted);
+    assert.match(failed(outcomes, owner.id, 'bytecode'), /The previous version keeps running/);
+    assert.doesNotMatch(failed(outcomes, alone.id, 'bytecode'), /keeps running/);
+    failed(outcomes, sharing.id, 'map-owner-not-loaded');
+    assert.equal(pinned(lab).length, 1);
+    // Memory is a rule, too.
+    const less = await (await lab.restarted(withMemory(8192))).apply(wanted);
+    assert.doesNotMatch(failed(less, owner.id, 'bytecode'), /keeps running/);
+    assert.deepEqual(pinned(lab), []);
   });
 
   test('prints do nothing, and tell nothing; with the helper added they print', async () => {
