@@ -95,7 +95,7 @@ export function loadAlone(
   const { admission, type } = request;
   const maps = object.maps();
   const reused = share(request.shown, maps, shared);
-  const admitted =
+  const ofFile =
     admission &&
     failing('bytecode', () =>
       admit(admission, bytes, { section: program.section, type }, { all: maps, shared: reused }),
@@ -103,8 +103,8 @@ export function loadAlone(
   failing('load', () => object.load());
   return failing('load', () => {
     const instructions = program.instructions();
-    if (admission !== undefined && admitted !== undefined)
-      checkLoaded(admission, admitted, type, instructions, new Set(maps.map(({ fd }) => fd)));
+    const ownMaps = new Set(maps.map(({ fd }) => fd));
+    const admitted = admission && ofFile && checkLoaded(admission, ofFile, type, instructions, ownMaps);
     const { kept, places } = keep(maps, instructions, directory);
     for (const { index, immediate } of instructions.copy().mapReferences())
       instructions.setImmediate(index, places.get(immediate) ?? -1);

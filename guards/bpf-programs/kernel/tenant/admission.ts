@@ -65,14 +65,18 @@ export function admit(
   return { ...uses, mapBytes };
 }
 
-/** @throws {ProgramFailure} `not-allowed`: it is not what was admitted */
+/**
+ * @returns What to keep: also what only these instructions tell.
+ * @throws {ProgramFailure} `not-allowed`: it is not what was admitted
+ */
 export function checkLoaded(
   { rules }: Admission,
-  { externs }: Admitted,
+  admitted: Admitted,
   type: AttachType,
   instructions: Instructions,
   ownMaps: ReadonlySet<number>,
-): void {
+): Admitted {
+  const { externs } = admitted;
   const { calls, ofKernel, maps } = demandsOf([instructions.bytes]);
   checkUses(rules, type, { calls: [...calls], externs });
   if (ofKernel && externs.length === 0) throw numbersRefused();
@@ -82,6 +86,7 @@ export function checkLoaded(
       'The program uses a map that is not in its object file',
       'Compile it from source that declares its maps.',
     );
+  return { ...admitted, calls: [...calls.union(new Set(admitted.calls))].toSorted() };
 }
 
 function numbersRefused(): Error {

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { Instructions, type InstructionParts } from '../../../../lib/ebpf/instructions.ts';
+import { BpfObject } from '../../../../lib/ebpf/object.ts';
 import { RampartError } from '../../../../lib/errors/errors.ts';
 import * as fc from '../../../../lib/testing/fast-check.fixture.ts';
 import { bytecode } from '../lab.fixture.ts';
-import { harmless } from './admission.ts';
+import { checkLoaded, harmless } from './admission.ts';
 import { demandsOf, dropCalls } from './demands.ts';
 import { ObjectFile } from './object-file.ts';
 import { defaultTenantRules } from './rules.ts';
@@ -75,6 +76,33 @@ suite('object files', () => {
       // SHT_REL
       if (bytes.readUInt32LE(at + 4) === 9) bytes.writeUInt32LE(60_000, at + 40);
     assert.deepEqual(new ObjectFile(bytes).externs('xdp/ksym'), ['init_task']);
+  });
+
+  test('an index of names that is kept elsewhere is refused: libbpf follows it', () => {
+    const bytes = Buffer.from(bytecode('tenant'));
+    // SHN_XINDEX: the index is in `sh_link` of the first header.
+    bytes.writeUInt32LE(bytes.readUInt16LE(62), Number(bytes.readBigUInt64LE(40)) + 40);
+    bytes.writeUInt16LE(0xffff, 62);
+    using object = BpfObject.open(bytes, 'names elsewhere');
+    assert.ok(object.programs().some(({ section }) => section === 'xdp/kfunc'));
+    assert.throws(() => new ObjectFile(bytes), /its section names are not in the file/);
+  });
+
+  test('a program without instructions is refused, as its section was not found', () => {
+    assert.throws(
+      () => new ObjectFile(bytecode('tenant')).code('xdp/none'),
+      /no instructions of section xdp\/none/,
+    );
+  });
+
+  test('what only the loaded instructions call is kept', () => {
+    const admission = { rules: defaultTenantRules, takeRoom: () => {} };
+    const ofFile = { calls: ['bpf_tail_call'], externs: [], mapBytes: 7 };
+    const instructions = Instructions.of([{ code: 0x85, immediate: 1 }]);
+    assert.deepEqual(checkLoaded(admission, ofFile, 'xdp', instructions, new Set()), {
+      ...ofFile,
+      calls: ['bpf_map_lookup_elem', 'bpf_tail_call'],
+    });
   });
 
   test('sections that are all of the file, each, take no time', () => {

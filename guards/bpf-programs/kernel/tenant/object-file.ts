@@ -48,9 +48,13 @@ export class ObjectFile {
     this.#sections = sectionsOf(file);
   }
 
-  /** The instructions from which libbpf takes a program whose section has this name. In place. */
+  /** The instructions from which libbpf takes a program whose section has this name. In place. @throws {RampartError} `DECODE` */
   code(section: string): readonly Buffer[] {
-    return this.#sections.filter(isCodeOf(section)).map(({ bytes }) => bytes);
+    // Where libbpf found a program: it read the file in another way.
+    const sections = this.#sections.filter(isCodeOf(section));
+    if (!sections.some(({ name, bytes }) => name === section && bytes.length > 0))
+      throw malformed(`it has no instructions of section ${section}`);
+    return sections.map(({ bytes }) => bytes);
   }
 
   /** All instructions of the file. In place. */
@@ -121,7 +125,10 @@ function sectionsOf(file: Buffer): readonly Section[] {
     const to = from + Number(header?.readBigUInt64LE(32) ?? 0);
     return to <= file.length ? file.subarray(from, to) : file.subarray(0, 0);
   };
-  const names = bytesOf(headers[file.readUInt16LE(62)]);
+  const namesAt = file.readUInt16LE(62);
+  // SHN_XINDEX says that the first header has it, for files with as many sections. libbpf follows that in any file.
+  if (namesAt >= count) throw malformed('its section names are not in the file');
+  const names = bytesOf(headers[namesAt]);
   let left = file.length;
   return headers.map((header) => {
     const type = header.readUInt32LE(4);
