@@ -14,6 +14,8 @@ export interface MapDefinition {
   readonly keySizeBytes: number;
   readonly valueSizeBytes: number;
   readonly maxEntries: number;
+  /** BPF_F_* of bpf.h. */
+  readonly flags: number;
 }
 
 interface Sizes {
@@ -21,22 +23,34 @@ interface Sizes {
   readonly value: number;
   readonly entries: number;
   readonly cpus: number;
+  /** Each entry is allocated alone, when it is added. */
+  readonly eachAlone: boolean;
 }
+
+const BPF_F_NO_PREALLOC = 1;
 
 /** struct bpf_map and what belongs to it; locks for each CPU of an LRU list. */
 const MAP_BYTES = 4096;
 const PAGE_BYTES = 4096;
-/** struct htab_elem, and a bucket: there are up to twice as many as entries. */
-const HASH_ENTRY_BYTES = 48 + 2 * 16;
+/** Of an entry: there are up to twice as many buckets. */
+const BUCKET_BYTES = 2 * 16;
+/** struct htab_elem with its bucket. */
+const HASH_ENTRY_BYTES = 48 + BUCKET_BYTES;
 /** struct lpm_trie_node. */
 const TRIE_NODE_BYTES = 40;
 const POINTER_BYTES = 8;
 
-const hash = ({ key, value, entries, cpus }: Sizes): number =>
+/** What an allocation takes from the kernel, and a pointer of its list of free ones. */
+const allocated = (bytes: number): number => powerOfTwo(bytes + POINTER_BYTES);
+const hash = ({ key, value, entries, cpus, eachAlone }: Sizes): number => {
+  const bytes = HASH_ENTRY_BYTES + key + value;
   // The kernel keeps one more for each CPU.
-  (entries + cpus) * (HASH_ENTRY_BYTES + key + value);
-const perCpuHash = ({ key, value, entries, cpus }: Sizes): number =>
-  (entries + cpus) * (HASH_ENTRY_BYTES + key + POINTER_BYTES + value * cpus);
+  return (entries + cpus) * (eachAlone ? BUCKET_BYTES + allocated(bytes - BUCKET_BYTES) : bytes);
+};
+const perCpuHash = ({ value, cpus, ...sizes }: Sizes): number =>
+  hash({ ...sizes, cpus, value: POINTER_BYTES }) +
+  // Values that are allocated alone are in a list, too.
+  (sizes.entries + cpus) * (value * cpus + (sizes.eachAlone ? 2 * POINTER_BYTES : 0));
 const queue = ({ value, entries }: Sizes): number => (entries + 1) * value;
 
 /** Types that a program of a namespaced kind may have. Others reach beyond the pod, or grow without a bound. */
@@ -65,7 +79,7 @@ export const allowedMapTypes: readonly string[] = Object.keys(memoryOf);
 
 /** Undefined: a type that is not allowed. */
 export function mapMemoryBytes(
-  { type, keySizeBytes, valueSizeBytes, maxEntries }: MapDefinition,
+  { type, keySizeBytes, valueSizeBytes, maxEntries, flags }: MapDefinition,
   cpus = possibleCpus(),
 ): number | undefined {
   const of = memoryOf[mapTypeNames[type] ?? ''];
@@ -75,6 +89,7 @@ export function mapMemoryBytes(
     value: roundUp(valueSizeBytes, 8),
     entries: maxEntries,
     cpus,
+    eachAlone: (flags & BPF_F_NO_PREALLOC) !== 0,
   };
   return MAP_BYTES + roundUp(of(sizes), PAGE_BYTES);
 }
