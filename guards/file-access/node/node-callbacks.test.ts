@@ -21,6 +21,7 @@ import { CallbackSecrets } from '../delivery/callback-secrets.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { openQuick, Receiver } from '../delivery/receiver.fixture.ts';
 import { callbackSecretOf } from '../kive-data.ts';
+import { unlimitedScope } from '../policy/policy-scope.ts';
 import { clusterStatus } from '../cluster/policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secrets as secretType } from '../../../lib/kube/object/object.ts';
@@ -93,6 +94,8 @@ class Scene implements AsyncDisposable {
     this.#node = await this.cluster.startNode('n1', {
       delivery,
       logger: this.#logger,
+      // Its policies of several namespaces have one pod in common.
+      policyScope: unlimitedScope,
       ...(containers && { containers }),
     });
     const node = this.#node;
