@@ -6,7 +6,12 @@ import type { Judgement } from '../policies/open-policy.ts';
 import { resultOf } from './report.ts';
 
 test('what cannot be seen in the message of a result is an escape', () => {
-  const policy = { id: 'clusterwide-p', source: 'kubewarden', mode: 'protect', origin: {} } as unknown as Policy;
+  const policy = {
+    id: 'clusterwide-p',
+    source: 'kubewarden',
+    mode: 'protect',
+    origin: {},
+  } as unknown as Policy;
   const judgement = {
     type: 'verdict',
     verdict: { allowed: false, message: 'name a\u202eb is denied' },
