@@ -151,9 +151,10 @@ class KernelProgramHost implements ProgramHost {
       return true;
     } catch (error) {
       const { message } = failureOf(error, 'load');
-      this.#logger.debug(
+      // Once: it is not known any more after this pass. The condition says why the new one failed.
+      this.#logger.warn(
         { program: record.owner, id: record.id },
-        `The previous version is removed: ${message}`,
+        `the previous version is removed: ${message}`,
       );
       return false;
     }
