@@ -2,11 +2,8 @@
  * A JSON parser for the texts that need a closer look than `JSON.parse` gives: it keeps large integers and keys with escapes, names
  * the fields that stand there twice, and says what is wrong in the words of an API server. About twenty times slower
  * than `JSON.parse`, so it comes second.
- *
- * Numbers are read as sigs.k8s.io/json reads them: an integer that fits an int64 is kept exactly (as `bigint` where a
- * `number` would change it), all others are float64.
  */
-import { setField } from './json.ts';
+import { jsonInteger, setField } from './json.ts';
 
 /** The text is no JSON. The message has the wording of Go's encoding/json (`scanner.go`). */
 export class JsonSyntaxError extends SyntaxError {
@@ -27,8 +24,6 @@ export function parseJsonCarefully(text: string): CarefulJson {
   return { value: parser.document(), duplicates: parser.duplicates };
 }
 
-const maxInt64 = 2n ** 63n - 1n;
-const minInt64 = -(2n ** 63n);
 const literals: Readonly<Record<string, readonly [text: string, value: boolean | null]>> = {
   t: ['true', true],
   f: ['false', false],
@@ -179,8 +174,7 @@ class Parser {
       );
     }
     if (!isInteger || Number.isSafeInteger(number) || text.length > 20) return number;
-    const exact = BigInt(text);
-    return exact >= minInt64 && exact <= maxInt64 ? exact : number;
+    return jsonInteger(BigInt(text));
   }
 
   #digits(where: string): void {

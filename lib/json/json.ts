@@ -54,6 +54,15 @@ export function cloneJson(value: unknown): unknown {
   return copy;
 }
 
+/**
+ * An integer as sigs.k8s.io/json keeps it: exactly where it fits an int64 (a `bigint` where a `number` would change it), else as
+ * a float64.
+ */
+export function jsonInteger(value: bigint): number | bigint {
+  const number = Number(value);
+  return Number.isSafeInteger(number) || BigInt.asIntN(64, value) !== value ? number : value;
+}
+
 /** JSON with sorted field names: two values are equal exactly when their texts are. */
 export function canonicalJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);

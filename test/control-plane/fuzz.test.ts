@@ -184,12 +184,14 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
       let version = await storeVersion();
       const harmless = answer.status >= 400 || request.method === 'GET';
       if (harmless && version !== known && request.method !== 'DELETE') {
-        // The upkeep may have been at work for requests before; so it is asked again when all is quiet.
-        version = await settled();
-        const again = await send(request);
-        known = await settled();
-        if (again.status === answer.status)
-          assert.equal(known, version, `it has changed something: ${shown(request)}`);
+        // The upkeep may still have been at work for requests before. What the request itself changes, it changes each time.
+        for (let tries = 0; ; tries++) {
+          version = await settled();
+          const again = await send(request);
+          known = await settled();
+          if (again.status !== answer.status || known === version) break;
+          assert.ok(tries < 4, `it has changed something: ${shown(request)}`);
+        }
       } else known = version;
       if (count % 100 === 0) {
         most = Math.max(most, server.residentBytes);
@@ -209,12 +211,14 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
     await settled();
     const all = await everything();
     for (const [path, object] of all) {
-      const read = await http.json<Stored>(path);
+      const { text: stored } = await http.ask(path);
+      const read = JSON.parse(stored) as Stored;
       assert.deepEqual(read, object, path);
       // Its rules may have changed since.
       if (/\/things\/[^/]+$/.test(path)) continue;
-      const { status, text } = await http.ask(path, { method: 'PUT', body: read });
-      assert.equal(status, 200, `${path}: ${text}\n${JSON.stringify(read)}`);
+      // As text: integers of 64 bits are kept exactly, and JSON.parse would round them, which is a change.
+      const { status, text } = await http.ask(path, { method: 'PUT', body: stored });
+      assert.equal(status, 200, `${path}: ${text}\n${stored}`);
       assert.deepEqual(JSON.parse(text), read);
       const table = await http.ask(path, {
         headers: { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' },

@@ -11,7 +11,7 @@ import { isMap, isScalar, LineCounter, parseDocument, type Tags, visit, type YAM
 
 import { messageOf } from '../../errors/errors.ts';
 import { extentOf, maxNesting } from '../../json/bounds.ts';
-import { type JsonObject, setField } from '../../json/json.ts';
+import { jsonInteger, type JsonObject, setField } from '../../json/json.ts';
 import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
@@ -118,10 +118,7 @@ function collectDuplicates(map: YAMLMap, lines: LineCounter, duplicates: string[
 
 /** A copy that shares nothing, with integers as `number` where that keeps them. */
 function asJson(value: unknown): unknown {
-  if (typeof value === 'bigint') {
-    const number = Number(value);
-    return Number.isSafeInteger(number) || value >= 2n ** 63n || value < -(2n ** 63n) ? number : value;
-  }
+  if (typeof value === 'bigint') return jsonInteger(value);
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new BodyMistake(`json: unsupported value: ${value}`);
   }

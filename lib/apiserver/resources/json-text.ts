@@ -3,6 +3,7 @@
  * more than 53 bits, and is a `bigint` here.
  */
 import { parseJsonKeys } from '../../json/escaped-keys.ts';
+import { jsonInteger } from '../../json/json.ts';
 
 /** Sixteen digits are the fewest of an integer that a `number` does not hold. */
 const manyDigits = /[0-9]{16}/;
@@ -18,7 +19,7 @@ export function parseJson(text: string): unknown {
 
 function exact(_name: string, value: unknown, { source }: Source = {}): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value) || source === undefined) return value;
-  return /^-?[0-9]{16,19}$/.test(source) ? BigInt(source) : value;
+  return /^-?[0-9]{16,19}$/.test(source) ? jsonInteger(BigInt(source)) : value;
 }
 
 /** @param indent spaces for each level; none: in one line. @throws {TypeError} for a value that no JSON has. */
