@@ -1,0 +1,51 @@
+/**
+ * The one shape that findings of all guards have in common. Each is one line of JSON that begins with the keys of
+ * {@link FindingHead}, in this order, whoever reads it: stdout, `rampart alerts`, callbacks, OTLP. Keys of the guard follow.
+ */
+import { visibleJson } from '../../lib/output/printable.ts';
+
+/** From least to most. */
+export const severities = ['info', 'low', 'medium', 'high', 'critical'] as const;
+export type Severity = (typeof severities)[number];
+
+/** `namespace` is empty for what is cluster-scoped, or on no cluster. */
+export interface ObjectReference {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface FindingHead {
+  /** Its name, as in `--guards`. */
+  readonly guard: string;
+  /** What else the line has: `KiveAlert`, `IntegrityFinding`, `NetworkPolicyRefusal`. */
+  readonly kind: string;
+  /** RFC 3339, UTC, with nanoseconds where they are known. */
+  readonly time: string;
+  /** Where it happened; empty where it happened on no node. An object since Kive's alerts have it as one. */
+  readonly node: { readonly name: string };
+  readonly severity: Severity;
+  /** What it is about: the pod whose file was accessed, the object that violates; `null` where it is no object of the API. */
+  readonly object: ObjectReference | null;
+  /** What a user wrote that asked for it; `null` without a cluster. */
+  readonly policy: ObjectReference | null;
+  /** What came of it, in one word: `allowed`, `refused`, `changed`. */
+  readonly verdict: string;
+  /** One sentence for a person, without line breaks. */
+  readonly message: string;
+}
+
+/**
+ * The line of a finding, without a newline.
+ *
+ * @param rest - What the guard adds. A key of the head in it is a mistake of the caller, and is not written twice.
+ */
+export function findingLine(head: FindingHead, rest: object = {}): string {
+  const { guard, kind, time, node, severity, object, policy, verdict, message } = head;
+  return visibleJson(
+    JSON.stringify({
+      ...{ guard, kind, time, node: { name: node.name }, severity, object, policy, verdict, message },
+      ...rest,
+    }),
+  );
+}
