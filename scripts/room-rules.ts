@@ -20,7 +20,9 @@ const libBelow: Readonly<Record<string, readonly string[]>> = {
   manifests: ['json', 'kube'],
   netlink: ['ebpf'],
   oci: ['json', 'regex'],
+  otlp: ['spool'],
   sensor: ['ebpf'],
+  spool: ['sqlite'],
 };
 
 /** Its fixtures are for tests, which may import them from anywhere. */

@@ -5,7 +5,7 @@
  * for; without an origin a Secret gives the authority to trust, and nothing else of it is used.
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { isSecretName } from './segment-header.ts';
+import { isSecretName } from './callback-queue.ts';
 
 export interface CallbackDefault {
   /** `https://host[:port]` as URLs have it; undefined for all of https. */

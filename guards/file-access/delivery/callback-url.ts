@@ -1,7 +1,6 @@
 /** What a callback may look like. */
-import { keyOf } from './callback-log.ts';
 import { type AddressRules, isLoopback, withoutBrackets } from '../../../lib/net/address-rules.ts';
-import { MAX_CALLBACK_BYTES } from './segment-header.ts';
+import { keyOf, MAX_CALLBACK_BYTES } from './callback-queue.ts';
 
 /**
  * The URL of a callback, or in words why it is not used. Names are resolved, and their addresses checked, at each

@@ -1,6 +1,6 @@
 // Delivery as its user sees it: real receivers on loopback, real files.
 import assert from 'node:assert/strict';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
@@ -133,6 +133,30 @@ suite('delivery', { timeout: 300_000 }, () => {
       assert.ok(delivery.stats.sizeBytes < 64 * 1024);
     }
     assert.deepEqual(readdirSync(directory.at('queue')), ['lock']);
+  });
+
+  test('a damaged record is counted as dropped, and the others arrive', async () => {
+    using directory = new TemporaryDirectory();
+    const port = await closedPort();
+    const ids = numbered(10);
+    {
+      await using delivery = openQuick(directory.path);
+      for (const id of ids) delivery.enqueue(`http://127.0.0.1:${port}/`, id, lineOf(id));
+    }
+    const [file = ''] = readdirSync(directory.path).filter((name) => name.endsWith('.alerts'));
+    const bytes = readFileSync(directory.at(file));
+    bytes.write('?', bytes.indexOf('"a4"') + 100);
+    writeFileSync(directory.at(file), bytes);
+    await using delivery = openQuick(directory.path);
+    await using receiver = await Receiver.start({ port });
+    await until(() => delivery.stats.depth === 0);
+    assert.deepEqual(
+      receiver.taken,
+      ids.filter((id) => id !== 'a4'),
+    );
+    assert.equal(delivery.stats.dropped.damaged, 1);
+    assert.equal(delivery.stats.damagedFiles, 1);
+    assert.deepEqual(balanced(delivery), inBalance);
   });
 
   test('a second process is told that the directory is in use', async () => {

@@ -11,12 +11,12 @@
  * - When a queue is full, the new alert is refused and counted, and the old ones stay: of an attack the first alerts
  *   say most.
  */
-import { join } from 'node:path';
-import { type FileLock, lockFile } from '../../../lib/sqlite/lock.ts';
 import { AddressRules } from '../../../lib/net/address-rules.ts';
-import { CallbackLog, type LogObserver } from './callback-log.ts';
+import type { QueueLog } from '../../../lib/spool/queue-log.ts';
+import { MAX_ID_BYTES } from '../../../lib/spool/record.ts';
+import { openSpool, type Spool, type SpoolObserver } from '../../../lib/spool/spool.ts';
+import { type CallbackQueue, isSecretName, keyOf, parseQueueName, queueName } from './callback-queue.ts';
 import { callbackException, displayName, parseCallback } from './callback-url.ts';
-import { GroupSync } from './group-sync.ts';
 import { Lane, type LaneObserver } from './lane.ts';
 import {
   type CallbackState,
@@ -28,17 +28,8 @@ import {
   type Refusal,
   withDefaults,
 } from './options.ts';
-import { MAX_ID_BYTES, RecordEncoder } from './record.ts';
-import { prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
-import { isSecretName } from './segment-header.ts';
 import { type AcquireSlot, slotsFor } from './slots.ts';
 
-/** Small enough that what is delivered gives its space back soon, large enough that files are few. */
-const MAX_SEGMENT_BYTES = 4 * 1024 * 1024;
-const MIN_SEGMENT_BYTES = 64 * 1024;
-const SEGMENTS_PER_QUEUE = 16;
-/** What was written reaches the disk this long after, plus the time that takes. */
-const SYNC_INTERVAL_MS = 50;
 /** Between two lines in the log about refusals of one kind. */
 const REFUSAL_LOG_MS = 10_000;
 // Printable ASCII: it goes into a header.
@@ -53,50 +44,36 @@ const idForm = /^[\x21-\x7e]+$/;
  */
 export function openDelivery(options: DeliveryOptions): Delivery {
   const checked = withDefaults(options);
-  const rules = new AddressRules({ ...checked, exception: callbackException });
-  prepareDirectory(checked.directory);
-  return new Delivery(checked, rules, lockFile(join(checked.directory, 'lock')));
+  return new Delivery(checked, new AddressRules({ ...checked, exception: callbackException }));
 }
 
 /** See {@link openDelivery}. */
 export class Delivery implements AsyncDisposable {
   readonly #options: CompleteOptions;
   readonly #rules: AddressRules;
-  readonly #lock: FileLock;
+  readonly #spool: Spool;
   readonly #lanes = new LaneTable();
   readonly #troubleListeners = new Set<(callback: CallbackStats) => void>();
   readonly #lastingListeners = new Set<(callback: CallbackState) => void>();
   readonly #acquireSlot: AcquireSlot;
-  readonly #sync: GroupSync;
-  readonly #encoder = new RecordEncoder();
   readonly #counts = newCounts();
   readonly #refusalLoggedMs = new Map<Refusal, number>();
-  readonly #epochMs: number;
-  readonly #nowMs: () => number;
-  #sizeBytes = 0;
   #closed: Promise<void> | undefined;
 
-  constructor(options: CompleteOptions, rules: AddressRules, lock: FileLock) {
-    const { clock, directory } = options;
+  constructor(options: CompleteOptions, rules: AddressRules) {
+    const { clock, directory, maxBytes, maxBytesPerCallback, concurrency } = options;
     this.#options = options;
     this.#rules = rules;
-    this.#lock = lock;
-    // The age of an alert has to outlive the process, so it is wall time; within a process a clock that is set back
-    // or forth makes no difference.
-    this.#epochMs = clock.wallMs() - clock.monotonicMs();
-    this.#nowMs = () => this.#epochMs + clock.monotonicMs();
-    this.#acquireSlot = slotsFor(options.concurrency);
-    const failed = (error: NodeJS.ErrnoException): void => {
-      this.#counts.syncErrors++;
-      options.log?.warn({ err: error }, 'alerts for callbacks could not be synced to disk');
-    };
-    this.#sync = new GroupSync({ directory, intervalMs: SYNC_INTERVAL_MS, clock, failed });
-    try {
-      this.#recover();
-    } catch (error) {
-      lock[Symbol.dispose]();
-      throw error;
-    }
+    this.#acquireSlot = slotsFor(concurrency);
+    this.#spool = openSpool({
+      ...{ directory, clock, maxBytes, maxQueueBytes: maxBytesPerCallback, observer: this.#spoolObserver },
+      contents: 'alerts',
+      keyOf: (name) => {
+        const queue = parseQueueName(name);
+        return queue && keyOf(queue.callback, queue.secret);
+      },
+    });
+    this.#recover();
   }
 
   /**
@@ -122,7 +99,7 @@ export class Delivery implements AsyncDisposable {
 
   /** Resolves when what was taken so far is on disk. */
   async sync(): Promise<void> {
-    await this.#sync.settle();
+    await this.#spool.sync();
   }
 
   get stats(): DeliveryStats {
@@ -139,7 +116,7 @@ export class Delivery implements AsyncDisposable {
       dropped: { ...dropped },
       depth,
       oldestMs,
-      sizeBytes: this.#sizeBytes,
+      sizeBytes: this.#spool.sizeBytes,
     };
   }
 
@@ -183,7 +160,7 @@ export class Delivery implements AsyncDisposable {
   #take(callback: string, id: string, line: string | Uint8Array, secret: string): Refusal | undefined {
     if (this.#closed !== undefined) return 'closed';
     if (id.length > MAX_ID_BYTES || !idForm.test(id)) return 'id';
-    const record = this.#encoder.encode(id, line, this.#nowMs());
+    const record = this.#spool.encode(id, line);
     if (record === undefined) return 'size';
     let lane = this.#lanes.get(callback, secret);
     if (lane === undefined) {
@@ -191,31 +168,22 @@ export class Delivery implements AsyncDisposable {
       if (typeof url === 'string') return 'callback';
       if (secret !== '' && (url.protocol !== 'https:' || !isSecretName(secret))) return 'callback';
       if (this.#lanes.size >= this.#options.maxCallbacks && !this.#forgetIdle()) return 'callbacks';
-      lane = this.#addLane(callback, secret);
+      lane = this.#addLane({ callback, secret });
     }
-    const { log } = lane;
-    const sizeBytes = log.sizeBytes + log.growth(record.sizeBytes);
-    if (sizeBytes > this.#options.maxBytesPerCallback) return 'callback_full';
-    // No more than is free: so one dead receiver leaves half to the others, two leave a third, and so on.
-    if (sizeBytes > this.#options.maxBytes - this.#sizeBytes) return 'full';
-    try {
-      log.append(record.buffer, record.sizeBytes);
-    } catch {
-      return 'disk';
-    }
+    const refusal = this.#spool.append(lane.log, record);
+    if (refusal !== undefined) return refusal === 'queue_full' ? 'callback_full' : refusal;
     lane.wake();
     return undefined;
   }
 
   #recover(): void {
-    const { segments, tornBytes, unreadable } = recoverSegments(this.#options.directory);
+    const { records, tornBytes, unreadable } = this.#spool.found;
     this.#counts.tornBytes = tornBytes;
     this.#counts.damagedFiles += unreadable;
-    for (const { segment, sequence } of segments) {
-      const { callback, secret } = segment;
-      const lane = this.#lanes.get(callback, secret) ?? this.#addLane(callback, secret);
-      this.#counts.recovered += segment.depth;
-      lane.log.adopt(segment, sequence);
+    this.#counts.recovered = records;
+    for (const log of this.#spool.queues) {
+      const queue = parseQueueName(log.name);
+      if (queue !== undefined) this.#addLane(queue, log);
     }
     const { recovered, damagedFiles } = this.#counts;
     if (damagedFiles > 0) this.#options.log?.warn({ damagedFiles }, 'queue files of callbacks are damaged');
@@ -227,16 +195,12 @@ export class Delivery implements AsyncDisposable {
     for (const lane of this.#lanes) if (lane.log.depth > 0) lane.wake();
   }
 
-  #addLane(callback: string, secret: string): Lane {
-    const { directory, maxBytesPerCallback } = this.#options;
-    const share = Math.floor(maxBytesPerCallback / SEGMENTS_PER_QUEUE);
-    const segmentBytes = Math.min(MAX_SEGMENT_BYTES, Math.max(MIN_SEGMENT_BYTES, share));
-    const log = new CallbackLog(callback, secret, { directory, segmentBytes, observer: this.#logObserver });
-    const lane = new Lane(log, {
+  #addLane(queue: CallbackQueue, log: QueueLog = this.#spool.add(queueName(queue))): Lane {
+    const lane = new Lane(queue, log, {
       ...this.#options,
       rules: this.#rules,
       acquireSlot: this.#acquireSlot,
-      nowMs: this.#nowMs,
+      nowMs: this.#spool.nowMs,
       observer: this.#laneObserver,
     });
     this.#lanes.add(lane);
@@ -249,22 +213,21 @@ export class Delivery implements AsyncDisposable {
       if (!lane.idle) continue;
       this.#lanes.delete(lane);
       void lane.stop(0);
-      lane.log.close();
+      this.#spool.forget(lane.log);
       return true;
     }
     return false;
   }
 
-  readonly #logObserver: LogObserver = {
-    resized: (byBytes) => {
-      this.#sizeBytes += byBytes;
-    },
-    written: (segment, isNew) => this.#sync.touch(segment, isNew),
+  readonly #spoolObserver: SpoolObserver = {
     damaged: (lostAlerts) => {
       this.#counts.damagedFiles++;
       this.#counts.dropped.damaged += lostAlerts;
-      pruneSetAside(this.#options.directory);
       this.#options.log?.warn({ lostAlerts }, 'a queue file of a callback is damaged');
+    },
+    syncFailed: (error) => {
+      this.#counts.syncErrors++;
+      this.#options.log?.warn({ err: error }, 'alerts for callbacks could not be synced to disk');
     },
   };
 
@@ -310,10 +273,8 @@ export class Delivery implements AsyncDisposable {
   async #close(): Promise<void> {
     try {
       await Promise.all(Array.from(this.#lanes, (lane) => lane.stop(this.#options.lingerMs)));
-      await this.#sync[Symbol.asyncDispose]();
-      for (const lane of this.#lanes) lane.log.close();
     } finally {
-      this.#lock[Symbol.dispose]();
+      await this.#spool[Symbol.asyncDispose]();
     }
   }
 }
@@ -339,7 +300,7 @@ export class LaneTable implements Iterable<Lane> {
   }
 
   add(lane: Lane): void {
-    const { callback, secret } = lane.log;
+    const { callback, secret } = lane.queue;
     let lanes = this.#mapOf(secret);
     if (lanes === undefined) this.#bySecret.set(secret, (lanes = new Map()));
     lanes.set(callback, lane);
@@ -347,7 +308,7 @@ export class LaneTable implements Iterable<Lane> {
   }
 
   delete(lane: Lane): void {
-    const { callback, secret } = lane.log;
+    const { callback, secret } = lane.queue;
     const lanes = this.#mapOf(secret);
     if (lanes?.delete(callback) !== true) return;
     this.#size--;

@@ -5,13 +5,14 @@
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { Backoff, type BackoffOptions } from '../../../lib/time/backoff.ts';
 import { type Clock, sleep } from '../../../lib/time/clock.ts';
-import type { CallbackLog } from './callback-log.ts';
+import type { QueueLog } from '../../../lib/spool/queue-log.ts';
+import type { StoredRecord } from '../../../lib/spool/record.ts';
+import type { CallbackQueue } from './callback-queue.ts';
 import { displayName } from './callback-url.ts';
 import { LaneTrouble } from './lane-trouble.ts';
 import type { CallbackState, CallbackStats, LastError } from './options.ts';
 import type { Outcome } from './outcome.ts';
 import { Poster, type PosterOptions } from './poster.ts';
-import type { StoredAlert } from './record.ts';
 import type { AcquireSlot } from './slots.ts';
 
 /** What a lane tells. Names of callbacks are those of {@link displayName}. */
@@ -46,7 +47,8 @@ const UNWANTED_TRIES = 3;
 
 /** Starts with `wake`. The owner stops it; the log stays the owner's. */
 export class Lane {
-  readonly log: CallbackLog;
+  readonly queue: CallbackQueue;
+  readonly log: QueueLog;
   readonly #options: LaneOptions;
   readonly #poster: Poster;
   readonly #backoff: Backoff;
@@ -63,13 +65,15 @@ export class Lane {
   #toldWhy = '';
   readonly #trouble: LaneTrouble;
 
-  constructor(log: CallbackLog, options: LaneOptions) {
+  constructor(queue: CallbackQueue, log: QueueLog, options: LaneOptions) {
+    const { callback, secret } = queue;
+    this.queue = queue;
     this.log = log;
     this.#options = options;
     this.#clock = options.clock;
-    this.#poster = new Poster(log.callback, log.secret, options);
+    this.#poster = new Poster(callback, secret, options);
     this.#backoff = new Backoff(options.backoff);
-    this.name = displayName(log.callback, log.secret);
+    this.name = displayName(callback, secret);
     const { clock, failingMs, observer } = options;
     this.#trouble = new LaneTrouble({ clock, failingMs, onChange: () => observer.lasting(this) });
   }
@@ -95,10 +99,9 @@ export class Lane {
   }
 
   get stats(): CallbackStats {
-    const { callback, secret, depth, sizeBytes } = this.log;
+    const { depth, sizeBytes } = this.log;
     return {
-      callback,
-      secret,
+      ...this.queue,
       name: this.name,
       depth,
       sizeBytes,
@@ -110,11 +113,10 @@ export class Lane {
   }
 
   get state(): CallbackState {
-    const { callback, secret, depth } = this.log;
+    const { depth } = this.log;
     const { lasting: problem, isDecided } = this.#trouble;
     return {
-      callback,
-      secret,
+      ...this.queue,
       name: this.name,
       problem,
       isDecided: isDecided || depth === 0,
@@ -160,7 +162,7 @@ export class Lane {
   }
 
   /** The oldest alert that is not too old. */
-  #nextLive(): StoredAlert | undefined {
+  #nextLive(): StoredRecord | undefined {
     const { nowMs, maxAgeMs, observer } = this.#options;
     for (let alert; (alert = this.log.head()) !== undefined;) {
       if (nowMs() - alert.acceptedMs <= maxAgeMs) return alert;
@@ -171,7 +173,7 @@ export class Lane {
   }
 
   /** @returns undefined when it is time to leave. */
-  async #try(alert: StoredAlert): Promise<Outcome | undefined> {
+  async #try(alert: StoredRecord): Promise<Outcome | undefined> {
     const leave = this.#leave.signal;
     try {
       // Before there is a place for the request: credentials may take their time.
@@ -187,7 +189,7 @@ export class Lane {
   }
 
   /** @returns how long to wait before the next try, in milliseconds. */
-  #settle(alert: StoredAlert, outcome: Outcome): number {
+  #settle(alert: StoredRecord, outcome: Outcome): number {
     const { observer, nowMs } = this.#options;
     if (outcome.kind === 'delivered') {
       this.#pass();

@@ -23,7 +23,7 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import { AlertIds } from './alert-ids.fixture.ts';
 import { openDelivery } from './delivery.ts';
 import type { DeliveryOptions } from './options.ts';
-import { RecordEncoder } from './record.ts';
+import { RecordEncoder } from '../../../lib/spool/record.ts';
 import { Receiver } from './receiver.fixture.ts';
 
 const line = JSON.stringify({ padding: 'x'.repeat(980) });

@@ -11,7 +11,7 @@ import type { Clock } from '../../../lib/time/clock.ts';
 import { type AddressRules, withoutBrackets } from '../../../lib/net/address-rules.ts';
 import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
-import type { StoredAlert } from './record.ts';
+import type { StoredRecord } from '../../../lib/spool/record.ts';
 
 /** What a callback wants to see. Asked for anew before each try, so that what is rotated is used. */
 export interface Credentials {
@@ -104,7 +104,7 @@ export class Poster implements Disposable {
    *
    * @throws the signal's reason when it aborts.
    */
-  async post(alert: StoredAlert, { url, credentials }: Prepared, signal: AbortSignal): Promise<Outcome> {
+  async post(alert: StoredRecord, { url, credentials }: Prepared, signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted();
     try {
       let answer = await this.#exchange(url, alert, credentials, signal);
@@ -152,7 +152,7 @@ export class Poster implements Disposable {
 
   async #exchange(
     url: URL,
-    alert: StoredAlert,
+    alert: StoredRecord,
     credentials: Credentials,
     signal: AbortSignal,
   ): Promise<Outcome | 'stale'> {
@@ -190,7 +190,7 @@ export class Poster implements Disposable {
     }
   }
 
-  #request(url: URL, alert: StoredAlert, credentials: Credentials): ClientRequest {
+  #request(url: URL, alert: StoredRecord, credentials: Credentials): ClientRequest {
     const secure = url.protocol === 'https:';
     const { rules } = this.#options;
     const { bearerToken } = credentials;

@@ -6,14 +6,14 @@ import { suite, test } from 'node:test';
 import { issueAuthority, issueServerCertificate } from '../../../lib/x509/certificate.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { keyOf } from './callback-log.ts';
+import { isSecretName, keyOf, queueName } from './callback-queue.ts';
 import { displayName } from './callback-url.ts';
 import type { CallbackStats, Credentials } from './options.ts';
 import { balanced, inBalance, openQuick, Receiver } from './receiver.fixture.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
-import { RecordEncoder } from './record.ts';
-import { encodeHeader, isSecretName } from './segment-header.ts';
-import { Segment } from './segment.ts';
+import { RecordEncoder } from '../../../lib/spool/record.ts';
+import { encodeHeader } from '../../../lib/spool/segment-header.ts';
+import { Segment } from '../../../lib/spool/segment.ts';
 
 const validity = { now: new Date(), days: 30 };
 const authority = issueAuthority('receivers', validity);
@@ -106,8 +106,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     assert.equal(bytes.toString('utf8', 40, 40 + receiver.url('/old').length), receiver.url('/old'));
     assert.ok(file.startsWith(keyOf(receiver.url('/old'))));
     // One that claims a Secret without naming one belongs to nobody.
-    const nameless = encodeHeader('https://receiver.example/', '');
-    nameless.write('RAMPALRS', 0, 'latin1');
+    const nameless = encodeHeader({ kind: 'RAMPALRS', text: 'https://receiver.example/' });
     writeFileSync(directory.at(`${keyOf('https://receiver.example/')}-000000000001.alerts`), nameless);
     await using delivery = openQuick(directory.path);
     await until(() => delivery.stats.delivered === 1);
@@ -186,7 +185,8 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     const key = keyOf(receiver.url(), 'shop/hook');
-    const segment = Segment.create(directory.at(`${key}-000000000001.alerts`), receiver.url(), 'shop/hook');
+    const name = queueName({ callback: receiver.url(), secret: 'shop/hook' });
+    const segment = Segment.create(directory.at(`${key}-000000000001.alerts`), name);
     const record = new RecordEncoder().encode('a', '{}', Date.now());
     assert.ok(record);
     segment.append(record.buffer, record.sizeBytes);

@@ -4,7 +4,7 @@
  */
 import { kiveDataNamespace, type KiveMatch, type KivePolicy, type KiveTrap } from '../api.ts';
 import { parseFileMode } from './file-mode.ts';
-import { isSecretName } from '../delivery/segment-header.ts';
+import { isSecretName } from '../delivery/callback-queue.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern } from './name-pattern.ts';
 import { defaultScope, type PolicyScope } from './policy-scope.ts';

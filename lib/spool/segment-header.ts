@@ -1,27 +1,30 @@
 /**
- * How a queue file begins: whose it is, how far it was delivered and, once it is complete, how much is in it; so no
- * other file has to agree with it.
+ * How a queue file begins: whose it is, how far it was read and, once it is complete, how much is in it; so no other file
+ * has to agree with it.
  *
  * | bytes | what                                                                        |
  * | ----- | --------------------------------------------------------------------------- |
- * | 0     | `RAMPALRT`, or `RAMPALRS` where the alerts go with a Secret                 |
+ * | 0     | the kind of the queue                                                       |
  * | 8     | CRC-32 of the name, u32                                                     |
  * | 12    | length of the name, u32                                                     |
  * | 16    | cursor: u32 offset, u32 records that are done with, u32 CRC-32 of both      |
  * | 28    | seal: u32 offset of the end, u32 records, u32 CRC-32 of both; else zeros    |
  * | 40    | the name, then the records                                                  |
  *
- * The name is the callback; with a Secret its namespace, a slash, its name and a newline stand before it. That such files
- * begin differently keeps versions that know of no Secrets from sending them without.
- *
- * A cursor that cannot be read means: from the beginning, which delivers twice and loses nothing. A seal that
- * cannot be read means that the records are counted.
+ * A cursor that cannot be read means: from the beginning, which reads twice and loses nothing. A seal that cannot be read
+ * means that the records are counted.
  */
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 
-const MAGIC = Buffer.from('RAMPALRT', 'latin1');
-const MAGIC_WITH_SECRET = Buffer.from('RAMPALRS', 'latin1');
+/** What a queue is known by, in its files. */
+export interface QueueName {
+  /** Eight characters of ASCII: what kind of queue it is, and so what its name means. */
+  readonly kind: string;
+  readonly text: string;
+}
+
+const KIND_BYTES = 8;
 const NAME_CHECKSUM_AT = 8;
 const NAME_LENGTH_AT = 12;
 export const CURSOR_AT = 16;
@@ -29,18 +32,7 @@ export const SEAL_AT = 28;
 const SLOT_BYTES = 12;
 const FIXED_BYTES = 40;
 /** In UTF-8. */
-export const MAX_CALLBACK_BYTES = 4096;
-/** `namespace/name`, at most 63 and 253 characters. */
-const MAX_SECRET_BYTES = 63 + 1 + 253;
-const MAX_NAME_BYTES = MAX_SECRET_BYTES + 1 + MAX_CALLBACK_BYTES;
-/** RFC 1123: a label, a slash, a subdomain. */
-const secretForm =
-  /^[a-z0-9]([-a-z0-9]*[a-z0-9])?\/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-
-/** Whether this can name a Secret: `namespace/name`. */
-export function isSecretName(text: string): boolean {
-  return text.length <= MAX_SECRET_BYTES && secretForm.test(text);
-}
+export const MAX_NAME_BYTES = 8192;
 
 /** Which part of the file is what. */
 export interface Extent {
@@ -51,20 +43,16 @@ export interface Extent {
   passedRecords: number;
 }
 
-/** Of a file for this callback, before the first record. */
-export function headerBytes(callback: string, secret = ''): number {
-  return FIXED_BYTES + Buffer.byteLength(nameOf(callback, secret));
-}
-
-function nameOf(callback: string, secret: string): string {
-  return secret === '' ? callback : `${secret}\n${callback}`;
+/** Of a file of this queue, before the first record. */
+export function headerBytes({ text }: QueueName): number {
+  return FIXED_BYTES + Buffer.byteLength(text);
 }
 
 /** A new header, with the cursor at the first record. */
-export function encodeHeader(callback: string, secret: string): Buffer {
-  const name = Buffer.from(nameOf(callback, secret));
+export function encodeHeader({ kind, text }: QueueName): Buffer {
+  const name = Buffer.from(text);
   const header = Buffer.alloc(FIXED_BYTES + name.byteLength);
-  header.set(secret === '' ? MAGIC : MAGIC_WITH_SECRET);
+  header.write(kind, 0, KIND_BYTES, 'latin1');
   header.writeUInt32LE(crc32(name), NAME_CHECKSUM_AT);
   header.writeUInt32LE(name.byteLength, NAME_LENGTH_AT);
   header.set(name, FIXED_BYTES);
@@ -82,9 +70,7 @@ export function encodeSlot(offset: number, records: number): Buffer {
 }
 
 export interface Header {
-  readonly callback: string;
-  /** `namespace/name`, or empty. */
-  readonly secret: string;
+  readonly name: QueueName;
   readonly extent: Extent;
   readonly sealed: boolean;
   readonly sizeBytes: number;
@@ -95,16 +81,11 @@ export function readHeader(fd: number): Header | undefined {
   const header = Buffer.alloc(FIXED_BYTES + MAX_NAME_BYTES);
   const readBytes = readSync(fd, header, 0, header.byteLength, 0);
   if (readBytes < FIXED_BYTES) return undefined;
-  const magic = header.subarray(0, MAGIC.byteLength);
-  const withSecret = magic.equals(MAGIC_WITH_SECRET);
-  if (!withSecret && !magic.equals(MAGIC)) return undefined;
   const startBytes = FIXED_BYTES + header.readUInt32LE(NAME_LENGTH_AT);
   if (startBytes > readBytes) return undefined;
-  const name = header.subarray(FIXED_BYTES, startBytes);
-  if (crc32(name) !== header.readUInt32LE(NAME_CHECKSUM_AT)) return undefined;
-  const text = name.toString();
-  const secret = withSecret ? text.slice(0, Math.max(0, text.indexOf('\n'))) : '';
-  if (withSecret && !isSecretName(secret)) return undefined;
+  const text = header.subarray(FIXED_BYTES, startBytes);
+  if (crc32(text) !== header.readUInt32LE(NAME_CHECKSUM_AT)) return undefined;
+  const name: QueueName = { kind: header.toString('latin1', 0, KIND_BYTES), text: text.toString() };
   const { size } = fstatSync(fd);
   const cursor = readSlot(header, CURSOR_AT);
   const seal = readSlot(header, SEAL_AT);
@@ -121,8 +102,7 @@ export function readHeader(fd: number): Header | undefined {
     endBytes: end?.endBytes ?? passedBytes,
     records: end?.records ?? passedRecords,
   };
-  const callback = withSecret ? text.slice(secret.length + 1) : text;
-  return { callback, secret, extent, sealed, sizeBytes: size };
+  return { name, extent, sealed, sizeBytes: size };
 }
 
 function readSlot(

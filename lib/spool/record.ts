@@ -1,5 +1,5 @@
 /**
- * One alert in a queue file: a header with a checksum, the id, the line.
+ * One record of a queue file: a header with a checksum, the id, the line.
  *
  * | bytes | what                                                         |
  * | ----- | ------------------------------------------------------------ |
@@ -18,7 +18,7 @@ import { crc32 } from 'node:zlib';
 
 export const RECORD_HEADER_BYTES = 24;
 export const MAX_ID_BYTES = 128;
-/** An alert is about 1 kB; the metadata of a policy can make it longer. */
+/** Most are about 1 kB. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
 const MARK = Buffer.from([0x00, 0x52, 0x51, 0x01]);
@@ -32,7 +32,7 @@ const SCRATCH_BYTES = 64 * 1024;
 /** UTF-8 takes at most three bytes for a UTF-16 unit. */
 const MAX_BYTES_PER_UNIT = 3;
 
-export interface StoredAlert {
+export interface StoredRecord {
   readonly id: string;
   /** Its own copy of the bytes. */
   readonly line: Buffer;
@@ -77,7 +77,7 @@ export class RecordEncoder {
 }
 
 export interface FoundRecord {
-  readonly alert: StoredAlert;
+  readonly record: StoredRecord;
   /** Where the record begins; above what was asked for when damaged bytes lie before it. */
   readonly at: number;
   /** Where the next one begins. */
@@ -109,7 +109,7 @@ export function recordsIn(fd: number): FindRecord {
     if (bytes === undefined || crc32(bytes.subarray(LINE_LENGTH_AT)) !== checksum) return undefined;
     const id = bytes.toString('latin1', RECORD_HEADER_BYTES, lineAt);
     const line = Buffer.from(bytes.subarray(lineAt));
-    return { alert: { id, line, acceptedMs }, at, next: at + bytes.byteLength };
+    return { record: { id, line, acceptedMs }, at, next: at + bytes.byteLength };
   }
 
   function nextMark(from: number, end: number): number | undefined {

@@ -2,10 +2,22 @@
 import { chmodSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { makeDirectories } from '../../../lib/files/make-directories.ts';
-import { errorCodes, fileError, RampartError } from '../../../lib/errors/errors.ts';
-import { keyOf, parseFileName } from './callback-log.ts';
+import { makeDirectories } from '../files/make-directories.ts';
+import { errorCodes, fileError, RampartError } from '../errors/errors.ts';
+import { parseFileName } from './queue-log.ts';
 import { Segment, SET_ASIDE_SUFFIX, setAside } from './segment.ts';
+import type { QueueName } from './segment-header.ts';
+
+/** What is in a directory of queues. */
+export interface Contents {
+  /** In errors, and after the dot in names of files: `alerts`. */
+  readonly contents: string;
+  /**
+   * What the names of a queue's files begin with: 32 hexadecimal digits that follow from its name. Undefined for what is no
+   * name of a queue here.
+   */
+  readonly keyOf: (name: QueueName) => string | undefined;
+}
 
 /** More damaged files than these are not kept: they would be a queue without a bound. */
 const MAX_SET_ASIDE = 8;
@@ -16,10 +28,10 @@ export interface Recovered {
 }
 
 export interface RecoveryReport {
-  /** Of each callback in order. */
+  /** Of each queue in order. */
   readonly segments: readonly Recovered[];
   readonly tornBytes: number;
-  /** Files that nobody can tell the callback of. They were set aside. */
+  /** Files that nobody can tell the queue of. They were set aside. */
   readonly unreadable: number;
 }
 
@@ -28,22 +40,22 @@ export interface RecoveryReport {
  *
  * @throws {RampartError} `INPUT` for a directory of another user, `FULL` or `SYSTEM` when it cannot be made.
  */
-export function prepareDirectory(path: string): void {
+export function prepareDirectory(path: string, contents: string): void {
   try {
     makeDirectories(path);
     const { mode, uid } = statSync(path);
     const own = process.geteuid?.();
     if (own !== undefined && uid !== own) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `cannot queue alerts in ${path}`,
+        what: `cannot queue ${contents} in ${path}`,
         why: `it belongs to user ${uid}, and this process runs as ${own}`,
         next: 'Use a separate directory',
       });
     }
-    // Alerts say what is watched and who did what: for their owner only.
+    // What waits says what is watched and who did what: for their owner only.
     if ((mode & 0o077) !== 0) chmodSync(path, 0o700);
   } catch (error) {
-    throw asDirectoryError(path, error);
+    throw asDirectoryError(path, contents, error);
   }
 }
 
@@ -52,18 +64,18 @@ export function prepareDirectory(path: string): void {
  *
  * @throws {RampartError} `SYSTEM` when the directory itself cannot be read.
  */
-export function recoverSegments(directory: string): RecoveryReport {
+export function recoverSegments(directory: string, { contents, keyOf }: Contents): RecoveryReport {
   let names: string[];
   try {
     names = readdirSync(directory).sort();
   } catch (error) {
-    throw asDirectoryError(directory, error);
+    throw asDirectoryError(directory, contents, error);
   }
   const segments: Recovered[] = [];
   let tornBytes = 0;
   let unreadable = 0;
   for (const name of names) {
-    const parts = parseFileName(name);
+    const parts = parseFileName(name, `.${contents}`);
     if (parts === undefined) continue;
     const path = join(directory, name);
     try {
@@ -73,7 +85,7 @@ export function recoverSegments(directory: string): RecoveryReport {
         continue;
       }
       const found = Segment.recover(path);
-      if (found !== undefined && keyOf(found.segment.callback, found.segment.secret) === parts.key) {
+      if (found !== undefined && keyOf(found.segment.name) === parts.key) {
         found.segment.close();
         segments.push({ segment: found.segment, sequence: parts.sequence });
         tornBytes += found.tornBytes;
@@ -111,7 +123,7 @@ function trySetAside(path: string): void {
   }
 }
 
-function asDirectoryError(path: string, error: unknown): RampartError {
+function asDirectoryError(path: string, contents: string, error: unknown): RampartError {
   if (error instanceof RampartError) return error;
-  return fileError(`cannot queue alerts in ${path}`, error, 'Name a writable directory');
+  return fileError(`cannot queue ${contents} in ${path}`, error, 'Name a writable directory');
 }

@@ -1,12 +1,8 @@
-/**
- * The alerts of one callback, with one Secret or none, on disk: segments, oldest first. Alerts are added to the last one
- * and taken from the first one.
- */
-import { createHash } from 'node:crypto';
+/** One queue on disk: segments, oldest first. Records are added to the last one and taken from the first one. */
 import { join } from 'node:path';
 
-import type { StoredAlert } from './record.ts';
-import { headerBytes } from './segment-header.ts';
+import type { StoredRecord } from './record.ts';
+import { headerBytes, type QueueName } from './segment-header.ts';
 import { Segment } from './segment.ts';
 
 /** What happens to the files, for those who count bytes and sync. */
@@ -15,43 +11,41 @@ export interface LogObserver {
   resized(byBytes: number): void;
   /** There is something to sync: in the file, or for a new one in the directory, too. */
   written(segment: Segment, isNew: boolean): void;
-  /** This many alerts could not be read again; 0 when only their neighbours are damaged. */
-  damaged(lostAlerts: number): void;
+  /** This many records could not be read again; 0 when only their neighbours are damaged. */
+  damaged(lostRecords: number): void;
 }
 
-/** A file in which all is delivered is removed once it is this long: there is no use for many small ones. */
+export interface QueueLogOptions {
+  readonly directory: string;
+  /** What the names of its files begin with: 32 hexadecimal digits. */
+  readonly key: string;
+  /** What they end with: `.alerts`. */
+  readonly suffix: string;
+  readonly segmentBytes: number;
+  readonly observer: LogObserver;
+}
+
+/** A file in which all is read is removed once it is this long: there is no use for many small ones. */
 const RECYCLE_BYTES = 64 * 1024;
 const SEQUENCE_DIGITS = 12;
-const fileName = /^([0-9a-f]{32})-(\d{12})\.alerts$/;
+const stem = /^([0-9a-f]{32})-(\d{12})$/;
 /** There will be others of this kind, or they pass: no reason to give up a file. */
 const passing: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM']);
 
-/**
- * What the files of a queue are called by: URLs have characters that file names have not. With a Secret it is another queue:
- * what belongs to a policy without it must never be sent with it.
- */
-export function keyOf(callback: string, secret = ''): string {
-  // No URL begins with a bracket, so no two queues are hashed from the same text.
-  const name = secret === '' ? callback : JSON.stringify([callback, secret]);
-  return createHash('sha256').update(name).digest('hex').slice(0, 32);
-}
-
 /** The parts of a file's name, or undefined for another file. */
-export function parseFileName(name: string): { readonly key: string; readonly sequence: number } | undefined {
-  const match = fileName.exec(name);
+export function parseFileName(
+  name: string,
+  suffix: string,
+): { readonly key: string; readonly sequence: number } | undefined {
+  const match = name.endsWith(suffix) ? stem.exec(name.slice(0, -suffix.length)) : null;
   return match === null ? undefined : { key: match[1] ?? '', sequence: Number(match[2]) };
 }
 
 /** The owner closes it. */
-export class CallbackLog {
-  readonly callback: string;
-  /** `namespace/name`, or empty. */
-  readonly secret: string;
-  readonly key: string;
+export class QueueLog {
+  readonly name: QueueName;
+  readonly #options: QueueLogOptions;
   readonly #headerBytes: number;
-  readonly #directory: string;
-  readonly #segmentBytes: number;
-  readonly #observer: LogObserver;
   readonly #segments: Segment[] = [];
   /** The last segment, if this process made it; to those of earlier ones nothing is added. */
   #writing: Segment | undefined;
@@ -59,18 +53,10 @@ export class CallbackLog {
   #sizeBytes = 0;
   #depth = 0;
 
-  constructor(
-    callback: string,
-    secret: string,
-    options: { readonly directory: string; readonly segmentBytes: number; readonly observer: LogObserver },
-  ) {
-    this.callback = callback;
-    this.secret = secret;
-    this.key = keyOf(callback, secret);
-    this.#headerBytes = headerBytes(callback, secret);
-    this.#directory = options.directory;
-    this.#segmentBytes = options.segmentBytes;
-    this.#observer = options.observer;
+  constructor(name: QueueName, options: QueueLogOptions) {
+    this.name = name;
+    this.#options = options;
+    this.#headerBytes = headerBytes(name);
   }
 
   get sizeBytes(): number {
@@ -87,7 +73,7 @@ export class CallbackLog {
     this.#segments.push(segment);
     this.#resize(segment.sizeBytes);
     this.#depth += segment.depth;
-    if (segment.damaged) this.#observer.damaged(0);
+    if (segment.damaged) this.#options.observer.damaged(0);
     if (this.#segments.length > 1) segment.close();
     this.#dropFinished();
   }
@@ -100,7 +86,7 @@ export class CallbackLog {
   /** @throws {NodeJS.ErrnoException} when it cannot be written; then it is not there. */
   append(record: Buffer, sizeBytes: number): void {
     const full = this.#writing;
-    if (full !== undefined && full.sizeBytes >= this.#segmentBytes) {
+    if (full !== undefined && full.sizeBytes >= this.#options.segmentBytes) {
       full.seal();
       this.#writing = undefined;
       if (full !== this.#segments[0]) full.close();
@@ -112,30 +98,45 @@ export class CallbackLog {
     segment.append(record, sizeBytes);
     this.#resize(segment.sizeBytes - before);
     this.#depth++;
-    this.#observer.written(segment, isNew);
+    this.#options.observer.written(segment, isNew);
   }
 
   /**
-   * The oldest alert, until `pass`. What cannot be read is passed over, set aside and told.
+   * The oldest record, until `pass`; undefined when there is none.
    *
-   * @throws {NodeJS.ErrnoException} when it cannot be read now, but perhaps later.
+   * @throws as {@link heads}
    */
-  head(): StoredAlert | undefined {
-    for (let first; (first = this.#segments[0]) !== undefined;) {
-      const alert = this.#headOf(first);
-      if (alert !== undefined) return alert;
-      if (first === this.#writing && first.depth === 0) return undefined;
-      this.#dropFirst();
-    }
-    return undefined;
+  head(): StoredRecord | undefined {
+    return this.heads(1, 0)[0];
   }
 
-  /** Done with the head, which has to have been read. */
-  pass(): boolean {
+  /**
+   * The oldest records, until `pass`: of one file, so they may be fewer than are wanted and there. None only when there are
+   * none. What cannot be read is passed over, set aside and told.
+   *
+   * @param maxBytes - Of all lines together; the first may be longer.
+   * @throws {NodeJS.ErrnoException} when they cannot be read now, but perhaps later.
+   */
+  heads(maxRecords: number, maxBytes: number): readonly StoredRecord[] {
+    for (let first; (first = this.#segments[0]) !== undefined;) {
+      const records = this.#headsOf(first, maxRecords, maxBytes);
+      if (records.length > 0) return records;
+      if (first === this.#writing && first.depth === 0) return [];
+      this.#dropFirst();
+    }
+    return [];
+  }
+
+  /**
+   * Done with the first `count` of the oldest records, which have to have been read.
+   *
+   * @returns false when that could not be written down: another process would read them again.
+   */
+  pass(count = 1): boolean {
     const first = this.#segments[0];
     if (first === undefined) return false;
-    const writtenDown = first.pass();
-    this.#depth--;
+    const writtenDown = first.pass(count);
+    this.#depth -= count;
     this.#dropFinished();
     return writtenDown;
   }
@@ -150,12 +151,12 @@ export class CallbackLog {
     for (const segment of this.#segments) segment.close();
   }
 
-  #headOf(segment: Segment): StoredAlert | undefined {
+  #headsOf(segment: Segment, maxRecords: number, maxBytes: number): readonly StoredRecord[] {
     try {
-      return segment.head();
+      return segment.heads(maxRecords, maxBytes);
     } catch (error) {
       if (passing.has((error as NodeJS.ErrnoException).code)) throw error;
-      return undefined;
+      return [];
     }
   }
 
@@ -174,7 +175,7 @@ export class CallbackLog {
     this.#resize(-first.sizeBytes);
     const lost = first.depth;
     this.#depth -= lost;
-    if (lost > 0) this.#observer.damaged(lost);
+    if (lost > 0) this.#options.observer.damaged(lost);
     try {
       if (lost > 0 || first.damaged) first.setAside();
       else first.remove();
@@ -184,8 +185,9 @@ export class CallbackLog {
   }
 
   #addSegment(): Segment {
-    const name = `${this.key}-${String(this.#nextSequence++).padStart(SEQUENCE_DIGITS, '0')}.alerts`;
-    const segment = Segment.create(join(this.#directory, name), this.callback, this.secret);
+    const { directory, key, suffix } = this.#options;
+    const file = `${key}-${String(this.#nextSequence++).padStart(SEQUENCE_DIGITS, '0')}${suffix}`;
+    const segment = Segment.create(join(directory, file), this.name);
     this.#segments.push(segment);
     this.#writing = segment;
     this.#resize(segment.sizeBytes);
@@ -194,6 +196,6 @@ export class CallbackLog {
 
   #resize(byBytes: number): void {
     this.#sizeBytes += byBytes;
-    this.#observer.resized(byBytes);
+    this.#options.observer.resized(byBytes);
   }
 }

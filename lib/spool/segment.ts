@@ -1,12 +1,13 @@
 /** One file of a queue: a header (segment-header.ts), then records (record.ts). */
 import { closeSync, constants, fdatasync, ftruncateSync, openSync, renameSync, rmSync } from 'node:fs';
 
-import { type FindRecord, recordsIn, type StoredAlert } from './record.ts';
+import { type FindRecord, type FoundRecord, recordsIn, type StoredRecord } from './record.ts';
 import {
   CURSOR_AT,
   encodeHeader,
   encodeSlot,
   type Extent,
+  type QueueName,
   readHeader,
   SEAL_AT,
   writeAll,
@@ -22,33 +23,32 @@ export interface Recovery {
   readonly tornBytes: number;
 }
 
+type Head = Pick<FoundRecord, 'record' | 'next'>;
+
 /** Closing is the caller's: `close`, `remove` or `setAside`. */
 export class Segment {
   readonly path: string;
-  readonly callback: string;
-  /** `namespace/name`, or empty. */
-  readonly secret: string;
+  readonly name: QueueName;
   #extent: Extent;
   #fd: number | undefined;
   #find: FindRecord | undefined;
-  #head: StoredAlert | undefined;
-  #headNext = 0;
+  /** The first records that are not done with, as far as they were read. */
+  #heads: Head[] = [];
   #damaged = false;
   #syncing = false;
   #closing = false;
   #gone = false;
 
-  private constructor(path: string, callback: string, secret: string, fd: number, extent: Extent) {
+  private constructor(path: string, name: QueueName, fd: number, extent: Extent) {
     this.path = path;
-    this.callback = callback;
-    this.secret = secret;
+    this.name = name;
     this.#fd = fd;
     this.#extent = extent;
   }
 
   /** @throws {NodeJS.ErrnoException} when the file cannot be made; then there is none. */
-  static create(path: string, callback: string, secret: string): Segment {
-    const header = encodeHeader(callback, secret);
+  static create(path: string, name: QueueName): Segment {
+    const header = encodeHeader(name);
     const startBytes = header.byteLength;
     const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
     const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
@@ -66,7 +66,7 @@ export class Segment {
       passedBytes: startBytes,
       passedRecords: 0,
     };
-    return new Segment(path, callback, secret, fd, extent);
+    return new Segment(path, name, fd, extent);
   }
 
   /**
@@ -83,8 +83,8 @@ export class Segment {
         closeSync(fd);
         return undefined;
       }
-      const { extent, callback, secret, sealed, sizeBytes } = header;
-      const segment = new Segment(path, callback, secret, fd, extent);
+      const { extent, name, sealed, sizeBytes } = header;
+      const segment = new Segment(path, name, fd, extent);
       const tornBytes = sealed ? 0 : segment.#count(sizeBytes);
       return { segment, tornBytes };
     } catch (error) {
@@ -130,32 +130,38 @@ export class Segment {
   }
 
   /**
-   * The first record that is not done with; undefined when there is none any more.
+   * The first records that are not done with: as many as there are and are wanted, together no longer than `maxBytes`, but at
+   * least one. None when there is none any more.
    *
    * @throws {NodeJS.ErrnoException} when the file cannot be read.
    */
-  head(): StoredAlert | undefined {
-    if (this.#head !== undefined) return this.#head;
-    const { passedBytes, endBytes } = this.#extent;
-    if (passedBytes >= endBytes) return undefined;
-    this.#find ??= recordsIn(this.#open());
-    const found = this.#find(passedBytes, endBytes);
-    if (found === undefined || found.at !== passedBytes) this.#damaged = true;
-    this.#head = found?.alert;
-    this.#headNext = found?.next ?? endBytes;
-    return this.#head;
+  heads(maxRecords: number, maxBytes: number): readonly StoredRecord[] {
+    const { endBytes, passedBytes } = this.#extent;
+    const heads = this.#heads;
+    let count = 0;
+    for (let sizeBytes = 0; count < maxRecords; count++) {
+      const next = heads[count - 1]?.next ?? passedBytes;
+      if (count === heads.length) {
+        const head = next < endBytes ? this.#read(next, endBytes) : undefined;
+        if (head === undefined) break;
+        heads.push(head);
+      }
+      sizeBytes += heads[count]?.record.line.byteLength ?? 0;
+      if (count > 0 && sizeBytes > maxBytes) break;
+    }
+    return heads.slice(0, count).map(({ record }) => record);
   }
 
   /**
-   * Done with the head.
+   * Done with the first `count` of {@link heads}.
    *
-   * @returns false when that could not be written down: another process would deliver it again.
+   * @returns false when that could not be written down: another process would read them again.
    */
-  pass(): boolean {
+  pass(count: number): boolean {
     const extent = this.#extent;
-    extent.passedBytes = this.#headNext;
-    extent.passedRecords++;
-    this.#head = undefined;
+    extent.passedBytes = this.#heads[count - 1]?.next ?? extent.passedBytes;
+    extent.passedRecords += count;
+    this.#heads = this.#heads.slice(count);
     return this.#writeSlot(CURSOR_AT, extent.passedBytes, extent.passedRecords);
   }
 
@@ -200,6 +206,13 @@ export class Segment {
     this.#gone = true;
     this.close();
     setAside(this.path);
+  }
+
+  #read(at: number, endBytes: number): Head | undefined {
+    this.#find ??= recordsIn(this.#open());
+    const found = this.#find(at, endBytes);
+    if (found === undefined || found.at !== at) this.#damaged = true;
+    return found;
   }
 
   #open(): number {

@@ -1,12 +1,12 @@
 /**
- * Brings to the disk what was written, many alerts at a time, without the writer waiting for it.
+ * Brings to the disk what was written, many records at a time, without the writer waiting for it.
  *
  * The end of the process, however it ends, loses nothing that was written: it is the kernel's. A loss of power, or of
  * the kernel, loses what was written since the last round began: an interval and the time of a round.
  */
 import { open } from 'node:fs/promises';
 
-import type { Clock } from '../../../lib/time/clock.ts';
+import type { Clock } from '../time/clock.ts';
 import type { Segment } from './segment.ts';
 
 export interface GroupSyncOptions {

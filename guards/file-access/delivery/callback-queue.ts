@@ -1,0 +1,50 @@
+/** What the queue of a callback, with one Secret or none, is called on disk. */
+import { createHash } from 'node:crypto';
+
+import type { QueueName } from '../../../lib/spool/segment-header.ts';
+
+/** In UTF-8. */
+export const MAX_CALLBACK_BYTES = 4096;
+/** `namespace/name`, at most 63 and 253 characters. */
+const MAX_SECRET_BYTES = 63 + 1 + 253;
+/** RFC 1123: a label, a slash, a subdomain. */
+const secretForm =
+  /^[a-z0-9]([-a-z0-9]*[a-z0-9])?\/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/** That those with a Secret are of another kind keeps versions that know of no Secrets from sending them without. */
+const kinds = { plain: 'RAMPALRT', withSecret: 'RAMPALRS' } as const;
+
+export interface CallbackQueue {
+  readonly callback: string;
+  /** `namespace/name`, or empty. */
+  readonly secret: string;
+}
+
+/** Whether this can name a Secret: `namespace/name`. */
+export function isSecretName(text: string): boolean {
+  return text.length <= MAX_SECRET_BYTES && secretForm.test(text);
+}
+
+export function queueName({ callback, secret }: CallbackQueue): QueueName {
+  return secret === ''
+    ? { kind: kinds.plain, text: callback }
+    : { kind: kinds.withSecret, text: `${secret}\n${callback}` };
+}
+
+/** Undefined for the name of another queue. */
+export function parseQueueName({ kind, text }: QueueName): CallbackQueue | undefined {
+  if (kind === kinds.plain) return { callback: text, secret: '' };
+  if (kind !== kinds.withSecret) return undefined;
+  const secret = text.slice(0, Math.max(0, text.indexOf('\n')));
+  return isSecretName(secret) ? { callback: text.slice(secret.length + 1), secret } : undefined;
+}
+
+/**
+ * What the files of a queue are called by: URLs have characters that file names have not. With a Secret it is another queue:
+ * what belongs to a policy without it must never be sent with it.
+ */
+export function keyOf(callback: string, secret = ''): string {
+  // No URL begins with a bracket, so no two queues are hashed from the same text.
+  const name = secret === '' ? callback : JSON.stringify([callback, secret]);
+  return createHash('sha256').update(name).digest('hex').slice(0, 32);
+}
