@@ -23,6 +23,8 @@ export interface GuardContext {
   readonly health: PartHealth;
   /** undefined where nobody asked for metrics. */
   readonly metrics: SharedMetrics | undefined;
+  /** Takes a finding of the guard: a line of JSON as `findingLine` writes it, without a newline. Never waits. */
+  readonly sink: (line: string) => void;
   /** Tells events of this guard; it is stopped with the part. */
   recorder(limits?: EventRecorderOptions['limits']): EventRecorder;
   /**
@@ -55,8 +57,6 @@ export interface NodeContext extends GuardContext {
   readonly directory: string;
   /** The version of Rampart. */
   readonly version: string;
-  /** Takes a finding or an alert as one line of JSON, without a newline. Never waits. */
-  readonly sink: (line: string) => void;
   /** Says how its work goes, for its section of `rampart status`: in the agent's lease, in place of what it said before. Numbers alone may take 10 s. */
   readonly tellFacts: (facts: GuardFacts) => void;
   /** Tells the person in front of it, if there is one, what is going on. */

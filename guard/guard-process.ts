@@ -46,16 +46,17 @@ interface GuardProcessOptions {
   readonly shared: SharedMetrics | undefined;
   readonly identity: string;
   readonly states: Parameters<typeof registerGuardMetrics>[1];
+  readonly sink: GuardProcess['sink'];
   /** Ends the process, for a fault that only a new one mends. */
   readonly fail: (error: unknown) => void;
 }
 
 /** The caller disposes `caches` after the guards have ended. */
 export function guardProcess(options: GuardProcessOptions): GuardProcess {
-  const { client, logger, health, identity, metrics, shared, states, fail } = options;
+  const { client, logger, health, identity, metrics, shared, states, sink, fail } = options;
   registerGuardMetrics(metrics, states);
   const caches = new SharedCaches({ client, logger, metrics: shared?.reflectors, onFailure: fail });
-  return { client, logger, identity, health, metrics: shared, caches };
+  return { client, logger, identity, health, metrics: shared, caches, sink };
 }
 
 /** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */

@@ -1,28 +1,26 @@
-/** Lines that guards write for people and machines, as `rampart alerts` reads them. */
+/** How lines of guards are shown to people, as `rampart alerts` prints them. What all lines have in common: stream/finding.ts. */
+import type { ReadFinding } from './stream/read-finding.ts';
 
-/** One kind of line of a guard: one JSON object, told apart from all other lines by how it begins. */
+/** One kind of line of a guard. */
 export interface LineKind {
-  /** How each line of the kind begins, and no other: `{"kind":"IntegrityFinding",`. */
-  readonly start: string;
-  /** What the line says; undefined where it is cut, or another program's. */
-  parse(line: string): Line | undefined;
+  /** The `kind` of each of its lines. */
+  readonly kind: string;
+  /** What it has besides the head; undefined if keys of the guard are missing, as in a line of another program. */
+  view(finding: ReadFinding): LineView | undefined;
 }
 
-/** `undefined` where there is no namespace. */
-export type Place = readonly [namespace: string | undefined, name: string];
-
-/** What filters and the order of lines go by. */
-export interface Line {
-  /** Nanoseconds since 1970. */
-  readonly timeNs: bigint;
-  /** The object of the user that asked for it. */
-  readonly policy: Place;
-  /** The pod that it is about, or that did it; `['', '']`-like where there is none: `[undefined, '']`. */
-  readonly pod: Place;
-  /** Of the file that it is about; undefined where it is about none. */
+export interface LineView {
+  /** The file that it is about; undefined if it is about none. */
   readonly path?: string;
+  /** The pod that did it, if the `object` of the finding is not that pod. */
+  readonly by?: PodName;
   /** As one line for a person, without a newline. */
   pretty(options: PrettyLineOptions): string;
+}
+
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
 }
 
 export interface PrettyLineOptions {

@@ -15,6 +15,8 @@ export interface GuardProcess {
   readonly health: Health;
   readonly metrics: SharedMetrics | undefined;
   readonly caches: SharedCaches;
+  /** Takes the findings of all guards, each with the name of its guard. Never waits. */
+  readonly sink: (guard: string, line: string) => void;
 }
 
 const RECORDER_STOP_MS = 2000;
@@ -27,11 +29,12 @@ export function partContext(
   process: GuardProcess,
   { signal, stack }: { readonly signal: AbortSignal; readonly stack: AsyncDisposableStack },
 ): GuardContext {
-  const { client, logger, identity, metrics, caches } = process;
+  const { client, logger, identity, metrics, caches, sink } = process;
   const health = partHealth(guard, on, process.health, stack);
   return {
     guard: guard.name,
     ...{ client, signal, logger, identity, health, metrics },
+    sink: (line) => sink(guard.name, line),
     recorder(limits) {
       const recorder = new EventRecorder({
         client,

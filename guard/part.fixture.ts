@@ -23,6 +23,8 @@ export interface GivenProcess {
   readonly identity?: string;
   readonly health?: Health;
   readonly metrics?: SharedMetrics;
+  /** Takes the findings. */
+  readonly sink?: (line: string) => void;
   /** Of cluster parts. Default: they are written to the API. */
   readonly reports?: ClusterContext['reports'];
   /** Its process runs until `signal` aborts, or as one of a cluster, which may be removed. */
@@ -35,7 +37,7 @@ export interface GivenNode
   extends
     GivenProcess,
     Pick<NodeContext, 'nodeName' | 'containers'>,
-    Partial<Pick<NodeContext, 'sink' | 'hostRoot' | 'version' | 'say'>> {
+    Partial<Pick<NodeContext, 'hostRoot' | 'version' | 'say'>> {
   readonly directory?: string;
 }
 
@@ -55,7 +57,7 @@ export async function runNodeGuards(
   given: GivenNode,
 ): Promise<void> {
   const { nodeName, containers, directory = '', hostRoot = '/', version = '0' } = given;
-  const { sink = () => undefined, say = () => undefined } = given;
+  const { say = () => undefined } = given;
   const directoryOf = (guard: Guard): string =>
     guards.length === 1 ? directory : join(directory, guard.directory?.name ?? '');
   // Leases of agents begin with their node.
@@ -63,7 +65,7 @@ export async function runNodeGuards(
   await withProcess(guards, { ...given, identity }, (process, signal) =>
     runNodeParts(
       { guards, process, values, signal },
-      { nodeName, containers, hostRoot, version, sink, say, directoryOf },
+      { nodeName, containers, hostRoot, version, say, directoryOf },
     ),
   );
 }
@@ -102,8 +104,9 @@ async function withProcess(
     onFailure: failed.reject,
   });
   const { workload, signal, nodeName } = given;
+  const sink = (_guard: string, line: string): void => given.sink?.(line);
   const running = async (): Promise<void> => {
-    const process = { client, logger, identity, health, metrics, caches };
+    const process = { client, logger, identity, health, metrics, caches, sink };
     if (workload === undefined) return await run(process, signal);
     const end = new AbortController();
     const removable = { ...process, guards, nodeName, workload, told: signal };

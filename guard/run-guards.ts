@@ -21,7 +21,7 @@ import { apiResources } from '../lib/kube/client/discovery.ts';
 /** What a node brings, for all guards. */
 export interface NodeFacts extends Pick<
   NodeContext,
-  'nodeName' | 'containers' | 'hostRoot' | 'version' | 'sink' | 'say'
+  'nodeName' | 'containers' | 'hostRoot' | 'version' | 'say'
 > {
   readonly directoryOf: (guard: Guard) => string;
 }

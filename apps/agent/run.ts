@@ -18,7 +18,7 @@ import { directoryIn } from '../../guard/guard-options.ts';
 import { checkedHostRoot, chosenGuards, guardProcess, openRuntime } from '../../guard/guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import { agentAlertsSocket, openAlertFeed } from '../../guard/alerts/alert-feed.ts';
-import { AlertOutput } from './alert-output.ts';
+import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import type { AgentOptions } from './command.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
 import { registerProcessMetrics } from './process-metrics.ts';
@@ -50,7 +50,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const stop = new AbortController();
   const health = new Health();
   await using observed = await observe(options, health);
-  await using out = new AlertOutput(() => told.abort());
+  await using out = new FindingOutput(() => told.abort());
   registerProcessMetrics(observed.metrics, health, out);
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
@@ -65,6 +65,10 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
     metrics: observed.metrics,
     shared: observed.metrics && shareMetrics(observed.metrics),
     states: { node: states },
+    sink: (_guard, line) => {
+      out.write(line);
+      feed.push(line);
+    },
     fail: (error) => stop.abort(error),
   });
   await using _caches = process.caches;
@@ -80,10 +84,6 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
           ...{ nodeName, hostRoot, directoryOf, say },
           containers: containers ?? noContainers,
           version: manifest.version,
-          sink: (line) => {
-            out.write(line);
-            feed.push(line);
-          },
         },
       ),
     }),

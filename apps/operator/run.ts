@@ -5,6 +5,7 @@ import type { Guard } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
 import { runUntilRemoved } from '../../guard/give-back.ts';
 import { operatorWorkload } from '../../guard/removal.ts';
+import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import { runClusterParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
@@ -16,17 +17,18 @@ import { chosenGuards, guardProcess } from '../../guard/guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import type { OperatorOptions } from './command.ts';
 
-/** Runs until SIGINT or SIGTERM. @throws {RampartError} `INPUT` without a cluster or for a bad option. */
+/** Runs until SIGINT, SIGTERM or the reader of stdout is gone. @throws {RampartError} `INPUT` without a cluster or for a bad option. */
 export async function runOperator(all: readonly Guard[], options: OperatorOptions): Promise<void> {
   const guards = chosenGuards(all, options);
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   sayInLog(logger);
-  const told = stopSignal().signal;
+  const told = stopSignal();
   const stop = new AbortController();
   const { signal } = stop;
   const health = new Health();
   await using observed = await observe(options, health);
+  await using out = new FindingOutput(() => told.abort());
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });
   const states = new GuardStates();
@@ -36,11 +38,12 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
     metrics: observed.metrics,
     shared: observed.metrics && shareMetrics(observed.metrics),
     states: { cluster: states },
+    sink: (_guard, line) => out.write(line),
     fail: (error) => stop.abort(error),
   });
   await using _caches = process.caches;
   say(`managing ${access.server.href}`);
-  await runUntilRemoved(stop, { ...process, guards, told, workload: operatorWorkload }, () =>
+  await runUntilRemoved(stop, { ...process, guards, told: told.signal, workload: operatorWorkload }, () =>
     runParts(stop, logger, {
       guards: runClusterParts(
         { guards, process, values: options, signal, states },
@@ -48,5 +51,6 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
       ),
     }),
   );
+  out.throwIfFailed();
   say('stopping');
 }

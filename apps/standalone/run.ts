@@ -26,7 +26,7 @@ import { Health } from '../../lib/telemetry/health.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
-import { AlertOutput } from '../agent/alert-output.ts';
+import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import { returnMemoryWhenIdle } from '../agent/idle-memory.ts';
 import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 import { registerProcessMetrics } from '../agent/process-metrics.ts';
@@ -80,7 +80,7 @@ async function run(
   const health = new Health();
   const { metrics } = stack.use(await observe(options, health));
   const shared = metrics && shareMetrics(metrics);
-  const out = stack.use(new AlertOutput(() => stop.abort()));
+  const out = stack.use(new FindingOutput(() => stop.abort()));
   registerProcessMetrics(metrics, health, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
@@ -140,6 +140,10 @@ async function run(
     ...{ client, logger, health, identity, shared },
     metrics,
     states: { node: states, cluster: clusterStates },
+    sink: (_guard, line) => {
+      out.write(line);
+      feed.push(line);
+    },
     fail: (error) => stop.abort(error),
   });
   stack.use(guarding.caches);
@@ -163,10 +167,6 @@ async function run(
         ...{ nodeName, containers, hostRoot, say },
         version: manifest.version,
         directoryOf: (guard) => join(directory, guard.directory?.name ?? ''),
-        sink: (line) => {
-          out.write(line);
-          feed.push(line);
-        },
       },
     ),
   });

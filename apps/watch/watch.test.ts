@@ -42,11 +42,15 @@ suite('rampart watch', { skip }, () => {
     run('sh', ['-c', 'echo more >> "$0"', files.file]);
     const [first, second] = await watching.untilAlerts(2);
     assert.ok(first && second);
+    assert.equal(first.time, first.timestamp);
     assert.match(first.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
     const stat = statSync(files.file, { bigint: true });
     assert.deepEqual(
-      { ...first, timestamp: '' },
+      { ...first, time: '', timestamp: '' },
       {
+        ...{ guard: 'file-access', kind: 'KiveAlert', time: '', node: { name: hostname() } },
+        ...{ severity: 'high', object: null, policy: null, verdict: 'allowed' },
+        message: `${CAT} accessed ${files.file} (read).`,
         'kive-alert-version': 'v1',
         'kive-policy-name': '',
         'kive-policy-namespace': '',
@@ -64,7 +68,6 @@ suite('rampart watch', { skip }, () => {
         },
         'custom-metadata': {},
         pod: { name: '', namespace: '', ip: '', container: { id: '', name: '' } },
-        node: { name: hostname() },
         process: {
           ...first.process,
           uid: 0,

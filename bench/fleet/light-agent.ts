@@ -56,6 +56,7 @@ export async function runLightAgent(options: LightAgentOptions): Promise<void> {
     ...{ client, logger, identity, caches },
     health: new Health(),
     metrics: undefined,
+    sink: () => undefined,
   };
   await Promise.all([
     keepAgentLease({ client, nodeName, identity, kernelId, states, signal, logger }),
@@ -64,7 +65,6 @@ export async function runLightAgent(options: LightAgentOptions): Promise<void> {
       {
         ...{ nodeName, containers, hostRoot: '/', version: '0.0.0' },
         directoryOf: () => directory,
-        sink: () => undefined,
         say: () => undefined,
       },
     ),

@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import type { Line } from '../line-kind.ts';
 import { alertFilter, type AlertFilterOptions, parseSince } from './filter.ts';
 
-const line: Line = {
+type Given = Parameters<ReturnType<typeof alertFilter>>;
+const finding: Given[0] = {
   timeNs: BigInt(Date.UTC(2026, 10, 21, 10, 0, 0, 123)) * 1_000_000n + 456_789n,
-  policy: ['kivebpf-system', 'kive-sample-policy'],
-  pod: ['default', 'nginx-pod'],
-  path: '/secret.txt',
-  pretty: () => '',
+  head: {
+    policy: { kind: 'KivePolicy', namespace: 'kivebpf-system', name: 'kive-sample-policy' },
+    object: { kind: 'Pod', namespace: 'default', name: 'nginx-pod' },
+  },
 };
 
-function fits(options: Partial<AlertFilterOptions>, of: Line = line): boolean {
-  return alertFilter({ policy: [], pod: [], path: [], ...options })(of);
+function fits(
+  options: Partial<AlertFilterOptions>,
+  of = finding,
+  view: Given[1] = { path: '/secret.txt' },
+): boolean {
+  return alertFilter({ policy: [], pod: [], path: [], ...options })(of, view);
 }
 
 suite('filters of lines', () => {
@@ -40,18 +44,22 @@ suite('filters of lines', () => {
       assert.equal(fits(options), expected));
   }
 
-  test('an alert of an older agent, which tells no namespace of the policy, fits the name alone', () => {
-    const older: Line = { ...line, policy: [undefined, 'kive-sample-policy'] };
-    assert.equal(fits({ policy: ['kive-sample-policy'] }, older), true);
-    assert.equal(fits({ policy: ['kivebpf-system/kive-sample-policy'] }, older), false);
+  test('of no policy, of no pod, and of no file: left out where one is asked for', () => {
+    const bare: Given[0] = { ...finding, head: { policy: null, object: null } };
+    assert.equal(fits({}, bare, {}), true);
+    assert.equal(fits({ policy: ['kive-sample-policy'] }, bare, {}), false);
+    assert.equal(fits({ pod: ['nginx-pod'] }, bare, {}), false);
+    assert.equal(fits({ path: ['/**'] }, bare, {}), false);
   });
 
-  test('of no pod, and of no file: left out where one is asked for', () => {
-    const { path: _path, ...rest } = line;
-    const bare: Line = { ...rest, pod: [undefined, ''] };
-    assert.equal(fits({}, bare), true);
-    assert.equal(fits({ pod: ['nginx-pod'] }, bare), false);
-    assert.equal(fits({ path: ['/**'] }, bare), false);
+  test('a pod: the object, or who did it; another object of the same name is none', () => {
+    const node: Given[0] = {
+      ...finding,
+      head: { ...finding.head, object: { kind: 'Node', namespace: '', name: 'web' } },
+    };
+    assert.equal(fits({ pod: ['web'] }, node, {}), false);
+    assert.equal(fits({ pod: ['shop/web'] }, node, { by: { namespace: 'shop', name: 'web' } }), true);
+    assert.equal(fits({ pod: ['shop/web'] }, finding, { by: { namespace: 'shop', name: 'web' } }), true);
   });
 });
 

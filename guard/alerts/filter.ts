@@ -1,8 +1,9 @@
-import type { Line } from '../line-kind.ts';
+import type { LineView } from '../line-kind.ts';
+import type { ReadFinding } from '../stream/read-finding.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { nameGlob, pathGlob } from '../../lib/regex/glob.ts';
 
-/** Each a list of globs: one of them has to fit. An empty one lets everything through. */
+/** Lists are of globs: one of them has to fit. An empty one lets everything through. */
 export interface AlertFilterOptions {
   /** `NAME` or `NAMESPACE/NAME`. */
   readonly policy: readonly string[];
@@ -13,7 +14,10 @@ export interface AlertFilterOptions {
   readonly sinceMs?: number | undefined;
 }
 
-export type AlertFilter = (line: Line) => boolean;
+export type AlertFilter = (
+  finding: Pick<ReadFinding, 'timeNs'> & { readonly head: Pick<ReadFinding['head'], 'object' | 'policy'> },
+  view: Pick<LineView, 'by' | 'path'>,
+) => boolean;
 
 /** @throws {RampartError} `INPUT` for a glob that is none. */
 export function alertFilter(options: AlertFilterOptions): AlertFilter {
@@ -21,17 +25,20 @@ export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const pods = options.pod.map((text) => placedName(text, '--pod'));
   const paths = options.path.map((text) => pathGlob(text, '--path'));
   const sinceNs = options.sinceMs === undefined ? undefined : BigInt(options.sinceMs) * 1_000_000n;
-  return ({ policy, pod, path, timeNs }) =>
-    fitsOne(policies, ...policy) &&
-    fitsOne(pods, ...pod) &&
+  return ({ head: { object, policy }, timeNs }, { by, path }) =>
+    fitsOne(policies, policy) &&
+    (fitsOne(pods, object?.kind === 'Pod' ? object : undefined) || (by !== undefined && fitsOne(pods, by))) &&
     (paths.length === 0 || (path !== undefined && paths.some((fits) => fits(path)))) &&
     (sinceNs === undefined || timeNs >= sinceNs);
 }
 
 type PlacedName = (namespace: string, name: string) => boolean;
 
-function fitsOne(wanted: readonly PlacedName[], namespace: string | undefined, name: string): boolean {
-  return wanted.length === 0 || wanted.some((fits) => fits(namespace ?? '', name));
+function fitsOne(
+  wanted: readonly PlacedName[],
+  given: { readonly namespace: string; readonly name: string } | null | undefined,
+): boolean {
+  return wanted.length === 0 || wanted.some((fits) => fits(given?.namespace ?? '', given?.name ?? ''));
 }
 
 /** `NAME`, in any namespace, or `NAMESPACE/NAME`. */

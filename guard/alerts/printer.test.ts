@@ -3,24 +3,24 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import type { LineKind } from '../line-kind.ts';
+import { findingLine } from '../stream/finding.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { AlertPrinter } from './printer.ts';
 
-/** Lines `a 2 text`: the kind, the time, the text. */
-function kindOf(name: string, offered: string[]): LineKind {
+function lineOf(kind: string, second: number, verdict: string): string {
+  return findingLine({
+    ...{ guard: 'g', kind, node: { name: 'n' }, severity: 'low', object: null, policy: null },
+    ...{ time: `2026-11-21T10:00:0${second}Z`, verdict, message: '' },
+  });
+}
+
+function kindOf(kind: string, offered: string[]): LineKind {
   return {
-    start: `${name} `,
-    parse(line) {
-      offered.push(line);
-      const [, time = '', text = ''] = line.split(' ');
-      if (text === '') return undefined;
-      return {
-        timeNs: BigInt(time),
-        policy: [undefined, text],
-        pod: [undefined, ''],
-        pretty: () => `${name}: ${text}`,
-      };
+    kind,
+    view({ head }) {
+      offered.push(head.verdict);
+      return head.verdict === 'foreign' ? undefined : { pretty: () => `${kind}: ${head.verdict}` };
     },
   };
 }
@@ -35,30 +35,31 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
     const printer = new AlertPrinter({
       out,
       kinds: offered.map((lines, at) => kindOf('ab'[at] ?? '', lines)),
-      filter: ({ policy: [, name] }) => name !== 'hidden',
+      filter: ({ timeNs }) => timeNs % 60_000_000_000n !== 4_000_000_000n,
       format: 'pretty',
       colour: false,
       tail: 2,
       signal: AbortSignal.timeout(30_000),
     });
     for (const line of [
-      'b 3 three',
-      'c 9 other',
-      'a 1 one',
-      'a 2 two',
-      'b cut',
-      'b 4 hidden',
-      ' a 5 space',
+      lineOf('b', 3, 'three'),
+      lineOf('c', 9, 'other'),
+      lineOf('a', 1, 'one'),
+      lineOf('a', 2, 'two'),
+      lineOf('b', 3, 'cut').slice(0, -2),
+      lineOf('b', 3, 'foreign'),
+      lineOf('b', 4, 'hidden'),
+      ` ${lineOf('a', 5, 'space')}`,
       '',
     ])
       await printer.line(line);
     await printer.live();
-    await printer.line('a 5 five');
+    await printer.line(lineOf('a', 5, 'five'));
   }
   closeSync(fd);
   assert.equal(readFileSync(path, 'utf8'), 'a: two\nb: three\na: five\n');
   assert.deepEqual(offered, [
-    ['a 1 one', 'a 2 two', 'a 5 five'],
-    ['b 3 three', 'b cut', 'b 4 hidden'],
+    ['one', 'two', 'five'],
+    ['three', 'foreign', 'hidden'],
   ]);
 });

@@ -1,6 +1,7 @@
 /** Prints lines of guards to stdout: the matching ones, first the most recent past ones, then each new one. */
 import type { LineKind } from '../line-kind.ts';
 import type { LineWriter } from '../../lib/output/lines.ts';
+import { readFinding } from '../stream/read-finding.ts';
 import type { AlertFilter } from './filter.ts';
 
 interface AlertPrinterOptions {
@@ -31,12 +32,13 @@ export class AlertPrinter {
   /** Takes any line; what is no guard's, or does not fit, is left out. Returns a promise where the reader is slow. */
   line(line: string): Promise<void> | undefined {
     const { kinds, filter, format, colour, tail } = this.#options;
-    // Most lines of a log are nobody's: a look at how they begin is all that these cost.
-    const parsed = kinds.find(({ start }) => line.startsWith(start))?.parse(line);
-    if (parsed === undefined || !filter(parsed)) return undefined;
-    const text = format === 'json' ? line : parsed.pretty({ colour, nowMs: Date.now() });
+    const finding = readFinding(line);
+    if (finding === undefined) return undefined;
+    const view = kinds.find(({ kind }) => kind === finding.head.kind)?.view(finding);
+    if (view === undefined || !filter(finding, view)) return undefined;
+    const text = format === 'json' ? line : view.pretty({ colour, nowMs: Date.now() });
     if (this.#held === undefined) return this.#write(text);
-    this.#held.push({ timeNs: parsed.timeNs, text });
+    this.#held.push({ timeNs: finding.timeNs, text });
     if (this.#held.length > 2 * tail + SLACK) this.#held = lastOf(this.#held, tail);
     return undefined;
   }

@@ -8,6 +8,9 @@ import { visibleJson } from '../../lib/output/printable.ts';
 export const severities = ['info', 'low', 'medium', 'high', 'critical'] as const;
 export type Severity = (typeof severities)[number];
 
+/** How each line of a finding begins, and no other line of a log. */
+export const headStart = '{"guard":"';
+
 /** `namespace` is empty for what is cluster-scoped, or on no cluster. */
 export interface ObjectReference {
   readonly kind: string;
@@ -34,6 +37,15 @@ export interface FindingHead {
   /** One sentence for a person, without line breaks. */
   readonly message: string;
 }
+
+/** Undefined for a line that is no finding. Of all findings of a process, so without parsing them: quotes in texts are escaped. */
+export function severityOf(line: string): Severity | undefined {
+  const start = line.indexOf(severityKey) + severityKey.length;
+  const text = line.slice(start, line.indexOf('"', start));
+  return severities.find((one) => one === text);
+}
+
+const severityKey = '"severity":"';
 
 /**
  * The line of a finding, without a newline.

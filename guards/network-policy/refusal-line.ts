@@ -1,6 +1,7 @@
 /** The lines of this guard: a refused packet, and how it is shown to people. */
 import type { LineKind, PrettyLineOptions } from '../../guard/line-kind.ts';
-import { apiTimeNs } from '../../lib/kube/object/api-time.ts';
+import { findingLine, type ObjectReference } from '../../guard/stream/finding.ts';
+import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../lib/output/printable.ts';
 import { paint } from '../../lib/output/table.ts';
@@ -16,12 +17,8 @@ export interface RefusalEnd {
   readonly pod?: string;
 }
 
-/** As an agent writes it. */
-export interface RefusalLine {
-  readonly kind: 'NetworkPolicyRefusal';
-  /** RFC 3339, in UTC: when the agent read it, some 50 ms after the kernel refused. */
-  readonly time: string;
-  readonly node: string;
+/** The keys of its lines, after those of a FindingHead. */
+export interface Refusal {
   /** `ingress`: the policies of the destination refused it; `egress`: those of the source. */
   readonly direction: Direction;
   /** `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, or IANA's number. */
@@ -42,45 +39,66 @@ export interface RefusalLine {
   readonly reason: string;
 }
 
-const start = '{"kind":"NetworkPolicyRefusal",';
+const kind = 'NetworkPolicyRefusal';
 
-/** The policy is the one that came closest, or the first that isolates; the pod is the one whose policies refused. */
+/**
+ * As an agent writes it. The policy is the one that came closest, or the first that isolates; the object is the pod whose
+ * policies refused.
+ *
+ * @param timeMs - When the agent read it, some 50 ms after the kernel refused.
+ */
+export function refusalLine(refusal: Refusal, { nodeName, timeMs }: RefusalContext): string {
+  const { direction, policies, nearest, source, destination } = refusal;
+  const own = direction === 'ingress' ? destination : source;
+  const ends = `${endText(source)} -> ${endText(destination)} ${portText(refusal)}`;
+  return findingLine(
+    {
+      ...{ guard: 'network-policy', kind, severity: 'low', verdict: 'refused' },
+      time: new Date(timeMs).toISOString(),
+      node: { name: nodeName },
+      object: own.pod === undefined ? null : referenceOf('Pod', `${own.namespace}/${own.pod}`),
+      policy: referenceOf('NetworkPolicy', nearest?.policy ?? policies[0]),
+      message: `A packet was refused, ${direction} of ${endText(own)}: ${ends}.`,
+    },
+    refusal,
+  );
+}
+
+interface RefusalContext {
+  readonly nodeName: string;
+  readonly timeMs: number;
+}
+
+function referenceOf(kindOf: string, key: string | undefined): ObjectReference | null {
+  if (key === undefined) return null;
+  const [namespace = '', name = ''] = key.split('/');
+  return { kind: kindOf, namespace, name };
+}
+
 export const refusalLines: LineKind = {
-  start,
-  parse(line) {
-    const refusal = parseRefusal(line);
-    if (refusal === undefined) return undefined;
-    const { direction, policies, nearest, source, destination, time } = refusal;
-    const [namespace, name = ''] = (nearest?.policy ?? policies[0] ?? '').split('/');
-    const own = direction === 'ingress' ? destination : source;
-    return {
-      timeNs: apiTimeNs(time) ?? 0n,
-      policy: [namespace, name],
-      pod: [own.namespace, own.pod ?? ''],
-      pretty: (options) => formatRefusal(refusal, options),
-    };
+  kind,
+  view(finding) {
+    const refusal = refusalOf(finding);
+    return refusal && { pretty: (options) => formatRefusal(refusal, finding.timeNs, options) };
   },
 };
 
 /** The refusal in a line of an agent's output; undefined for its other lines. */
-export function parseRefusal(line: string): RefusalLine | undefined {
-  if (!line.startsWith(start)) return undefined;
-  try {
-    const refusal = JSON.parse(line) as Partial<RefusalLine>;
-    // Truncated lines and those of other programs may lack it.
-    const isWhole =
-      typeof refusal.source?.address === 'string' &&
-      typeof refusal.destination?.address === 'string' &&
-      typeof refusal.time === 'string' &&
-      typeof refusal.protocol === 'string' &&
-      typeof refusal.reason === 'string' &&
-      (refusal.direction === 'ingress' || refusal.direction === 'egress') &&
-      Array.isArray(refusal.policies);
-    if (isWhole) return refusal as RefusalLine;
-  } catch {
-    // No refusal then.
-  }
-  return undefined;
+export function parseRefusal(line: string): Refusal | undefined {
+  const finding = readFinding(line);
+  return finding?.head.kind === kind ? refusalOf(finding) : undefined;
+}
+
+function refusalOf({ keys }: ReadFinding): Refusal | undefined {
+  const refusal = keys as Partial<Refusal>;
+  const isWhole =
+    typeof refusal.source?.address === 'string' &&
+    typeof refusal.destination?.address === 'string' &&
+    typeof refusal.protocol === 'string' &&
+    typeof refusal.reason === 'string' &&
+    (refusal.direction === 'ingress' || refusal.direction === 'egress') &&
+    Array.isArray(refusal.policies);
+  return isWhole ? (refusal as Refusal) : undefined;
 }
 
 const ENDS_COLUMNS = 44;
@@ -89,13 +107,17 @@ const ENDS_COLUMNS = 44;
  * @example
  * // 10:00:00.123   refused  ingress  shop/web (10.0.0.3) -> shop/db (10.0.0.4) 5432/TCP   Policy shop/db isolates shop/db for ...
  */
-function formatRefusal(refusal: RefusalLine, { colour, nowMs }: PrettyLineOptions): string {
-  const { time, direction, protocol, source, destination, reason } = refusal;
-  const timeMs = Date.parse(time);
-  const port = destination.port === undefined ? protocol : `${destination.port}/${protocol}`;
-  const ends = `${endText(source)} -> ${endText(destination)} ${port}`;
+function formatRefusal(refusal: Refusal, timeNs: bigint, { colour, nowMs }: PrettyLineOptions): string {
+  const { direction, source, destination, reason } = refusal;
+  const timeMs = Number(timeNs / 1_000_000n);
+  const ends = `${endText(source)} -> ${endText(destination)} ${portText(refusal)}`;
   const subject = `  refused  ${direction.padEnd(7)}  ${printable(ends).padEnd(ENDS_COLUMNS)}`;
   return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${paint('red', subject, colour)}  ${printable(reason)}`;
+}
+
+/** `5432/TCP` */
+export function portText({ protocol, destination }: Pick<Refusal, 'destination' | 'protocol'>): string {
+  return destination.port === undefined ? protocol : `${destination.port}/${protocol}`;
 }
 
 function endText({ namespace, pod, address }: RefusalEnd): string {

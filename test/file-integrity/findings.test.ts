@@ -139,7 +139,7 @@ async function seeFailed({ fi, types }: Case): Promise<void> {
   const wanted = ['added /usr/bin/evil', 'changed /etc/passwd', 'removed /etc/hosts'];
   await until(`the lines of ${fi}`, () => {
     const lines = node.findings().filter((line) => line.fileIntegrity === `${namespace}/${fi}`);
-    const said = lines.map(({ node: of, state, change, path }) => `${of} ${state} ${change} ${path}`);
+    const said = lines.map(({ node: of, state, change, path }) => `${of.name} ${state} ${change} ${path}`);
     // What is written while it is looked at is told more than once.
     return [...new Set(said)].toSorted().join() === wanted.map((one) => `n1 found ${one}`).join();
   });

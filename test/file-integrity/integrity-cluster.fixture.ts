@@ -47,7 +47,7 @@ export interface Ran {
 export interface FindingLine extends Finding {
   readonly kind: string;
   readonly fileIntegrity: string;
-  readonly node: string;
+  readonly node: { readonly name: string };
   readonly state: 'found' | 'gone' | 'accepted';
 }
 

@@ -88,7 +88,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     await machine.standalone.until(() => lines().length > 0);
     for (const { kind, fileIntegrity, node, state, path } of lines()) {
       assert.deepEqual(
-        [kind, fileIntegrity, node, state, path],
+        [kind, fileIntegrity, node.name, state, path],
         ['IntegrityFinding', 'integrity/machine', 'n1', 'found', '/etc/passwd'],
       );
     }

@@ -17,7 +17,7 @@ import {
 import type { Dataplane, DataplaneOptions } from '../../guards/network-policy/node/dataplane.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { tableName } from '../../guards/network-policy/node/nftables/names.ts';
-import { parseRefusal, type RefusalLine } from '../../guards/network-policy/refusal-line.ts';
+import { parseRefusal, type Refusal } from '../../guards/network-policy/refusal-line.ts';
 import { Network } from './network.fixture.ts';
 import { PolicyApi } from './policy-api.fixture.ts';
 
@@ -88,7 +88,7 @@ export class PolicyNode extends PolicyApi {
     );
   }
 
-  get refusals(): RefusalLine[] {
+  get refusals(): Refusal[] {
     return this.lines.flatMap((line) => parseRefusal(line) ?? []);
   }
 

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { until } from '../../lib/testing/until.fixture.ts';
+import { readFinding } from '../../guard/stream/read-finding.ts';
 import { refusalLines } from '../../guards/network-policy/refusal-line.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
-import { PolicyNode } from './policy-node.fixture.ts';
+import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
 
 const onlyFromY = {
@@ -82,16 +83,18 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
         ['10.1.0.18', '10.1.0.15'],
       ],
     );
-    const line = refusalLines.parse(node.lines[0] ?? '');
-    assert.deepEqual(
-      [line?.policy, line?.pod],
-      [
-        ['x', 'a-from-y'],
-        ['x', 'a'],
-      ],
-    );
+    const line = readFinding(node.lines[0] ?? '');
+    assert.ok(line);
+    const { time: _time, ...head } = line.head;
+    assert.deepEqual(head, {
+      ...{ guard: 'network-policy', kind: 'NetworkPolicyRefusal', severity: 'low', verdict: 'refused' },
+      node: { name: nodeName },
+      object: { kind: 'Pod', namespace: 'x', name: 'a' },
+      policy: { kind: 'NetworkPolicy', namespace: 'x', name: 'a-from-y' },
+      message: 'A packet was refused, ingress of x/a (10.1.0.10): z/b (10.1.0.17) -> x/a (10.1.0.10) 80/TCP.',
+    });
     assert.match(
-      line?.pretty({ colour: false, nowMs: Date.now() }) ?? '',
+      refusalLines.view(line)?.pretty({ colour: false, nowMs: Date.now() }) ?? '',
       /^\d\d:\d\d:\d\d\.\d{3}   refused  ingress  z\/b \(10\.1\.0\.17\) -> x\/a \(10\.1\.0\.10\) 80\/TCP +Policy x\/a-from-y isolates/,
     );
 

@@ -23,20 +23,11 @@ export const doorStatus: StatusSection = {
   },
 };
 
-const start = '{"kind":"Greeting",';
-
 export const doorLines: readonly LineKind[] = [
   {
-    start,
-    parse(line) {
-      const { timeMs, door, text } = JSON.parse(line) as { timeMs: number; door: string; text: string };
-      const [namespace, name = ''] = door.split('/');
-      return {
-        timeNs: BigInt(timeMs) * 1_000_000n,
-        policy: [namespace, name],
-        pod: [undefined, ''],
-        pretty: () => `${door}: ${text}`,
-      };
-    },
+    kind: 'Greeting',
+    view: ({ head: { policy, message } }) => ({
+      pretty: () => `${policy?.namespace}/${policy?.name}: ${message}`,
+    }),
   },
 ];

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { readFinding } from '../../../guard/stream/read-finding.ts';
 import { clockTime } from '../../../lib/output/printable.ts';
 import { access, context } from './alert.fixture.ts';
 import { AlertEncoder } from './alert.ts';
@@ -15,9 +16,10 @@ const accessor = (relation: string, name = ''): string =>
   });
 
 function shown(line: string, nowMs = timeMs): string {
-  const alert = alertLines.parse(line);
-  assert.ok(alert);
-  return alert.pretty({ colour: false, nowMs });
+  const finding = readFinding(line);
+  const view = finding && alertLines.view(finding);
+  assert.ok(view);
+  return view.pretty({ colour: false, nowMs });
 }
 
 suite('an alert as a line for a person', () => {
@@ -71,33 +73,20 @@ suite('an alert as a line for a person', () => {
   });
 });
 
-test('other lines of an agent are no alerts', () => {
-  const whole = new AlertEncoder(context).encode(access);
-  for (const line of [
-    '',
-    'rampart: guarding node n1',
-    '{"level":30,"time":1,"msg":"x"}',
-    '{"kive-alert-version":"v1"}',
-    '{"kive-alert-version":"v1","metadata":null}',
-    whole.slice(0, -2),
-    ` ${whole}`,
-  ]) {
-    assert.equal(alertLines.parse(line), undefined, line);
+test('a line without keys of an alert is none', () => {
+  const line = new AlertEncoder(context).encode(access);
+  for (const key of ['metadata', 'pod', 'process', 'timestamp']) {
+    const finding = readFinding(line.replace(`"${key}":`, '"other":'));
+    assert.ok(finding);
+    assert.equal(alertLines.view(finding), undefined, key);
   }
-  assert.ok(alertLines.parse(whole));
 });
 
-test('what filters and the order of lines go by', () => {
-  const line = new AlertEncoder(context).encode(access);
-  assert.ok(line.startsWith(alertLines.start));
-  const { timeNs, policy, pod, path } = alertLines.parse(line) ?? {};
-  assert.deepEqual(
-    { timeNs, policy, pod, path },
-    {
-      timeNs: access.timeNs,
-      policy: ['kivebpf-system', 'kive-sample-policy'],
-      pod: ['default', 'nginx-pod'],
-      path: '/secret.txt',
-    },
-  );
+test('its head, and the path that filters go by', () => {
+  const finding = readFinding(new AlertEncoder(context).encode(access));
+  assert.ok(finding);
+  assert.equal(finding.timeNs, access.timeNs);
+  assert.equal(finding.head.kind, alertLines.kind);
+  assert.deepEqual(finding.head.object, { kind: 'Pod', namespace: 'default', name: 'nginx-pod' });
+  assert.equal(alertLines.view(finding)?.path, '/secret.txt');
 });

@@ -6,36 +6,16 @@ import { printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
 import { type AlertAccessor, formatPretty, type KiveAlert } from './alert.ts';
 
-const start = '{"kive-alert-version":';
-
 export const alertLines: LineKind = {
-  start,
-  parse(line) {
-    const alert = parseAlert(line);
-    if (alert === undefined) return undefined;
-    const { metadata, pod, timestamp } = alert;
-    return {
-      timeNs: apiTimeNs(timestamp) ?? 0n,
-      policy: [alert['kive-policy-namespace'], alert['kive-policy-name']],
-      pod: [pod.namespace, pod.name],
-      path: metadata.path,
-      pretty: (options) => formatAlert(alert, options),
-    };
+  kind: 'KiveAlert',
+  view({ keys }) {
+    const alert = keys as Partial<KiveAlert>;
+    const isWhole = alert.metadata && alert.pod?.container && alert.process && alert.timestamp;
+    if (!isWhole) return undefined;
+    const whole = alert as KiveAlert;
+    return { path: whole.metadata.path, pretty: (options) => formatAlert(whole, options) };
   },
 };
-
-/** The alert in a line of an agent's output; undefined for its other lines. */
-function parseAlert(line: string): KiveAlert | undefined {
-  if (!line.startsWith(start)) return undefined;
-  try {
-    const alert = JSON.parse(line) as Partial<KiveAlert>;
-    // What a cut line or another program's may lack.
-    if (alert.metadata && alert.pod?.container && alert.process && alert.timestamp) return alert as KiveAlert;
-  } catch {
-    // No alert then.
-  }
-  return undefined;
-}
 
 /**
  * As `formatPretty`, with the pod before the path, and after it the policy, who it was where that is not the owner, and

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { visibleJson } from '../../../lib/output/printable.ts';
+import { printable, visibleJson } from '../../../lib/output/printable.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { type Access, describeMask } from '../../../lib/sensor/access.ts';
 import { access, anyAccess, anyContext, context } from './alert.fixture.ts';
@@ -25,7 +25,21 @@ function truncatedOf(a: Access): readonly string[] {
 
 /** The alert as a plain object; a u64 stands as a bigint. */
 function plainAlert(c: AlertContext, a: Access) {
+  const place = c.pod.name === '' ? '' : ` in ${c.pod.namespace}/${c.pod.name}/${c.pod.container.name}`;
+  const did = { allowed: 'accessed', denied: 'was denied access to', unknown: 'tried to access' }[a.verdict];
+  const program = a.executable === '' ? `[${a.comm}]` : a.executable;
+  const reference = (kind: string, namespace: string, name: string) =>
+    name === '' ? null : { kind, namespace, name };
   return {
+    guard: 'file-access',
+    kind: 'KiveAlert',
+    time: rfc3339(a.timeNs),
+    node: { name: c.nodeName },
+    severity: a.verdict === 'denied' ? 'medium' : 'high',
+    object: reference('Pod', c.pod.namespace, c.pod.name),
+    policy: reference('KivePolicy', c.policyNamespace ?? '', c.policyName),
+    verdict: a.verdict,
+    message: `${printable(program)} ${did} ${printable(c.path + place)} (${describeMask(a.mask).join(', ')}).`,
     'kive-alert-version': 'v1',
     'kive-policy-name': c.policyName,
     'kive-policy-namespace': c.policyNamespace,
@@ -49,7 +63,6 @@ function plainAlert(c: AlertContext, a: Access) {
       ip: c.pod.ip,
       container: { id: c.pod.container.id, name: c.pod.container.name },
     },
-    node: { name: c.nodeName },
     process: {
       pid: a.tid,
       tgid: a.pid,
@@ -84,12 +97,16 @@ suite('AlertEncoder', () => {
   test('writes the documented alert, key by key', () => {
     assert.equal(
       new AlertEncoder(context).encode(access),
-      '{"kive-alert-version":"v1","kive-policy-name":"kive-sample-policy","kive-policy-namespace":"kivebpf-system",' +
+      '{"guard":"file-access","kind":"KiveAlert","time":"2026-11-21T10:00:00.123456789Z","node":{"name":"kive-worker"},"severity":"high",' +
+        '"object":{"kind":"Pod","namespace":"default","name":"nginx-pod"},' +
+        '"policy":{"kind":"KivePolicy","namespace":"kivebpf-system","name":"kive-sample-policy"},"verdict":"allowed",' +
+        '"message":"/usr/bin/cat accessed /secret.txt in default/nginx-pod/nginx (read).",' +
+        '"kive-alert-version":"v1","kive-policy-name":"kive-sample-policy","kive-policy-namespace":"kivebpf-system",' +
         '"timestamp":"2026-11-21T10:00:00.123456789Z",' +
         '"metadata":{"path":"/secret.txt","inode":16256084,"mask":36,"kernel-id":"2c147a95-23e5-4f99-a2de-67d5e9fdb502",' +
         '"callback":"","device":3,"access":["read"],"verdict":"allowed","folded":0},"custom-metadata":{"severity":"critical"},' +
         '"pod":{"name":"nginx-pod","namespace":"default","ip":"10.244.1.2","container":{"id":"containerd://0c37","name":"nginx"}},' +
-        '"node":{"name":"kive-worker"},"process":{"pid":176929,"tgid":176928,"uid":0,"gid":0,"binary":"/usr/bin/cat","cwd":"/",' +
+        '"process":{"pid":176929,"tgid":176928,"uid":0,"gid":0,"binary":"/usr/bin/cat","cwd":"/",' +
         '"arguments":"/secret.txt -","ppid":1,"comm":"cat","cgroup-id":4711,"pid-namespace":4026531836,' +
         '"mount-namespace":4026531841,"truncated":[]}}',
     );

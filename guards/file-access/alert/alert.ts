@@ -2,6 +2,7 @@
  * From an access to what a consumer or a person reads: the KiveAlert JSON line, and a line for a
  * terminal.
  */
+import type { FindingHead, ObjectReference, Severity } from '../../../guard/stream/finding.ts';
 import { clockTime, printable, visibleJson } from '../../../lib/output/printable.ts';
 import { type Access, type AccessWord, describeMask, type Verdict } from '../../../lib/sensor/access.ts';
 
@@ -38,10 +39,15 @@ export interface AlertContext {
 export type TruncatedField = 'binary' | 'cwd' | 'arguments';
 
 /**
- * An alert as `JSON.parse` returns it. All keys are always there, in this order. Keys that Kive has not
- * are marked "ours"; a consumer written for Kive can ignore them.
+ * An alert as `JSON.parse` returns it. All keys are always there, in this order, after those of the head of all findings. Keys
+ * that Kive has not are marked "ours"; a consumer written for Kive can ignore them. `node` is Kive's and the head's.
  */
-export interface KiveAlert {
+export interface KiveAlert extends FindingHead {
+  readonly guard: 'file-access';
+  readonly kind: 'KiveAlert';
+  /** The pod whose file was accessed. */
+  readonly object: ObjectReference | null;
+  readonly verdict: Verdict;
   readonly 'kive-alert-version': 'v1';
   readonly 'kive-policy-name': string;
   /** Ours: policies of one name in two namespaces are two. */
@@ -72,7 +78,6 @@ export interface KiveAlert {
   };
   readonly 'custom-metadata': Readonly<Record<string, string>>;
   readonly pod: AlertContext['pod'];
-  readonly node: { readonly name: string };
   readonly process: {
     /** The thread, in the first pid namespace. */
     readonly pid: number;
@@ -111,6 +116,13 @@ export interface AlertAccessor {
   readonly container: { readonly id: string; readonly name: string };
 }
 
+/** What a line says of an access mask. */
+interface MaskTexts {
+  readonly words: string;
+  readonly before: string;
+  readonly after: string;
+}
+
 const NS_PER_SECOND = 1_000_000_000n;
 const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =>
   String(value).padStart(3, '0'),
@@ -119,9 +131,31 @@ const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =
 const MAX_CACHED_MASKS = 1024;
 const needsEscape = /[^ !#-[\]-~]/;
 
+/** What may have been allowed counts as that. */
+export const severityOfVerdict = {
+  allowed: 'high',
+  denied: 'medium',
+  unknown: 'high',
+} as const satisfies Record<Verdict, Severity>;
+
+const didWhat: Readonly<Record<Verdict, string>> = {
+  allowed: 'accessed',
+  denied: 'was denied access to',
+  unknown: 'tried to access',
+};
+
 /** A JSON string. Most need no escape, and testing for it is faster than JSON.stringify. */
 function quote(text: string): string {
   return needsEscape.test(text) ? visibleJson(JSON.stringify(text)) : `"${text}"`;
+}
+
+/** Between the quotes of a JSON string, without line breaks also after parsing. */
+function quotedPart(text: string): string {
+  return needsEscape.test(text) ? quote(printable(text)).slice(1, -1) : text;
+}
+
+function referenceJson(kind: string, namespace: string, name: string): string {
+  return name === '' ? 'null' : visibleJson(JSON.stringify({ kind, namespace, name }));
 }
 
 /**
@@ -132,11 +166,15 @@ function quote(text: string): string {
  * The bytes are what {@link visibleJson} makes of the same object, integers above 2^53 included.
  */
 export class AlertEncoder {
+  /** By verdict: from `node` to the verdict of the head, up to the name of the program in its message. */
+  readonly #afterTime: Readonly<Record<Verdict, string>>;
+  /** By verdict: after that name, up to the words of the access. */
+  readonly #accessed: Readonly<Record<Verdict, string>>;
   readonly #head: string;
   readonly #afterTimestamp: string;
   readonly #afterMask: string;
   readonly #afterMetadata: string;
-  readonly #masks = new Map<number, { readonly before: string; readonly after: string }>();
+  readonly #masks = new Map<number, MaskTexts>();
   #secondStartNs = 0n;
   #second = '1970-01-01T00:00:00.';
   #inode = 0n;
@@ -155,14 +193,25 @@ export class AlertEncoder {
         container: { id: pod.container.id, name: pod.container.name },
       }),
     );
+    const node = visibleJson(JSON.stringify({ name: context.nodeName }));
+    const object = referenceJson('Pod', pod.namespace, pod.name);
+    const policy = referenceJson('KivePolicy', context.policyNamespace ?? '', context.policyName);
+    this.#afterTime = eachVerdict(
+      (verdict) =>
+        `Z","node":${node},"severity":"${severityOfVerdict[verdict]}","object":${object},"policy":${policy},` +
+        `"verdict":"${verdict}","message":"`,
+    );
+    const place = pod.name === '' ? '' : ` in ${pod.namespace}/${pod.name}/${pod.container.name}`;
+    const file = quotedPart(`${context.path}${place}`);
+    this.#accessed = eachVerdict((verdict) => ` ${didWhat[verdict]} ${file} (`);
     this.#head =
-      `{"kive-alert-version":"v1","kive-policy-name":${quote(context.policyName)},` +
+      `).","kive-alert-version":"v1","kive-policy-name":${quote(context.policyName)},` +
       `"kive-policy-namespace":${quote(context.policyNamespace ?? '')},"timestamp":"`;
     this.#afterTimestamp = `Z","metadata":{"path":${quote(context.path)},"inode":`;
     this.#afterMask = `,"kernel-id":${quote(context.kernelId)},"callback":${quote(context.callback)},"device":`;
     this.#afterMetadata =
       `${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${visibleJson(JSON.stringify(context.customMetadata))},"pod":${podJson}` +
-      `,"node":${visibleJson(JSON.stringify({ name: context.nodeName }))},"process":{"pid":`;
+      ',"process":{"pid":';
   }
 
   /**
@@ -180,15 +229,24 @@ export class AlertEncoder {
       this.#cgroupId = access.cgroupId;
       this.#cgroupText = access.cgroupId.toString();
     }
+    const { verdict } = access;
+    const timestamp = this.#timestamp(access.timeNs);
+    const program = access.executable === '' ? `[${access.comm}]` : access.executable;
     return (
+      '{"guard":"file-access","kind":"KiveAlert","time":"' +
+      timestamp +
+      this.#afterTime[verdict] +
+      quotedPart(program) +
+      this.#accessed[verdict] +
+      mask.words +
       this.#head +
-      this.#timestamp(access.timeNs) +
+      timestamp +
       this.#afterTimestamp +
       this.#inodeText +
       mask.before +
       access.device +
       mask.after +
-      access.verdict +
+      verdict +
       '","folded":' +
       access.folded +
       this.#afterMetadata +
@@ -235,15 +293,20 @@ export class AlertEncoder {
     return this.#second + threeDigits[ms] + threeDigits[us] + threeDigits[ns % 1e3];
   }
 
-  #addMask(mask: number): { readonly before: string; readonly after: string } {
+  #addMask(mask: number): MaskTexts {
     if (this.#masks.size >= MAX_CACHED_MASKS) this.#masks.clear();
     const fragments = {
+      words: describeMask(mask).join(', '),
       before: `,"mask":${mask}${this.#afterMask}`,
       after: `,"access":${JSON.stringify(describeMask(mask))},"verdict":"`,
     };
     this.#masks.set(mask, fragments);
     return fragments;
   }
+}
+
+function eachVerdict(text: (verdict: Verdict) => string): Readonly<Record<Verdict, string>> {
+  return { allowed: text('allowed'), denied: text('denied'), unknown: text('unknown') };
 }
 
 function truncatedJson(access: Access): string {

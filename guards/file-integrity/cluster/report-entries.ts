@@ -83,7 +83,7 @@ export function describeUnread({ count, files }: Unread, nodeName: string): stri
 
 const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;
 
-function describeFinding({ path, change, attributes, author }: Finding, nodeName: string): string {
+export function describeFinding({ path, change, attributes, author }: Finding, nodeName: string): string {
   const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
   const who = author === undefined ? '' : `, by ${describeAuthor(author)}`;
   return `${path} ${changes[change]}${what} on node ${nodeName}${who}.`;

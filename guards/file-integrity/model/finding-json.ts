@@ -1,9 +1,8 @@
 /**
  * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
  */
-import { visibleJson } from '../../../lib/output/printable.ts';
 import type { RampartError } from '../../../lib/errors/errors.ts';
-import type { ChangeAuthor, Finding, FindingChange } from './finding.ts';
+import type { ChangeAuthor, Finding } from './finding.ts';
 
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
 
@@ -133,12 +132,4 @@ function decodeAuthor(fields: Fields): ChangeAuthor {
     ...(container && { container: { id: container.text('id'), name: container.text('name') } }),
     ...(pod && { pod: { namespace: pod.text('namespace'), name: pod.text('name') } }),
   };
-}
-
-/**
- * `{"kind":"IntegrityFinding","fileIntegrity":"ns/name","node":"...","state":"found",...}` with the keys of a Finding behind that.
- * A path that is as in the baseline again has the state `gone`, one that was taken into it `accepted`.
- */
-export function findingLine(fileIntegrity: string, node: string, { state, finding }: FindingChange): string {
-  return visibleJson(JSON.stringify({ kind: 'IntegrityFinding', fileIntegrity, node, state, ...finding }));
 }

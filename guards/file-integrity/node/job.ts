@@ -12,7 +12,7 @@ import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { CheckResult, InitResult, IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
 import { CurrentFindings, hostPath } from '../results/findings.ts';
-import { findingLine } from '../model/finding-json.ts';
+import { integrityLine } from './finding-line.ts';
 import type { JobContext } from './job-context.ts';
 import { JobInputs } from './job-inputs.ts';
 import { JobLive } from './job-live.ts';
@@ -389,10 +389,11 @@ export class Job implements AsyncDisposable {
   }
 
   readonly #onFindings = (changes: readonly FindingChange[]): void => {
-    const { sink, nodeName, counts } = this.#context;
+    const { sink, nodeName, counts, clock } = this.#context;
+    const of = { fileIntegrity: this.key, nodeName, nowMs: clock.wallMs() };
     for (const change of changes) {
       if (change.state === 'found') counts.findings[change.finding.seenBy]++;
-      sink(findingLine(this.key, nodeName, change));
+      sink(integrityLine(change, of));
     }
     this.#reportSoon();
   };

@@ -71,7 +71,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     const { kind, fileIntegrity, node } = lines[0] ?? {};
     assert.deepEqual(
       { kind, fileIntegrity, node },
-      { kind: 'IntegrityFinding', fileIntegrity: `${namespace}/fi`, node: 'n1' },
+      { kind: 'IntegrityFinding', fileIntegrity: `${namespace}/fi`, node: { name: 'n1' } },
     );
     const directory = cluster.jobDirectory('fi');
     assert.equal(readFileSync(join(directory, 'aide.log'), 'utf8'), log.data);

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { readFinding } from '../../../guard/stream/read-finding.ts';
 import { clockTime } from '../../../lib/output/printable.ts';
 import type { ChangeAuthor, Finding, FindingChange } from '../model/finding.ts';
-import { findingLines } from './finding-line-kind.ts';
-import { findingLine } from '../model/finding-json.ts';
+import { findingLines, parseFinding } from './finding-line-kind.ts';
+import { integrityLine } from '../node/finding-line.ts';
 
 const seenMs = Date.UTC(2026, 10, 21, 10, 0, 0, 123);
 const author: ChangeAuthor = {
@@ -23,15 +24,18 @@ const finding: Finding = {
   },
 };
 
+const where = { fileIntegrity: 'guard/workers', nodeName: 'n1', nowMs: seenMs + 1000 };
+
 /** As the agent writes it. */
 function lineOf(more: Partial<Finding> = {}, state: FindingChange['state'] = 'found'): string {
-  return findingLine('guard/workers', 'n1', { state, path: '', finding: { ...finding, ...more } });
+  return integrityLine({ state, path: '', finding: { ...finding, ...more } }, where);
 }
 
 function shown(line: string, nowMs = seenMs): string {
-  const parsed = findingLines.parse(line);
-  assert.ok(parsed);
-  return parsed.pretty({ colour: false, nowMs });
+  const read = readFinding(line);
+  const view = read && findingLines.view(read);
+  assert.ok(view);
+  return view.pretty({ colour: false, nowMs });
 }
 
 suite('a finding as a line for a person', () => {
@@ -47,11 +51,8 @@ suite('a finding as a line for a person', () => {
 
   test('without; as it was before; accepted; of another day', () => {
     const { author: _nobody, ...alone } = finding;
-    const line = findingLine('guard/workers', 'n1', {
-      state: 'found',
-      path: '',
-      finding: { ...alone, change: 'removed', attributes: [], seenBy: 'scan' },
-    });
+    const removed: Finding = { ...alone, change: 'removed', attributes: [], seenBy: 'scan' };
+    const line = integrityLine({ state: 'found', path: '', finding: removed }, where);
     assert.match(shown(line), /^\S+ {3}removed {7}n1:\/etc\/passwd +found by a scan {2}guard\/workers$/);
     assert.match(shown(lineOf({}, 'gone')), /^\S+ {3}as before {5}n1:/);
     assert.match(shown(lineOf({}, 'accepted')), /^\S+ {3}accepted {6}n1:/);
@@ -60,43 +61,54 @@ suite('a finding as a line for a person', () => {
 
   test('nothing of it reaches the terminal raw, and what is escaped stays so', () => {
     const evil = '\u001b[2Jx\ny';
-    const line = findingLine(evil, evil, {
-      state: 'found',
-      path: '',
-      finding: {
-        ...finding,
-        path: `/a\\012b${evil}`,
-        attributes: [evil],
-        author: { ...author, binary: evil, arguments: evil, pod: { namespace: evil, name: evil } },
-      },
-    });
+    const changed: Finding = {
+      ...finding,
+      path: `/a\\012b${evil}`,
+      attributes: [evil],
+      author: { ...author, binary: evil, arguments: evil, pod: { namespace: evil, name: evil } },
+    };
+    const line = integrityLine(
+      { state: 'found', path: '', finding: changed },
+      { ...where, fileIntegrity: evil, nodeName: evil },
+    );
     // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
     assert.doesNotMatch(shown(line), /[\u0000-\u001f]/);
     assert.match(shown(line), /:\/a\\012b\\x1b/);
   });
 
-  for (const line of [
-    '',
-    '{"kind":"IntegrityFinding",',
-    '{"kind":"IntegrityFinding","fileIntegrity":"a/b"}',
-    lineOf().slice(1),
-    '{"kind":"Other","fileIntegrity":"a/b","node":"n","path":"/","change":"added","attributes":[],"seenMs":1}',
-  ]) {
-    test(`no finding: ${line.slice(0, 50)}`, () => assert.equal(findingLines.parse(line), undefined));
-  }
+  test('a line without its keys is none', () => {
+    for (const key of ['fileIntegrity', 'path', 'change', 'attributes', 'seenMs']) {
+      const line = lineOf().replace(`"${key}":`, '"other":');
+      assert.ok(readFinding(line));
+      assert.equal(parseFinding(line), undefined, key);
+    }
+  });
 });
 
-test('what filters and the order of lines go by', () => {
-  const line = lineOf();
-  assert.ok(line.startsWith(findingLines.start));
-  const { timeNs, policy, pod, path } = findingLines.parse(line) ?? {};
-  assert.deepEqual(
-    { timeNs, policy, pod, path },
-    {
-      timeNs: BigInt(seenMs) * 1_000_000n,
-      policy: ['guard', 'workers'],
-      pod: ['shop', 'web'],
-      path: '/etc/passwd',
-    },
-  );
+test('its head: what became of the file, how much it matters, when', () => {
+  const head = (state: FindingChange['state'], more: Partial<Finding> = {}) =>
+    readFinding(lineOf(more, state))?.head;
+  const found = new Date(seenMs).toISOString();
+  const later = new Date(seenMs + 1000).toISOString();
+  for (const [state, change, verdict, severity, time] of [
+    ['found', 'changed', 'changed', 'high', found],
+    ['found', 'removed', 'removed', 'high', found],
+    ['found', 'added', 'added', 'medium', found],
+    ['gone', 'changed', 'restored', 'info', later],
+    ['accepted', 'removed', 'accepted', 'info', later],
+  ] as const) {
+    const of = head(state, { change });
+    assert.deepEqual([of?.verdict, of?.severity, of?.time], [verdict, severity, time]);
+  }
+  assert.deepEqual(head('found'), {
+    ...{ guard: 'file-integrity', kind: 'IntegrityFinding', severity: 'high', verdict: 'changed' },
+    time: found,
+    node: { name: 'n1' },
+    object: { kind: 'Node', namespace: '', name: 'n1' },
+    policy: { kind: 'FileIntegrity', namespace: 'guard', name: 'workers' },
+    message:
+      '/etc/passwd has changed (size, sha512) on node n1, by /usr/bin/vi /etc/passwd (pid 41, uid 0) in shop/web/main.',
+  });
+  const read = readFinding(lineOf());
+  assert.deepEqual(read && findingLines.view(read)?.by, { namespace: 'shop', name: 'web' });
 });

@@ -1,5 +1,4 @@
 /** Reports refusals: each packet that the rules log becomes a line, and sometimes an event on its pod. */
-import { visibleJson } from '../../../lib/output/printable.ts';
 import type { NodeContext } from '../../../guard/context.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
@@ -14,7 +13,7 @@ import type { PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Address, Direction, PodKey } from '../engine/rules.ts';
 import { decisionWords, ruleField } from '../judge/words.ts';
 import { type Decision, judge } from '../judge/judge.ts';
-import type { RefusalEnd, RefusalLine } from '../refusal-line.ts';
+import { portText, type Refusal, type RefusalEnd, refusalLine } from '../refusal-line.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { FollowedObjects } from './followed-objects.ts';
 import { protocolNumbers } from './kernel-packet.ts';
@@ -93,12 +92,14 @@ export class Refusals implements Disposable {
     if (owner === undefined || packet === undefined) return;
     const refusal = this.#refusal(owner.pod, owner.direction, packet);
     this.#options.counts.refusalsTold++;
-    this.#options.context.sink(visibleJson(JSON.stringify(refusal)));
+    this.#options.context.sink(
+      refusalLine(refusal, { nodeName: this.#options.context.nodeName, timeMs: this.#clock.wallMs() }),
+    );
     if (owner.pod !== undefined) this.#event(owner.pod, refusal);
   }
 
-  #refusal(pod: PodKey | undefined, direction: Direction, packet: IpPacket): RefusalLine {
-    const { context, engine, objects } = this.#options;
+  #refusal(pod: PodKey | undefined, direction: Direction, packet: IpPacket): Refusal {
+    const { engine, objects } = this.#options;
     const [from, to] = [packet.source, packet.destination].map((value) =>
       addressText(packet.family, value),
     ) as [Address, Address];
@@ -124,9 +125,6 @@ export class Refusals implements Disposable {
     const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
     const port = packet.destinationPort === undefined ? protocol : `${packet.destinationPort}/${protocol}`;
     return {
-      kind: 'NetworkPolicyRefusal',
-      time: new Date(this.#clock.wallMs()).toISOString(),
-      node: context.nodeName,
       direction,
       protocol,
       source: endOf(from, source, packet.sourcePort),
@@ -162,7 +160,8 @@ export class Refusals implements Disposable {
   }
 
   /** In the pod's namespace, whose readers need not know the pods of others: these are reported by address only. */
-  #event(key: PodKey, { direction, protocol, source, destination, policies }: RefusalLine): void {
+  #event(key: PodKey, refusal: Refusal): void {
+    const { direction, source, destination, policies } = refusal;
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - (this.#eventsMs.get(key) ?? -Infinity) < EVENT_MS) return;
     const pod = this.#options.objects.pods.get(key);
@@ -172,7 +171,7 @@ export class Refusals implements Disposable {
     const peer = direction === 'ingress' ? source : destination;
     const isSame = peer.namespace === pod.metadata.namespace;
     const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;
-    const port = destination.port === undefined ? protocol : `${destination.port}/${protocol}`;
+    const port = portText(refusal);
     const names = policies.map((policy) => policy.split('/')[1] ?? '').join(', ');
     this.#options.recorder.record({
       regarding: referenceTo(pods, pod),

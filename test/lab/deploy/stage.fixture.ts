@@ -156,7 +156,7 @@ export const fileAccess: Play = {
       const alert = await agent.until(`the alert of ${path}`, () =>
         agent
           .lines('stdout')
-          .filter((line) => line.startsWith('{"kive-alert-version"'))
+          .filter((line) => line.startsWith('{"guard":"file-access"'))
           .map((line) => JSON.parse(line) as KiveAlert)
           .find(({ metadata }) => metadata.path === path),
       );

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import type { MetricsRegistry, NodePart } from '../../../guard/guard.ts';
+import { findingLine } from '../../../guard/stream/finding.ts';
 import { done, runController } from '../../../lib/kube/controller/controller.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
@@ -34,9 +35,16 @@ export const doorWatchNode: NodePart<DoorWatchOptions> = async (context, { greet
       reconcile: async (key) => {
         const door = doors.get(key);
         if (door === undefined) return done;
-        const [namespace, name] = [door.metadata.namespace, door.metadata.name];
-        const line = { kind: 'Greeting', timeMs: Date.now(), node: nodeName, door: `${namespace}/${name}` };
-        sink(JSON.stringify({ ...line, text: `${door.spec.greeting}, says ${greeter}` }));
+        const { namespace = '', name = '' } = door.metadata;
+        sink(
+          findingLine({
+            ...{ guard: context.guard, kind: 'Greeting', severity: 'info', verdict: 'greeted', object: null },
+            time: new Date().toISOString(),
+            node: { name: nodeName },
+            policy: { kind: 'Door', namespace, name },
+            message: `${door.spec.greeting}, says ${greeter}`,
+          }),
+        );
         writeFileSync(join(directory, `${namespace}.${name}`), '');
         greeted++;
         return done;

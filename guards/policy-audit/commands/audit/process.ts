@@ -46,6 +46,8 @@ export async function policyProcess(
     metrics: undefined,
     shared: undefined,
     identity: `rampart-audit_${crypto.randomUUID()}`,
+    // An audit answers by its exit code and its output.
+    sink: () => undefined,
     fail: (error) => stop.abort(error),
   });
   stack.use(guarding.caches);

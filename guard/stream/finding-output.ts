@@ -3,7 +3,7 @@ import { LineWriter } from '../../lib/output/lines.ts';
 import { say } from '../../lib/cli/process.ts';
 
 /** Lines on stdout; ends the process where its reader is gone. The caller disposes it, which says what was dropped. */
-export class AlertOutput implements AsyncDisposable {
+export class FindingOutput implements AsyncDisposable {
   readonly #out: LineWriter;
   #failure: RampartError | undefined;
 
