@@ -10,6 +10,8 @@
  * - 5xx, anything else, and no answer: tried again until the alert is too old.
  */
 
+import { parseRetryAfter } from '../../../lib/net/retry-after.ts';
+
 export type Outcome =
   | { readonly kind: 'delivered' }
   /** The receiver has looked at this alert and does not want it. */
@@ -45,14 +47,4 @@ export function outcomeOf(status: number, retryAfter: string | undefined, nowMs:
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...((status === 401 || status === 403) && { aboutCredentials: true }),
   };
-}
-
-/** RFC 9110, 10.2.3: seconds, or a date. In milliseconds from now; undefined for what is neither. */
-export function parseRetryAfter(value: string | undefined, nowMs: number): number | undefined {
-  const text = value?.trim();
-  if (text === undefined || text === '') return undefined;
-  if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
-  // A date of HTTP names its day: Date.parse alone would take "-5" for a year.
-  const dateMs = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - nowMs);
 }

@@ -1,27 +1,18 @@
 /** One POST to one callback, over a connection that is kept. */
-import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { createSecureContext } from 'node:tls';
-
 import manifest from '../../../package.json' with { type: 'json' };
 import { describeConnectionFailure } from '../../../lib/net/connection-failure.ts';
 import { RampartError } from '../../../lib/errors/errors.ts';
-import { Agent as HttpAgent, request as httpRequest } from '../../../lib/net/node-http.ts';
+import { KeptConnection, type TlsMaterial } from '../../../lib/net/kept-connection.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
-import { type AddressRules, withoutBrackets } from '../../../lib/net/address-rules.ts';
+import type { AddressRules } from '../../../lib/net/address-rules.ts';
 import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import type { StoredRecord } from '../../../lib/spool/record.ts';
 
 /** What a callback wants to see. Asked for anew before each try, so that what is rotated is used. */
-export interface Credentials {
+export interface Credentials extends TlsMaterial {
   /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
   readonly bearerToken?: string | undefined;
-  /** PEM: authorities to trust instead of the system's. */
-  readonly ca?: string | Buffer | undefined;
-  /** PEM: the client's certificate chain, with `key`. */
-  readonly cert?: string | Buffer | undefined;
-  readonly key?: string | Buffer | undefined;
   /** Called when these were no good: HTTP 401 or 403, or the two sides do not agree about certificates. */
   readonly onRefused?: () => void;
 }
@@ -48,20 +39,8 @@ export interface PosterOptions {
 /** Of an answer's body, which says nothing that is used. Above it, or when it takes longer, the connection is given up. */
 const MAX_ANSWER_BYTES = 4096;
 const ANSWER_MS = 1000;
-const IDLE_CONNECTION_MS = 30_000;
 /** RFC 6750, 2.1, `b64token`. */
 export const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
-
-const agentOptions = {
-  keepAlive: true,
-  maxSockets: 1,
-  maxFreeSockets: 1,
-  timeout: IDLE_CONNECTION_MS,
-  // Whatever the environment says: a proxy would resolve the name itself, and no rule would apply.
-  proxyEnv: {},
-} as const;
-
-type Material = Pick<Credentials, 'ca' | 'cert' | 'key'>;
 
 /** All that a request needs besides the alert. */
 export interface Prepared {
@@ -75,14 +54,19 @@ export class Poster implements Disposable {
   readonly #callback: string;
   readonly #secret: string;
   readonly #options: PosterOptions;
-  #agent: Agent | undefined;
-  #material: Material = {};
+  readonly #connection: KeptConnection;
 
   /** @param secret As for {@link CredentialsFor}. */
   constructor(callback: string, secret: string, options: PosterOptions) {
     this.#callback = callback;
     this.#secret = secret;
     this.#options = options;
+    const { clock, timeoutMs, rules } = options;
+    this.#connection = new KeptConnection({
+      ...{ clock, timeoutMs, lookup: rules.lookup },
+      bodyMs: ANSWER_MS,
+      maxBodyBytes: MAX_ANSWER_BYTES,
+    });
   }
 
   /**
@@ -106,13 +90,22 @@ export class Poster implements Disposable {
    */
   async post(alert: StoredRecord, { url, credentials }: Prepared, signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted();
+    const { bearerToken } = credentials;
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': `rampart/${manifest.version}`,
+      'x-rampart-alert-id': alert.id,
+      ...(bearerToken !== undefined && { authorization: `Bearer ${bearerToken}` }),
+    };
     try {
-      let answer = await this.#exchange(url, alert, credentials, signal);
-      // The receiver had closed a kept connection: that says nothing about the receiver as it is now.
-      if (answer === 'stale') answer = await this.#exchange(url, alert, credentials, signal);
-      if (answer === 'stale') return failed('the connection was closed');
-      if (answer.kind === 'failed' && answer.aboutCredentials) credentials.onRefused?.();
-      return answer;
+      const answer = await this.#connection.post(
+        { url, headers, body: alert.line, tls: credentials },
+        signal,
+      );
+      const nowMs = this.#options.clock.wallMs();
+      const outcome = outcomeOf(answer.status, answer.headers['retry-after'], nowMs);
+      if (outcome.kind === 'failed' && outcome.aboutCredentials) credentials.onRefused?.();
+      return outcome;
     } catch (error) {
       signal.throwIfAborted();
       const why = describeConnectionFailure(error);
@@ -123,8 +116,7 @@ export class Poster implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#agent?.destroy();
-    this.#agent = undefined;
+    this.#connection[Symbol.dispose]();
   }
 
   /** The credentials, or in words why there are none to be used. */
@@ -149,110 +141,10 @@ export class Poster implements Disposable {
     if (!tokenForm.test(token)) return 'its bearer token contains invalid characters';
     return { ...credentials, bearerToken: token };
   }
-
-  async #exchange(
-    url: URL,
-    alert: StoredRecord,
-    credentials: Credentials,
-    signal: AbortSignal,
-  ): Promise<Outcome | 'stale'> {
-    const { clock, timeoutMs } = this.#options;
-    const request = this.#request(url, alert, credentials);
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    let incoming: IncomingMessage | undefined;
-    request.once('response', (response) => {
-      incoming = response;
-      resolve(response);
-    });
-    // Stays: an error after the answer began would end the process.
-    request.on('error', reject);
-    const onAbort = (): void => void (incoming ?? request).destroy();
-    signal.addEventListener('abort', onAbort, { once: true });
-    const late = new Error(`no response within ${timeoutMs} ms`);
-    const cancelTimeout = clock.schedule(timeoutMs, () => {
-      reject(late);
-      request.destroy(late);
-    });
-    request.end(alert.line);
-    try {
-      const answer = await promise;
-      cancelTimeout();
-      const outcome = outcomeOf(answer.statusCode ?? 0, answer.headers['retry-after'], clock.wallMs());
-      await drain(answer, clock);
-      return outcome;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (request.reusedSocket && isReset(error)) return 'stale';
-      throw error;
-    } finally {
-      cancelTimeout();
-      signal.removeEventListener('abort', onAbort);
-    }
-  }
-
-  #request(url: URL, alert: StoredRecord, credentials: Credentials): ClientRequest {
-    const secure = url.protocol === 'https:';
-    const { rules } = this.#options;
-    const { bearerToken } = credentials;
-    return (secure ? httpsRequest : httpRequest)({
-      agent: this.#agentFor(secure, credentials),
-      method: 'POST',
-      host: withoutBrackets(url.hostname),
-      port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
-      path: `${url.pathname}${url.search}`,
-      lookup: rules.lookup,
-      headers: {
-        'content-type': 'application/json',
-        'content-length': alert.line.byteLength,
-        'user-agent': `rampart/${manifest.version}`,
-        'x-rampart-alert-id': alert.id,
-        ...(bearerToken !== undefined && { authorization: `Bearer ${bearerToken}` }),
-      },
-    });
-  }
-
-  /** The connection for these certificates. With new ones comes a new one. */
-  #agentFor(secure: boolean, { ca, cert, key }: Material): Agent {
-    const known = this.#material;
-    if (this.#agent !== undefined && same(known.ca, ca) && same(known.cert, cert) && same(known.key, key)) {
-      return this.#agent;
-    }
-    // Made once, and not by each connection from the texts.
-    const secureContext = secure ? createSecureContext({ ca, cert, key }) : undefined;
-    this.#agent?.destroy();
-    this.#material = { ca, cert, key };
-    // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
-    this.#agent =
-      secureContext === undefined
-        ? new HttpAgent(agentOptions)
-        : new HttpsAgent({ ...agentOptions, secureContext, rejectUnauthorized: true });
-    return this.#agent;
-  }
 }
 
 function failed(why: string): Outcome {
   return { kind: 'failed', why };
-}
-
-/** Reads and drops the body, so that the connection can be used again, or gives the connection up. */
-async function drain(answer: IncomingMessage, clock: Clock): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  let leftBytes = MAX_ANSWER_BYTES;
-  const cancel = clock.schedule(ANSWER_MS, () => answer.destroy());
-  answer.on('data', (part: Buffer) => {
-    leftBytes -= part.byteLength;
-    if (leftBytes < 0) answer.destroy();
-  });
-  answer.on('error', () => undefined);
-  answer.once('close', resolve);
-  answer.once('end', resolve);
-  await promise;
-  cancel();
-}
-
-function same(one: string | Buffer | undefined, other: string | Buffer | undefined): boolean {
-  if (one === other) return true;
-  return one !== undefined && other !== undefined && Buffer.from(one).equals(Buffer.from(other));
 }
 
 function codeOf(error: unknown): string | undefined {
@@ -262,8 +154,4 @@ function codeOf(error: unknown): string | undefined {
 /** Codes of OpenSSL and of Node.js: no agreement about TLS, or a certificate that is not taken. */
 function isAboutCertificates(error: unknown): boolean {
   return /^ERR_(SSL|TLS)_|CERT|SIGNATURE/.test(codeOf(error) ?? '');
-}
-
-function isReset(error: unknown): boolean {
-  return codeOf(error) === 'ECONNRESET' || codeOf(error) === 'EPIPE';
 }

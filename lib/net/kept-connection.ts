@@ -1,0 +1,183 @@
+/** POST requests over one connection that is kept. */
+import type {
+  Agent,
+  ClientRequest,
+  IncomingHttpHeaders,
+  IncomingMessage,
+  OutgoingHttpHeaders,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { createSecureContext } from 'node:tls';
+
+import type { Clock } from '../time/clock.ts';
+import { withoutBrackets } from './address-rules.ts';
+import { Agent as HttpAgent, request as httpRequest } from './node-http.ts';
+
+/** PEM: authorities to trust instead of the system's; the client's certificate chain, with its key. */
+export interface TlsMaterial {
+  readonly ca?: string | Buffer | undefined;
+  readonly cert?: string | Buffer | undefined;
+  readonly key?: string | Buffer | undefined;
+}
+
+export interface PostRequest {
+  readonly url: URL;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body: Buffer;
+  readonly tls: TlsMaterial;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** Undefined where it was too long or did not come in time: then the connection was given up. */
+  readonly body: Buffer | undefined;
+}
+
+export interface KeptConnectionOptions {
+  readonly clock: Clock;
+  /** From the look-up of the name to the head of the answer. */
+  readonly timeoutMs: number;
+  /** For the rest of the answer. */
+  readonly bodyMs: number;
+  readonly maxBodyBytes: number;
+  /** Default: that of the system. */
+  readonly lookup?: LookupFunction;
+}
+
+const IDLE_CONNECTION_MS = 30_000;
+
+const agentOptions = {
+  keepAlive: true,
+  maxSockets: 1,
+  maxFreeSockets: 1,
+  timeout: IDLE_CONNECTION_MS,
+  // Whatever the environment says: a proxy would resolve the name itself.
+  proxyEnv: {},
+} as const;
+
+/** One request at a time. The owner disposes it: the connection is closed then. */
+export class KeptConnection implements Disposable {
+  readonly #options: KeptConnectionOptions;
+  #agent: Agent | undefined;
+  #tls: TlsMaterial = {};
+  #secure: boolean | undefined;
+
+  constructor(options: KeptConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** @throws the signal's reason when it aborts; what `request` of node:http fails with; an error for no answer in time. */
+  async post(request: PostRequest, signal: AbortSignal): Promise<Answer> {
+    signal.throwIfAborted();
+    const answer = await this.#exchange(request, signal);
+    if (answer !== 'stale') return answer;
+    // The receiver had closed a kept connection: that says nothing about the receiver as it is now.
+    const again = await this.#exchange(request, signal);
+    if (again === 'stale') throw new Error('the connection was closed');
+    return again;
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent?.destroy();
+    this.#agent = undefined;
+  }
+
+  async #exchange(post: PostRequest, signal: AbortSignal): Promise<Answer | 'stale'> {
+    const { clock, timeoutMs } = this.#options;
+    const request = this.#request(post);
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    let incoming: IncomingMessage | undefined;
+    request.once('response', (response) => {
+      incoming = response;
+      resolve(response);
+    });
+    // Stays: an error after the answer began would end the process.
+    request.on('error', reject);
+    const onAbort = (): void => void (incoming ?? request).destroy();
+    signal.addEventListener('abort', onAbort, { once: true });
+    const late = new Error(`no response within ${timeoutMs} ms`);
+    const cancelTimeout = clock.schedule(timeoutMs, () => {
+      reject(late);
+      request.destroy(late);
+    });
+    request.end(post.body);
+    try {
+      const answer = await promise;
+      cancelTimeout();
+      const { statusCode = 0, headers } = answer;
+      return { status: statusCode, headers, body: await this.#read(answer) };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (request.reusedSocket && isReset(error)) return 'stale';
+      throw error;
+    } finally {
+      cancelTimeout();
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  #request({ url, headers, body, tls }: PostRequest): ClientRequest {
+    const secure = url.protocol === 'https:';
+    const { lookup } = this.#options;
+    return (secure ? httpsRequest : httpRequest)({
+      agent: this.#agentFor(secure, tls),
+      method: 'POST',
+      host: withoutBrackets(url.hostname),
+      port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+      path: `${url.pathname}${url.search}`,
+      ...(lookup && { lookup }),
+      headers: { ...headers, 'content-length': body.byteLength },
+    });
+  }
+
+  /** The connection for these certificates. With new ones comes a new one. */
+  #agentFor(secure: boolean, { ca, cert, key }: TlsMaterial): Agent {
+    const known = this.#tls;
+    const isKnown =
+      secure === this.#secure && same(known.ca, ca) && same(known.cert, cert) && same(known.key, key);
+    if (this.#agent !== undefined && isKnown) return this.#agent;
+    // Made once, and not by each connection from the texts.
+    const secureContext = secure ? createSecureContext({ ca, cert, key }) : undefined;
+    this.#agent?.destroy();
+    this.#tls = { ca, cert, key };
+    this.#secure = secure;
+    // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
+    this.#agent =
+      secureContext === undefined
+        ? new HttpAgent(agentOptions)
+        : new HttpsAgent({ ...agentOptions, secureContext, rejectUnauthorized: true });
+    return this.#agent;
+  }
+
+  /** The body, whole, so that the connection can be used again. */
+  async #read(answer: IncomingMessage): Promise<Buffer | undefined> {
+    const { clock, bodyMs, maxBodyBytes } = this.#options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const parts: Buffer[] = [];
+    let sizeBytes = 0;
+    const cancel = clock.schedule(bodyMs, () => answer.destroy());
+    answer.on('data', (part: Buffer) => {
+      sizeBytes += part.byteLength;
+      if (sizeBytes > maxBodyBytes) answer.destroy();
+      else parts.push(part);
+    });
+    answer.on('error', () => undefined);
+    answer.once('close', resolve);
+    answer.once('end', resolve);
+    await promise;
+    cancel();
+    return answer.complete && sizeBytes <= maxBodyBytes ? Buffer.concat(parts) : undefined;
+  }
+}
+
+function same(one: string | Buffer | undefined, other: string | Buffer | undefined): boolean {
+  if (one === other) return true;
+  return one !== undefined && other !== undefined && Buffer.from(one).equals(Buffer.from(other));
+}
+
+function isReset(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ECONNRESET' || code === 'EPIPE';
+}
