@@ -26,6 +26,8 @@ export interface PackagePin {
   readonly dependency?: string;
   /** More packages for the same root, what a program needs to run: their names, each with a pattern for its version. */
   readonly with?: { readonly [name: string]: string };
+  /** Of the package's files, these alone are unpacked: paths below its root. Default: all. */
+  readonly only?: readonly string[];
   readonly why: string;
   /**
    * The version and SHA-256 of each package that the tests have passed with, by name. They are taken if the archive has them. An archive
@@ -285,13 +287,26 @@ async function unpack(
         next: 'Do not use this archive before you know why',
       });
     }
-    await run('dpkg-deb', ['-x', join(work, file), join(work, 'ready/root')]);
+    await unpackFiles(join(work, file), join(work, 'ready/root'), pin.only, run);
     return { name, version, sha256 };
   };
   const [first, ...others] = wanted;
   const unpacked: [NamedPackage, ...NamedPackage[]] = [await unpackOne(first)];
   for (const each of others) unpacked.push(await unpackOne(each));
   return unpacked;
+}
+
+async function unpackFiles(
+  archive: string,
+  root: string,
+  only: readonly string[] | undefined,
+  run: Run,
+): Promise<void> {
+  if (only === undefined) return void (await run('dpkg-deb', ['-x', archive, root]));
+  const contents = `${archive}.tar`;
+  await run('sh', ['-c', 'dpkg-deb --fsys-tarfile "$1" > "$2"', 'sh', archive, contents]);
+  await mkdir(root, { recursive: true });
+  await run('tar', ['-x', '-f', contents, '-C', root, ...only.map((path) => `./${path}`)]);
 }
 
 function notInSuite(pin: PackagePin, wanted: string): RampartError {

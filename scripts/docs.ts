@@ -8,16 +8,12 @@ import { join } from 'node:path';
 
 import { format, resolveConfig } from 'prettier';
 
-import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
-import { Health } from '../lib/telemetry/health.ts';
 import { guards } from '../apps/guards.ts';
-import { type Guard, type MetricsRegistry, type Right, systemNamespace } from '../guard/guard.ts';
-import { registerGuardMetrics } from '../guard/guard-states.ts';
-import { shareMetrics } from '../lib/kube/controller/shared-metrics.ts';
-import type { MetricDefinition } from '../lib/telemetry/metrics.ts';
+import { type Guard, type Right, systemNamespace } from '../guard/guard.ts';
 import { describeMask } from '../lib/sensor/access.ts';
 import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
 import { deepTests } from './deep-tests.ts';
+import { guardMetrics, type ListedMetric, processMetrics } from './metric-list.ts';
 import { allowedHelpers } from '../guards/bpf-programs/kernel/tenant/allowed.ts';
 import { kernels } from '../guards/bpf-programs/kernel/kernels.fixture.ts';
 
@@ -95,36 +91,26 @@ function deepTestsList(): string {
     .join('\n');
 }
 
-/** What an agent serves at /metrics whichever guards it runs: it registers here what it registers there. */
+/** What an agent serves at /metrics whichever guards it runs. */
 function agentMetricsTable(): string {
-  const rows = metricRows((metrics) => {
-    // Nothing is read of what is given to them.
-    registerProcessMetrics(metrics, new Health(), { dropped: 0 });
-    shareMetrics(metrics);
-    registerGuardMetrics(metrics, {});
-  });
-  return table(['metric', 'kind', 'labels', 'what'], rows);
+  return table(['metric', 'kind', 'labels', 'what'], metricRows(processMetrics('agent')));
 }
 
 /** What a guard adds to that, and to what the operator serves. */
-export async function guardMetricsTable({ metrics }: Guard): Promise<string> {
-  const { node, cluster } = (await metrics?.()) ?? {};
+export async function guardMetricsTable(guard: Guard): Promise<string> {
+  const { agent, operator } = await guardMetrics(guard);
   const rows = [
-    ...metricRows((registry) => node?.(registry)).map((row) => [...row, 'agent']),
-    ...metricRows((registry) => cluster?.(registry)).map((row) => [...row, 'operator']),
+    ...metricRows(agent).map((row) => [...row, 'agent']),
+    ...metricRows(operator).map((row) => [...row, 'operator']),
   ];
   return table(['metric', 'kind', 'labels', 'what', 'of'], rows);
 }
 
 /** By their names: name, kind, labels, what. */
-function metricRows(register: (metrics: MetricsRegistry) => void): string[][] {
-  const rows: string[][] = [];
-  const add =
-    (kind: string) =>
-    ({ name, help, labelNames = [] }: MetricDefinition): void =>
-      void rows.push([code(name), kind, labelNames.map(code).join(', '), help]);
-  register({ counter: add('counter'), gauge: add('gauge'), histogram: add('histogram') });
-  return rows.toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
+function metricRows(metrics: readonly ListedMetric[]): string[][] {
+  return metrics
+    .map(({ name, type, labelNames = [], help }) => [code(name), type, labelNames.map(code).join(', '), help])
+    .toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
 }
 
 /** The parts of /readyz and /healthz that a guard has; nothing where it has none. */

@@ -195,7 +195,9 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     assert.deepEqual(
       new Set([...metrics.matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name)),
       new Set(
-        [...documented.matchAll(/^\| `(rampart_\w+)` (?!.*\| operator +\|$)/gm)].map(([, name]) => name),
+        [...documented.matchAll(/^\| `((?:rampart|process|kube_router)_\w+)` (?!.*\| operator +\|$)/gm)].map(
+          ([, name]) => name,
+        ),
       ),
     );
 

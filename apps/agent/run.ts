@@ -12,6 +12,7 @@ import { KubeClient } from '../../lib/kube/client/client.ts';
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { Health } from '../../lib/telemetry/health.ts';
+import { registerProcessMetrics } from '../../lib/telemetry/process-metrics.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { directoryIn } from '../../guard/guard-options.ts';
@@ -21,7 +22,7 @@ import { agentAlertsSocket, openAlertFeed } from '../../guard/alerts/alert-feed.
 import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import type { AgentOptions } from './command.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
-import { registerProcessMetrics } from './process-metrics.ts';
+import { registerAgentMetrics } from './agent-metrics.ts';
 
 /** A policy for all containers of a node is some hundred writes at once; API servers say themselves when it is too much. */
 const agentRate = { perSecond: 200, burst: 400 } as const;
@@ -51,7 +52,8 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const health = new Health();
   await using observed = await observe(options, health);
   await using out = new FindingOutput(() => told.abort());
-  registerProcessMetrics(observed.metrics, health, out);
+  registerProcessMetrics(observed.metrics, manifest.version);
+  registerAgentMetrics(observed.metrics, health, out);
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
   using client = new KubeClient(access, agentRate);

@@ -5,6 +5,7 @@ import type { ListenAddress } from '../../lib/apiserver/http/server-options.ts';
 import { startApiServer } from '../../lib/apiserver/server.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
+import { registerProcessMetrics } from '../../lib/telemetry/process-metrics.ts';
 import { createMetrics, serveMetrics } from '../../lib/telemetry/metrics.ts';
 import type { ApiServerCommandOptions } from './command.ts';
 import { listenAddress } from './listen-address.ts';
@@ -26,6 +27,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     options.socket === undefined ? listenAddress(options.listen) : { socketPath: resolve(options.socket) };
   const { signal } = stopSignal();
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
+  registerProcessMetrics(metrics, manifest.version);
   // Before anything is made: an address that is bad or taken must leave all as it was.
   await using scraped =
     metrics === undefined

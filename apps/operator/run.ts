@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 
+import manifest from '../../package.json' with { type: 'json' };
 import type { Guard } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
 import { runUntilRemoved } from '../../guard/give-back.ts';
@@ -10,6 +11,7 @@ import { runClusterParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
 import { Health } from '../../lib/telemetry/health.ts';
+import { registerProcessMetrics } from '../../lib/telemetry/process-metrics.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
@@ -28,6 +30,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   const { signal } = stop;
   const health = new Health();
   await using observed = await observe(options, health);
+  registerProcessMetrics(observed.metrics, manifest.version);
   await using out = new FindingOutput(() => told.abort());
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });

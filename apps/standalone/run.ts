@@ -23,13 +23,14 @@ import { nodeFacts } from './mirror/node-object.ts';
 import { PodMirror } from './mirror/pod-mirror.ts';
 import { mirrorReadOnly } from './mirror/read-only.ts';
 import { Health } from '../../lib/telemetry/health.ts';
+import { registerProcessMetrics } from '../../lib/telemetry/process-metrics.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
 import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import { returnMemoryWhenIdle } from '../agent/idle-memory.ts';
 import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
-import { registerProcessMetrics } from '../agent/process-metrics.ts';
+import { registerAgentMetrics } from '../agent/agent-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { checkedHostRoot, chosenGuards, guardProcess } from '../../guard/guard-process.ts';
@@ -81,7 +82,8 @@ async function run(
   const { metrics } = stack.use(await observe(options, health));
   const shared = metrics && shareMetrics(metrics);
   const out = stack.use(new FindingOutput(() => stop.abort()));
-  registerProcessMetrics(metrics, health, out);
+  registerProcessMetrics(metrics, manifest.version);
+  registerAgentMetrics(metrics, health, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });

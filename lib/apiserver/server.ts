@@ -152,7 +152,7 @@ export interface Counted {
 }
 
 /** @throws when the registry has them already. */
-export function registerServer(metrics: Metrics, { store, custom, upkeep }: Counted): void {
+export function registerServer(metrics: Omit<Metrics, 'registry'>, { store, custom, upkeep }: Counted): void {
   const { counter, gauge } = metricFamily(metrics, 'rampart_apiserver');
   gauge('store_version', 'Version of the last write.', () => store.version);
   gauge(

@@ -20,6 +20,10 @@ export class Histogram {
     this.#sum += size;
   }
 
+  get count(): number {
+    return this.#counts.reduce((sum, each) => sum + each, 0);
+  }
+
   read(): HistogramReading {
     return { bounds: this.#bounds, counts: this.#counts, sum: this.#sum };
   }

@@ -17,7 +17,7 @@ import { takeTls } from '../net/tls-beside-plain.ts';
 import { shareUnauthenticated, unauthenticatedServer } from '../net/unauthenticated.ts';
 
 export interface MetricDefinition {
-  /** In Prometheus style with our prefix, or that of an operator whose place it takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
+  /** In Prometheus style, with a prefix; a counter ends in `_total`: `rampart_sensor_records_total`. */
   readonly name: string;
   readonly help: string;
   readonly labelNames?: readonly string[];
@@ -25,9 +25,7 @@ export interface MetricDefinition {
 
 /** What a metric reads as: one number, or one for each set of labels. */
 export type Reading =
-  | number
-  | bigint
-  | Iterable<{ readonly labels: Readonly<Record<string, string>>; readonly value: number | bigint }>;
+  number | bigint | Iterable<{ readonly labels: Labels; readonly value: number | bigint }>;
 
 /** What a histogram reads as: how many there were of each size since the start. */
 export interface HistogramReading {
@@ -49,13 +47,18 @@ export interface Metrics {
   counter(definition: MetricDefinition, read: () => Reading): void;
   /** A number that goes up and down; otherwise as `counter`. */
   gauge(definition: MetricDefinition, read: () => Reading): void;
-  /** Sizes by bucket, without labels; its name ends in its unit, as `_seconds`. Otherwise as `counter`. */
-  histogram(definition: Omit<MetricDefinition, 'labelNames'>, read: () => HistogramReading): void;
+  /** Sizes by bucket; its name ends in its unit, as `_seconds`. Otherwise as `counter`. */
+  histogram(
+    definition: MetricDefinition,
+    read: () => HistogramReading | Iterable<HistogramReading & { readonly labels: Labels }>,
+  ): void;
 }
 
-/** Ours, and that of an operator whose place we take: people have dashboards and alerts for its metrics. */
-const counterName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+_total$/;
-const gaugeName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+(?<!_total)$/;
+type Labels = Readonly<Record<string, string>>;
+
+/** `<prefix>_<name>`, as https://prometheus.io/docs/practices/naming/ wants it. */
+const counterName = /^[a-z][a-z0-9]*(_[a-z0-9]+)+_total$/;
+const otherName = /^[a-z][a-z0-9]*(_[a-z0-9]+)+(?<!_total)$/;
 
 /**
  * A new registry, empty: nothing is collected that was not asked for, and no timer runs.
@@ -81,11 +84,17 @@ export async function createMetrics(): Promise<Metrics> {
       register(definition, 'counter', counterName, read);
     },
     gauge(definition, read) {
-      register(definition, 'gauge', gaugeName, read);
+      register(definition, 'gauge', otherName, read);
     },
-    histogram({ name, help }, read) {
-      checkName(name, /^rampart(_[a-z0-9]+)+(?<!_total)$/);
-      registry.register({ name, help, type: 'histogram', labelNames: ['le'], read: () => buckets(read()) });
+    histogram({ name, help, labelNames = [] }, read) {
+      checkName(name, otherName);
+      const all = (): Sample[] => {
+        const reading = read();
+        return 'bounds' in reading
+          ? buckets({}, reading)
+          : Array.from(reading, (one) => buckets(one.labels, one)).flat();
+      };
+      registry.register({ name, help, type: 'histogram', labelNames: [...labelNames, 'le'], read: all });
     },
   };
 }
@@ -99,18 +108,14 @@ function checkName(name: string, pattern: RegExp): void {
 }
 
 /** As Prometheus has them: each bucket with all that are smaller (prometheus.io, "Exposition formats"). */
-function buckets({ bounds, counts, sum }: HistogramReading): Sample[] {
+function buckets(labels: Labels, { bounds, counts, sum }: HistogramReading): Sample[] {
   let count = 0;
   const values = [...bounds.map(String), '+Inf'].map((le, at) => ({
     suffix: '_bucket',
-    labels: { le },
+    labels: { ...labels, le },
     value: (count += counts[at] ?? 0),
   }));
-  return [
-    ...values,
-    { suffix: '_sum', labels: {}, value: sum },
-    { suffix: '_count', labels: {}, value: count },
-  ];
+  return [...values, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: count }];
 }
 
 function samples(reading: Reading): Iterable<Sample> {

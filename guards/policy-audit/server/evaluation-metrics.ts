@@ -1,5 +1,6 @@
 /** The metrics of Kubewarden's policy-server, under its names: users have dashboards and alerts for them. */
-import type { Registry, Sample } from '../../../lib/telemetry/exposition.ts';
+import type { MetricsRegistry } from '../../../guard/guard.ts';
+import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
 /** One evaluation. */
 export interface Evaluated {
@@ -33,10 +34,7 @@ const MAX_SERIES = 5000;
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
-  count: number;
-  sumMs: number;
-  /** Counts in each bucket, not cumulative; the last is above all bounds. */
-  readonly buckets: number[];
+  readonly latency: Histogram;
 }
 
 export class EvaluationMetrics {
@@ -44,12 +42,7 @@ export class EvaluationMetrics {
   readonly #problems = new Map<string, number>();
 
   record(evaluated: Evaluated, latencyMs: number): void {
-    const series = this.#seriesOf(evaluated);
-    series.count++;
-    series.sumMs += latencyMs;
-    const found = boundsMs.findIndex((bound) => latencyMs <= bound);
-    const at = found < 0 ? boundsMs.length : found;
-    series.buckets[at] = (series.buckets[at] ?? 0) + 1;
+    this.#seriesOf(evaluated).latency.add(latencyMs);
   }
 
   /** A request to a policy that cannot run. */
@@ -57,31 +50,29 @@ export class EvaluationMetrics {
     this.#problems.set(policyName, (this.#problems.get(policyName) ?? 0) + 1);
   }
 
-  register(registry: Registry): void {
-    registry.register({
-      name: 'kubewarden_policy_evaluations_total',
-      help: 'Requests that policies evaluated.',
-      type: 'counter',
-      labelNames: [...labelNames, 'initialization_error'],
-      read: () => [
-        ...this.#all().map(({ labels, count }) => ({ labels, value: count })),
-        ...[...this.#problems].map(([name, value]) => ({
+  register(metrics: MetricsRegistry): void {
+    metrics.counter(
+      {
+        name: 'kubewarden_policy_evaluations_total',
+        help: 'Requests that policies evaluated.',
+        labelNames: [...labelNames, 'initialization_error'],
+      },
+      () => [
+        ...Array.from(this.#series.values(), ({ labels, latency }) => ({ labels, value: latency.count })),
+        ...Array.from(this.#problems, ([name, value]) => ({
           labels: { policy_name: name, initialization_error: 'true' },
           value,
         })),
       ],
-    });
-    registry.register({
-      name: 'kubewarden_policy_evaluation_latency_milliseconds',
-      help: 'Duration of policy evaluations.',
-      type: 'histogram',
-      labelNames: [...labelNames, 'le'],
-      read: () => this.#all().flatMap(samplesOf),
-    });
-  }
-
-  #all(): Series[] {
-    return [...this.#series.values()];
+    );
+    metrics.histogram(
+      {
+        name: 'kubewarden_policy_evaluation_latency_milliseconds',
+        help: 'Duration of policy evaluations.',
+        labelNames,
+      },
+      () => Array.from(this.#series.values(), ({ labels, latency }) => ({ labels, ...latency.read() })),
+    );
   }
 
   #seriesOf(evaluated: Evaluated): Series {
@@ -91,7 +82,7 @@ export class EvaluationMetrics {
     if (this.#series.size >= MAX_SERIES && (evaluated.namespace ?? evaluated.kind) !== undefined) {
       return this.#seriesOf({ ...evaluated, namespace: undefined, kind: undefined });
     }
-    const series = { labels: labelsOf(evaluated), count: 0, sumMs: 0, buckets: [] };
+    const series = { labels: labelsOf(evaluated), latency: new Histogram(boundsMs) };
     this.#series.set(key, series);
     return series;
   }
@@ -110,17 +101,4 @@ function labelsOf(evaluated: Evaluated): Record<string, string> {
     ...(operation !== undefined && { resource_request_operation: operation }),
     ...(errorCode !== undefined && { error_code: String(errorCode) }),
   };
-}
-
-function samplesOf({ labels, count, sumMs, buckets }: Series): Sample[] {
-  let below = 0;
-  return [
-    ...[...boundsMs.map(String), '+Inf'].map((le, at) => ({
-      suffix: '_bucket',
-      labels: { ...labels, le },
-      value: (below += buckets[at] ?? 0),
-    })),
-    { suffix: '_sum', labels, value: sumMs },
-    { suffix: '_count', labels, value: count },
-  ];
 }

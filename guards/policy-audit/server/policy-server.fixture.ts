@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 
 import { issueAuthority, issueServerCertificate } from '../../../lib/x509/certificate.ts';
 import type { Address } from '../../../lib/net/address.ts';
-import { Registry } from '../../../lib/telemetry/exposition.ts';
+import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import { podNamed, requestFor } from '../engine/requests.fixture.ts';
@@ -57,7 +57,7 @@ export function review(request: Partial<PolicyRequest> = {}, podName = 'web'): o
 
 export class ServerFixture implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-policy-server-'));
-  readonly registry = new Registry();
+  readonly metrics: Awaited<ReturnType<typeof createMetrics>>;
   readonly #authority = issueAuthority('policy server', { now: new Date(), days: 2 });
   readonly #agent = new Agent({ keepAlive: true, ca: this.#authority.cert });
   readonly #stop = new AbortController();
@@ -65,9 +65,13 @@ export class ServerFixture implements AsyncDisposable {
   #readiness: Address | undefined;
   #running: Promise<void> = Promise.resolve();
 
+  private constructor(metrics: ServerFixture['metrics']) {
+    this.metrics = metrics;
+  }
+
   /** Starts with these policies, and waits until they can be asked. @throws what the server throws */
   static async start(policies: object, options: Partial<PolicyServerOptions> = {}): Promise<ServerFixture> {
-    const fixture = new ServerFixture();
+    const fixture = new ServerFixture(await createMetrics());
     fixture.writePolicies(policies);
     fixture.writeCertificate('127.0.0.1');
     try {
@@ -174,7 +178,7 @@ export class ServerFixture implements AsyncDisposable {
       deadlineMs: 2000,
       continueOnErrors: false,
       pollMs: 20,
-      registry: this.registry,
+      metrics: this.metrics,
       logger: createLogger({ level: 'silent' }),
       signal: this.#stop.signal,
       ...options,

@@ -211,7 +211,7 @@ suite('a policy server, by HTTPS', () => {
 
   test('metrics, as upstream names them', async () => {
     await server.post('/validate/clusterwide-watched', review({}, 'root'));
-    const line = server.registry
+    const line = server.metrics.registry
       .metrics()
       .split('\n')
       .find((each) =>
@@ -229,7 +229,7 @@ suite('a policy server, by HTTPS', () => {
       assert.ok(line?.includes(label), `${label} in ${line}`);
     }
     assert.match(
-      server.registry.metrics(),
+      server.metrics.registry.metrics(),
       /kubewarden_policy_evaluation_latency_milliseconds_bucket\{policy_name="clusterwide-root".*le="\+Inf"\} \d/,
     );
   });
@@ -363,7 +363,7 @@ suite('changes while a policy server runs', () => {
       (await server.post('/validate/missing', review())).body.response?.status?.message ?? '',
       /none\.wapc/,
     );
-    assert.match(server.registry.metrics(), /policy_name="settings",initialization_error="true"\} 1/);
+    assert.match(server.metrics.registry.metrics(), /policy_name="settings",initialization_error="true"\} 1/);
   });
 
   test('one that cannot run is served as it was before, where that is gone on with', async () => {

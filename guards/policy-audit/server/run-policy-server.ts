@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import type { Address } from '../../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import type { Registry } from '../../../lib/telemetry/exposition.ts';
+import type { MetricsRegistry } from '../../../guard/guard.ts';
 import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { HostCalls } from '../engine/evaluator.ts';
@@ -53,7 +53,7 @@ export interface PolicyServerOptions {
    * notice. Default: 0.
    */
   readonly lingerMs?: number;
-  readonly registry?: Registry | undefined;
+  readonly metrics?: MetricsRegistry | undefined;
   readonly clock?: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -86,7 +86,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   await using opened = new AsyncDisposableStack();
   const pool = opened.use(new PolicyPool(options.workers === undefined ? {} : { threads: options.workers }));
   const metrics = new EvaluationMetrics();
-  if (options.registry !== undefined) metrics.register(options.registry);
+  if (options.metrics !== undefined) metrics.register(options.metrics);
   const table = opened.use(
     new PolicyTable({
       continueOnErrors: options.continueOnErrors,

@@ -88,5 +88,5 @@ export interface HttpServerOptions {
    */
   readonly compress?: boolean;
   readonly log: Pick<Logger, 'error' | 'warn' | 'debug'>;
-  readonly metrics?: Pick<Metrics, 'counter' | 'gauge'> | undefined;
+  readonly metrics?: Omit<Metrics, 'registry'> | undefined;
 }

@@ -1,16 +1,10 @@
 /** Metrics of the requests, for Prometheus. */
 import { byLabel, metricFamily } from '../../telemetry/metric-family.ts';
-import type { Metrics, Reading } from '../../telemetry/metrics.ts';
+import { Histogram } from '../../telemetry/histogram.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 
 /** Seconds; those of apiserver_request_duration_seconds that tell something on one machine. */
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
-
-interface Latency {
-  /** One for each of `buckets`; slower ones are in `count` only. */
-  readonly counts: number[];
-  count: number;
-  sumSeconds: number;
-}
 
 interface RequestCount {
   readonly labels: Readonly<Record<string, string>>;
@@ -20,7 +14,7 @@ interface RequestCount {
 /** Plain numbers; cheap enough to be kept whether anybody reads them or not. */
 export class Traffic {
   readonly #requests = new Map<string, RequestCount>();
-  readonly #latencies = new Map<string, Latency>();
+  readonly #latencies = new Map<string, Histogram>();
   /** Bodies of requests, as they came in. */
   receivedBytes = 0;
   /** Bodies of answers, before compression. */
@@ -44,52 +38,31 @@ export class Traffic {
     // How long a watch runs, and a log is followed, is what its client wanted.
     if (verb === 'watch' || verb === 'log') return;
     let latency = this.#latencies.get(verb);
-    if (latency === undefined) {
-      latency = { counts: buckets.map(() => 0), count: 0, sumSeconds: 0 };
-      this.#latencies.set(verb, latency);
-    }
-    latency.count++;
-    latency.sumSeconds += seconds;
-    for (let at = buckets.length - 1; at >= 0 && seconds <= (buckets[at] as number); at--) {
-      (latency.counts[at] as number)++;
-    }
+    if (latency === undefined) this.#latencies.set(verb, (latency = new Histogram(buckets)));
+    latency.add(seconds);
   }
 
   requests(): readonly RequestCount[] {
     return [...this.#requests.values()];
   }
 
-  /** The buckets of a histogram, cumulative, as Prometheus wants them. */
-  *latencyBuckets(): Generator<{
-    readonly labels: Readonly<Record<string, string>>;
-    readonly value: number;
-  }> {
-    for (const [verb, { counts, count }] of this.#latencies) {
-      for (const [at, value] of counts.entries()) yield { labels: { verb, le: String(buckets[at]) }, value };
-      yield { labels: { verb, le: '+Inf' }, value: count };
-    }
-  }
-
-  latencies(value: (latency: Readonly<Latency>) => number): Reading {
-    return [...this.#latencies].map(([verb, latency]) => ({ labels: { verb }, value: value(latency) }));
+  latencies(): readonly (ReturnType<Histogram['read']> & { readonly labels: { readonly verb: string } })[] {
+    return Array.from(this.#latencies, ([verb, latency]) => ({ labels: { verb }, ...latency.read() }));
   }
 }
 
-/**
- * Registers `rampart_apiserver_*`. The latencies are the three series of a histogram, each registered by itself.
- *
- * @throws when the registry has them already.
- */
-export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, traffic: Traffic): void {
+/** Registers `rampart_apiserver_*`. @throws when the registry has them already. */
+export function registerTraffic(metrics: Omit<Metrics, 'registry'>, traffic: Traffic): void {
   const { counter, gauge } = metricFamily(metrics, 'rampart_apiserver');
   counter('requests', 'Completed requests.', () => traffic.requests(), ['verb', 'code', 'resource']);
-  const latency = (part: string, read: () => Reading, labelNames = ['verb']): void => {
-    const help = 'Time to the end of the response, except for watches and logs.';
-    gauge(`request_duration_seconds_${part}`, help, read, labelNames);
-  };
-  latency('bucket', () => traffic.latencyBuckets(), ['verb', 'le']);
-  latency('sum', () => traffic.latencies(({ sumSeconds }) => sumSeconds));
-  latency('count', () => traffic.latencies(({ count }) => count));
+  metrics.histogram(
+    {
+      name: 'rampart_apiserver_request_duration_seconds',
+      help: 'Time to the end of the response, except for watches and logs.',
+      labelNames: ['verb'],
+    },
+    () => traffic.latencies(),
+  );
   const inFlight = () => byLabel('kind', traffic.inFlight);
   gauge('requests_in_flight', 'Requests in progress, except watches and logs.', inFlight, ['kind']);
   gauge('watchers', 'Open watches.', () => traffic.watchers);

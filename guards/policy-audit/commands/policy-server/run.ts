@@ -1,7 +1,9 @@
 /** Runs `rampart policy-server`: wires the server to the command line. */
+import manifest from '../../../../package.json' with { type: 'json' };
 import type { Address } from '../../../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { createLogger, type Logger } from '../../../../lib/telemetry/log.ts';
+import { registerProcessMetrics } from '../../../../lib/telemetry/process-metrics.ts';
 import { createMetrics, serveMetrics } from '../../../../lib/telemetry/metrics.ts';
 import { openModules } from '../../modules/open-modules.ts';
 import type { CertificatePaths } from '../../../../lib/net/certificate-files.ts';
@@ -44,6 +46,7 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
   );
   const metrics = options.enableMetrics === true ? await createMetrics() : undefined;
   if (metrics !== undefined) {
+    registerProcessMetrics(metrics, manifest.version);
     const served = opened.use(await serveMetrics({ registry: metrics.registry, address: options.metrics }));
     logger.info(`metrics on ${served.url}/metrics`);
   }
@@ -61,7 +64,7 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
     // In a pod: its address leaves the Service only after it is told to stop.
     lingerMs: process.env['KUBERNETES_SERVICE_HOST'] === undefined ? 0 : LINGER_MS,
     continueOnErrors: options.continueOnErrors === true,
-    registry: metrics?.registry,
+    metrics,
     logger,
     signal: stop.signal,
     listening: ({ address: where, readinessAddress: probe }) =>

@@ -4,7 +4,7 @@ import type { Metrics } from '../../lib/telemetry/metrics.ts';
 import type { FindingOutput } from '../../guard/stream/finding-output.ts';
 
 /** @throws when the registry has them already. */
-export function registerProcessMetrics(
+export function registerAgentMetrics(
   metrics: Pick<Metrics, 'counter' | 'gauge'> | undefined,
   health: Pick<Health, 'readiness'>,
   out: Pick<FindingOutput, 'dropped'>,
