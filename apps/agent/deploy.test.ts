@@ -128,6 +128,7 @@ suite('deploy/', () => {
       synced: Promise.resolve(),
       list: () => [container],
       get: (id) => (id === container.id ? container : undefined),
+      told: (id) => (id === container.id ? container : undefined),
       subscribe: () => ({ [Symbol.dispose]: () => undefined }),
     };
     const validity = { now: new Date(), days: 2 };

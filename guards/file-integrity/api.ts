@@ -130,13 +130,20 @@ const author = object('The process that made the change; absent if it is unknown
   ppid: integer('The process ID of its parent.'),
   parentBinary: string('The executable of its parent; empty if the parent had ended.'),
   relation: oneOf(['host', 'container', 'unknown'], {
-    description: 'Whether the process runs on the node itself, in a container, or in an unknown container.',
+    description:
+      'Whether the process runs on the node itself, in a container, or in a container that no container runtime has reported.',
   }),
   container: optional(
     object('The container of the process.', { id: string('The id.'), name: string('The name.') }),
   ),
   pod: optional(
     object('The pod of the process.', { namespace: string('The namespace.'), name: string('The name.') }),
+  ),
+  unit: optional(string('The systemd unit of a process on the node itself.')),
+  mounts: optional(
+    oneOf(['own'], {
+      description: 'Set if a process on the node itself has a mount namespace of its own.',
+    }),
   ),
 });
 

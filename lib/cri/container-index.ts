@@ -1,30 +1,47 @@
 /**
- * Which container a process is in, by what the kernel says of it.
+ * Where a process is, by what the kernel says of it: in a container, or on the node itself.
  *
- * Each container has a mount namespace of its own, and what `kubectl exec` starts in it is in the same. A process that makes
- * itself another one stays in the cgroup (version 2) of the container; on nodes with cgroup version 1 nothing tells then.
+ * The path of its cgroup has the id of the container from the first moment on, and keeps it whatever mounts the process makes
+ * its own. Who enters the mount namespace of a container from outside is in it, too.
  */
+import { type CgroupPlace, cgroupPlace } from './cgroup-place.ts';
 
 /** A container as findings name it. */
 export interface IndexedContainer {
+  /** With its runtime: `containerd://da9e46...`. */
   readonly id: string;
   readonly name: string;
   readonly podName: string;
   readonly podNamespace: string;
 }
 
-/** What the kernel knows a container by. */
-export interface KernelPlace {
+export type ProcessPlace =
+  /** As a container runtime told it. */
+  | ({ readonly relation: 'container' } & IndexedContainer)
+  | {
+      readonly relation: 'host';
+      /** Of systemd: `system.slice/cron.service`. */
+      readonly unit: string | undefined;
+      /** In a mount namespace that is not that of the node. */
+      readonly hasOwnMounts: boolean;
+    }
+  /** In a container by its cgroup, of which no runtime has told; without an id where that has none. */
+  | { readonly relation: 'unknown'; readonly id: string | undefined };
+
+/** What the kernel says of a process. */
+export interface KernelProcess {
   /** The inode number of `/proc/PID/ns/mnt`. */
+  readonly mountNamespace: number;
+  /** From the root of its hierarchy: `/` for the root; empty where it is not known. */
+  readonly cgroup: string;
+}
+
+/** What the kernel knows a container by, beside its cgroup. */
+export interface KernelPlace {
   readonly mountNamespace?: number | undefined;
-  /** The inode number of the directory in the cgroup2 filesystem. */
-  readonly cgroupId?: bigint | undefined;
   /** When its first process was started, on a clock that nobody sets; what was done before is not its own. */
   readonly startedMs?: number | undefined;
 }
-
-/** `host`: none, a process of the node; `unknown`: a mount namespace and cgroup of which no container is known. */
-type NoContainer = 'host' | 'unknown';
 
 interface Entry<V> {
   readonly value: V;
@@ -33,86 +50,116 @@ interface Entry<V> {
 
 /** Containers that are gone, of which changes and accesses may still be told: those of some seconds. */
 const mostGone = 256;
+const mostPaths = 4096;
+const mostElsewhere = 1024;
 
 /** The kernel tells the start of a process in steps of 10 ms. */
 const startedToMs = 20;
 
-/** The containers of a kernel by what its processes have. Holds memory only. */
-export class ContainerIndex<V extends object> {
+/** The containers of a kernel. Holds memory only. */
+export class ContainerIndex<V> {
   readonly #hostMountNamespace: number;
-  readonly #valueOf: (container: IndexedContainer) => V;
+  readonly #valueOf: (place: ProcessPlace) => V;
+  /** By the id without its runtime, as cgroups have it. */
   readonly #byId = new Map<string, Entry<V>>();
   readonly #byMountNamespace = new Map<number, Entry<V>>();
-  readonly #byCgroup = new Map<bigint, Entry<V>>();
-  /** By the mount namespace, the latest last. */
-  readonly #gone = new Map<number, Entry<V> & { readonly goneMs: number }>();
+  /** The latest last. */
+  readonly #gone = new Map<string, V>();
+  readonly #paths = new Map<string, CgroupPlace>();
+  /** Of those in no container that is known. */
+  readonly #elsewhere = new Map<string, V>();
 
   /**
    * @param hostMountNamespace - The inode number of `/proc/1/ns/mnt` of the node.
-   * @param valueOf - What {@link find} is to give for a container; made once for each.
+   * @param valueOf - What {@link find} is to give for a place; made once for each.
    */
-  constructor(hostMountNamespace: number, valueOf: (container: IndexedContainer) => V) {
+  constructor(hostMountNamespace: number, valueOf: (place: ProcessPlace) => V) {
     this.#hostMountNamespace = hostMountNamespace;
     this.#valueOf = valueOf;
   }
 
-  set(container: IndexedContainer, place: KernelPlace): void {
-    this.delete(container.id);
-    const entry = { value: this.#valueOf(container), place };
-    this.#byId.set(container.id, entry);
+  set(container: IndexedContainer, place: KernelPlace = {}): void {
+    const { id, name, podName, podNamespace } = container;
+    this.#remove(bareId(id));
+    const value = this.#valueOf({ relation: 'container', id, name, podName, podNamespace });
+    const entry = { value, place };
+    this.#byId.set(bareId(id), entry);
     if (place.mountNamespace !== undefined) this.#byMountNamespace.set(place.mountNamespace, entry);
-    if (place.cgroupId !== undefined) this.#byCgroup.set(place.cgroupId, entry);
   }
 
-  /** @param goneMs - When it was seen to be gone, on a clock that nobody sets: what was done before that is still its own. Default: nothing is. */
-  delete(id: string, goneMs?: number): void {
-    const entry = this.#byId.get(id);
+  /** What it did before is still found by its cgroup for a while: an id is never given again. */
+  delete(containerId: string): void {
+    const id = bareId(containerId);
+    const entry = this.#remove(id);
     if (entry === undefined) return;
-    const { mountNamespace, cgroupId } = entry.place;
+    this.#gone.delete(id);
+    forgetFirst(this.#gone, mostGone);
+    this.#gone.set(id, entry.value);
+  }
+
+  #remove(id: string): Entry<V> | undefined {
+    const entry = this.#byId.get(id);
+    const mountNamespace = entry?.place.mountNamespace;
     this.#byId.delete(id);
     // The kernel may have given the number to a newer container already.
-    if (mountNamespace !== undefined && this.#byMountNamespace.get(mountNamespace) === entry) {
+    if (mountNamespace !== undefined && this.#byMountNamespace.get(mountNamespace) === entry)
       this.#byMountNamespace.delete(mountNamespace);
-      if (goneMs !== undefined) this.#remember(mountNamespace, { ...entry, goneMs });
-    }
-    if (cgroupId !== undefined && this.#byCgroup.get(cgroupId) === entry) this.#byCgroup.delete(cgroupId);
+    return entry;
   }
 
   /**
-   * The container of a process.
+   * Where a process is, as `valueOf` made it.
    *
-   * @param atMs - When the process did what is told of it, on the clock of `goneMs`, to the millisecond; default: it is there now.
+   * @param atMs - When the process did what is told of it, on the clock of `startedMs`; default: it is there now.
    */
-  find(
-    process: { readonly mountNamespace: number; readonly cgroupId: bigint },
-    atMs?: number,
-  ): V | NoContainer {
-    const { mountNamespace, cgroupId } = process;
-    const there = this.#byMountNamespace.get(mountNamespace);
-    const entry = there && hadBegun(there.place, atMs) ? there : this.#byCgroup.get(cgroupId);
-    if (entry !== undefined) return entry.value;
-    if (mountNamespace === this.#hostMountNamespace) return 'host';
-    return this.#ofGone(process, atMs) ?? 'unknown';
+  find({ mountNamespace, cgroup }: KernelProcess, atMs?: number): V {
+    const { containers, unit, isPod } = this.#placeOf(cgroup);
+    for (const id of containers) {
+      const known = this.#byId.get(id)?.value ?? this.#gone.get(id);
+      if (known !== undefined) return known;
+    }
+    const entered = this.#byMountNamespace.get(mountNamespace);
+    if (entered !== undefined && hadBegun(entered.place, atMs)) return entered.value;
+    const isHost = mountNamespace === this.#hostMountNamespace;
+    const id = containers.at(-1);
+    if (!isHost && (id !== undefined || isPod || cgroup === ''))
+      return this.#other(`?${id ?? ''}`, { relation: 'unknown', id });
+    return this.#other(`${isHost ? '' : '*'}${unit ?? ''}`, {
+      relation: 'host',
+      unit,
+      hasOwnMounts: !isHost,
+    });
   }
 
-  #ofGone(
-    process: { readonly mountNamespace: number; readonly cgroupId: bigint },
-    atMs: number | undefined,
-  ): V | undefined {
-    const gone = this.#gone.get(process.mountNamespace);
-    if (gone === undefined || atMs === undefined || atMs > gone.goneMs + 1) return undefined;
-    if (!hadBegun(gone.place, atMs)) return undefined;
-    // The kernel gives the number of a mount namespace again at once, that of a cgroup never.
-    const { cgroupId = process.cgroupId } = gone.place;
-    return cgroupId === process.cgroupId ? gone.value : undefined;
+  #placeOf(cgroup: string): CgroupPlace {
+    let place = this.#paths.get(cgroup);
+    if (place === undefined) {
+      place = cgroupPlace(cgroup);
+      forgetFirst(this.#paths, mostPaths);
+      this.#paths.set(cgroup, place);
+    }
+    return place;
   }
 
-  #remember(mountNamespace: number, gone: Entry<V> & { readonly goneMs: number }): void {
-    this.#gone.delete(mountNamespace);
-    this.#gone.set(mountNamespace, gone);
-    const [first] = this.#gone.keys();
-    if (this.#gone.size > mostGone && first !== undefined) this.#gone.delete(first);
+  #other(key: string, place: ProcessPlace): V {
+    let value = this.#elsewhere.get(key);
+    if (value === undefined) {
+      value = this.#valueOf(place);
+      forgetFirst(this.#elsewhere, mostElsewhere);
+      this.#elsewhere.set(key, value);
+    }
+    return value;
   }
+}
+
+function bareId(id: string): string {
+  return id.slice(id.lastIndexOf('/') + 1);
+}
+
+function forgetFirst(map: Map<string, unknown>, most: number): void {
+  if (map.size < most) return;
+  const [first = ''] = map.keys();
+  map.delete(first);
 }
 
 /** The number of a mount namespace may have been another's before. */

@@ -1,5 +1,7 @@
 /** The containers of this node, from the watch of the container runtime; in tests, from directories. */
 
+import type { IndexedContainer } from './container-index.ts';
+
 /** A container that runs, of whichever kind: init containers and ephemeral ones too. */
 export interface SourceContainer {
   /** With its runtime: `containerd://da9e46...`. */
@@ -23,6 +25,8 @@ export interface ContainerSource {
   readonly synced: Promise<void>;
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
+  /** Also of one that does not run, yet or any more. */
+  told(id: string): IndexedContainer | undefined;
   /** Tells the id of a container that came, changed or went, right after. Dispose what is returned to end it. */
   subscribe(listener: (id: string) => void): Disposable;
 }
@@ -32,5 +36,6 @@ export const noContainers: ContainerSource = {
   synced: Promise.resolve(),
   list: () => [],
   get: () => undefined,
+  told: () => undefined,
   subscribe: () => ({ [Symbol.dispose]: () => undefined }),
 };

@@ -14,6 +14,10 @@ export class GivenContainers implements ContainerSource {
     return this.#containers.get(id);
   }
 
+  told(id: string): SourceContainer | undefined {
+    return this.#containers.get(id);
+  }
+
   subscribe(listener: (id: string) => void): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };

@@ -20,6 +20,8 @@ export function criSource(watch: WatchedContainers, scheme: string, signal?: Abo
   const synced = watch.synced(signal);
   // Whoever waits for it learns of it; nobody may.
   synced.catch(() => undefined);
+  const find = (id: string): NodeContainer | undefined =>
+    id.startsWith(prefix) ? watch.containers.get(id.slice(prefix.length)) : undefined;
   return {
     synced,
     *list() {
@@ -29,8 +31,14 @@ export function criSource(watch: WatchedContainers, scheme: string, signal?: Abo
       }
     },
     get(id) {
-      const container = id.startsWith(prefix) ? watch.containers.get(id.slice(prefix.length)) : undefined;
+      const container = find(id);
       return container && sourceOf(container, prefix);
+    },
+    told(id) {
+      const container = find(id);
+      if (container === undefined) return undefined;
+      const { name, pod } = container;
+      return { id, name, podName: pod.name, podNamespace: pod.namespace };
     },
     subscribe: (listener) => watch.onChange(({ container }) => listener(prefix + container.id)),
   };

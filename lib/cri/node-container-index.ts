@@ -1,23 +1,20 @@
 /** Keeps the kernel's identifiers of the containers of this node up to date. */
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { uptime } from 'node:os';
 
-import { ContainerIndex, type IndexedContainer, type KernelPlace } from './container-index.ts';
+import { ContainerIndex, type KernelPlace, type ProcessPlace } from './container-index.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 import { processIdentity, tickMs } from './process.ts';
 
-/** Where cgroup version 2 is mounted. */
-const CGROUPS = '/sys/fs/cgroup';
-
 /** Disposing it ends the following. */
-export class NodeContainerIndex<V extends object> implements Disposable {
+export class NodeContainerIndex<V> implements Disposable {
   readonly index: ContainerIndex<V>;
   readonly #hostMountNamespace: number;
   readonly #source: ContainerSource;
   readonly #subscription: Disposable;
 
   /** @param valueOf - See {@link ContainerIndex}. */
-  constructor(source: ContainerSource, valueOf: (container: IndexedContainer) => V) {
+  constructor(source: ContainerSource, valueOf: (place: ProcessPlace) => V) {
     this.#source = source;
     // A sandbox may close the first process even to root; then who runs this on the machine itself is the host.
     this.#hostMountNamespace = mountNamespace('/proc/1') ?? mountNamespace('/proc/self') ?? 0;
@@ -31,12 +28,13 @@ export class NodeContainerIndex<V extends object> implements Disposable {
   }
 
   #follow(id: string): void {
+    const told = this.#source.told(id);
+    if (told === undefined) return this.index.delete(id);
     const container = this.#source.get(id);
     const place = container && placeOf(container);
-    // In the namespace of the host nothing tells it from the host.
-    if (container === undefined || place?.mountNamespace === this.#hostMountNamespace)
-      this.index.delete(id, performance.now());
-    else if (place !== undefined) this.index.set(container, place);
+    // In the mount namespace of the host only its cgroup tells it from the host.
+    const isHosts = place?.mountNamespace === this.#hostMountNamespace;
+    this.index.set(told, isHosts ? undefined : place);
   }
 }
 
@@ -47,7 +45,7 @@ function placeOf({ root }: SourceContainer): KernelPlace | undefined {
   const namespace = mountNamespace(processPath);
   if (namespace === undefined) return undefined;
   const startedMs = startOf(Number(pid), procPath);
-  return { mountNamespace: namespace, cgroupId: cgroupId(processPath), startedMs };
+  return { mountNamespace: namespace, startedMs };
 }
 
 /** On the clock of `performance.now()`; undefined where /proc tells another machine's uptime, as by lxcfs. */
@@ -61,17 +59,6 @@ function startOf(pid: number, procPath: string | undefined): number | undefined 
 function mountNamespace(processPath: string): number | undefined {
   try {
     return statSync(`${processPath}/ns/mnt`).ino;
-  } catch {
-    return undefined;
-  }
-}
-
-function cgroupId(processPath: string): bigint | undefined {
-  try {
-    const [, path] = /^0::(\/.*)$/m.exec(readFileSync(`${processPath}/cgroup`, 'utf8')) ?? [];
-    // Outside of the agent's own cgroup namespace it is shown with "..", which leads nowhere here. The root is everybody's.
-    if (path === undefined || path === '/' || path.includes('/..')) return undefined;
-    return statSync(`${CGROUPS}${path}`, { bigint: true }).ino;
   } catch {
     return undefined;
   }

@@ -5,6 +5,7 @@ import { type ContainerWatch, watchContainers } from './watch.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';
 import type { Logger } from '../telemetry/log.ts';
+import type { IndexedContainer } from './container-index.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 import { criSource } from './cri-source.ts';
 import { messageOf } from '../errors/errors.ts';
@@ -55,6 +56,10 @@ export class NodeRuntime implements ContainerSource {
 
   get(id: string): SourceContainer | undefined {
     return this.#source?.get(id);
+  }
+
+  told(id: string): IndexedContainer | undefined {
+    return this.#source?.told(id);
   }
 
   subscribe(listener: (id: string) => void): Disposable {

@@ -116,6 +116,11 @@ export interface Access {
   readonly argumentsTruncated: boolean;
   /** Id of the cgroup (v2 hierarchy), as in bpf_get_current_cgroup_id. */
   readonly cgroupId: bigint;
+  /**
+   * The path of the cgroup that tells containers and units apart, from the root of its hierarchy: `/system.slice/x.service`;
+   * empty where it has too many parts.
+   */
+  readonly cgroup: string;
   /** Inode numbers of the namespaces, as `readlink /proc/PID/ns/pid` shows them. */
   readonly pidNamespace: number;
   readonly mountNamespace: number;

@@ -26,6 +26,7 @@ export const record = {
   executableBytes: 78,
   cwdBytes: 80,
   argumentBytes: 82,
+  cgroupBytes: 84,
   comm: 88,
   sizeBytes: 104,
 } as const;
@@ -42,6 +43,7 @@ export const recordFlags = {
   argumentsCut: 4,
   executableDeleted: 8,
   argumentsUnreadable: 16,
+  cgroupCut: 32,
 } as const;
 
 /** `struct target_key` and `struct target`. */

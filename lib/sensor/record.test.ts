@@ -34,6 +34,7 @@ interface Parts {
   readonly executable: readonly Buffer[];
   readonly cwd: readonly Buffer[];
   readonly argv: Buffer;
+  readonly cgroup: readonly Buffer[];
 }
 
 const example: Parts = {
@@ -58,6 +59,7 @@ const example: Parts = {
   executable: [Buffer.from('cat'), Buffer.from('bin'), Buffer.from('usr')],
   cwd: [],
   argv: Buffer.from('cat\0/etc/shadow\0'),
+  cgroup: [Buffer.from('cron.service'), Buffer.from('system.slice')],
 };
 
 const NUL = Buffer.alloc(1);
@@ -90,8 +92,10 @@ function encode(parts: Parts): Buffer {
   head.writeUInt16LE(executable.length, at.executableBytes);
   head.writeUInt16LE(cwd.length, at.cwdBytes);
   head.writeUInt16LE(parts.argv.length, at.argumentBytes);
+  const cgroup = ended(parts.cgroup);
+  head.writeUInt16LE(cgroup.length, at.cgroupBytes);
   parts.comm.copy(head, at.comm, 0, commSizeBytes);
-  return Buffer.concat([head, executable, cwd, parts.argv]);
+  return Buffer.concat([head, executable, cwd, parts.argv, cgroup]);
 }
 
 const clock = new WallClock();
@@ -137,7 +141,7 @@ const wellFormed: fc.Arbitrary<Parts> = fc.record({
   pidNamespace: u32,
   mountNamespace: u32,
   verdict: fc.integer({ min: 0, max: verdicts.length - 1 }),
-  flags: fc.integer({ min: 0, max: 31 }),
+  flags: fc.integer({ min: 0, max: 63 }),
   comm: bytesWithout([0], commSizeBytes),
   executable: fc.array(name, { maxLength: 8 }),
   cwd: fc.array(name, { maxLength: 8 }),
@@ -145,6 +149,7 @@ const wellFormed: fc.Arbitrary<Parts> = fc.record({
     fc.array(bytesWithout([0], 24), { maxLength: 8 }).map(ended),
     fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
   ),
+  cgroup: fc.array(name, { maxLength: 8 }),
 });
 
 const path = (components: readonly Buffer[]): string =>
@@ -180,6 +185,7 @@ function expected(parts: Parts): Access {
     arguments: strings.slice(1).join(' '),
     argumentsTruncated: (parts.flags & (recordFlags.argumentsCut | recordFlags.argumentsUnreadable)) !== 0,
     cgroupId: parts.cgroupId,
+    cgroup: parts.flags & recordFlags.cgroupCut ? '' : path(parts.cgroup),
     pidNamespace: parts.pidNamespace,
     mountNamespace: parts.mountNamespace,
   };

@@ -10,6 +10,7 @@ interface Texts {
   readonly executable: string;
   readonly cwd: string;
   readonly arguments: string;
+  readonly cgroup: string;
 }
 
 /** How many different texts are remembered; a process that touches a file often does it with the same. */
@@ -71,7 +72,8 @@ export class AccessRecord implements Access {
     const textBytes =
       view.getUint16(offset + at.executableBytes, true) +
       view.getUint16(offset + at.cwdBytes, true) +
-      view.getUint16(offset + at.argumentBytes, true);
+      view.getUint16(offset + at.argumentBytes, true) +
+      view.getUint16(offset + at.cgroupBytes, true);
     if (at.sizeBytes + textBytes !== length) {
       throw malformed(`a record of ${length} bytes declares ${textBytes} bytes of text`);
     }
@@ -169,6 +171,9 @@ export class AccessRecord implements Access {
   get arguments(): string {
     return this.#allTexts().arguments;
   }
+  get cgroup(): string {
+    return this.#allTexts().cgroup;
+  }
 
   /** The texts, decoded once per different bytes: latin1 keeps bytes and key one to one. */
   #allTexts(): Texts {
@@ -192,6 +197,7 @@ export class AccessRecord implements Access {
     const executable = this.#offset + at.sizeBytes;
     const cwd = executable + view.getUint16(this.#offset + at.executableBytes, true);
     const argv = cwd + view.getUint16(this.#offset + at.cwdBytes, true);
+    const cgroup = argv + view.getUint16(this.#offset + at.argumentBytes, true);
     const end = this.#offset + this.#length;
     const commEnd = bytes.indexOf(0, comm);
     let path = cwd > executable ? joinPath(text(bytes, executable, cwd)) : '';
@@ -200,7 +206,8 @@ export class AccessRecord implements Access {
       comm: text(bytes, comm, commEnd < 0 || commEnd > comm + commSizeBytes ? comm + commSizeBytes : commEnd),
       executable: path,
       cwd: joinPath(text(bytes, cwd, argv)),
-      arguments: joinArguments(text(bytes, argv, end), (flags & recordFlags.argumentsCut) !== 0),
+      arguments: joinArguments(text(bytes, argv, cgroup), (flags & recordFlags.argumentsCut) !== 0),
+      cgroup: flags & recordFlags.cgroupCut ? '' : joinPath(text(bytes, cgroup, end)),
     };
   }
 }

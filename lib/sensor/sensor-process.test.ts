@@ -40,6 +40,8 @@ const python = '/usr/bin/python3';
 const skipPython = sensorSkip || (spawnSync(python, ['-c', '']).status !== 0 && `${python} is not installed`);
 /** Whether this process's own numbers are those of the first pid namespace. */
 const inFirstPidNamespace = readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]';
+/** proc_cgroups(5): the second column is 0 for controllers of version 2. */
+const skipPids = !/^pids\t[1-9]/m.test(readFileSync('/proc/cgroups', 'utf8')) && 'pids are in version 2 here';
 const inode = (namespace: string): number => Number(/\[(\d+)\]/.exec(namespace)?.[1]);
 
 suite('the process of an access that is gone when it is read', { skip: sensorSkip }, () => {
@@ -135,6 +137,40 @@ t = threading.Thread(target=touch); t.start(); t.join()`;
     } finally {
       run('rmdir', [cgroup]);
     }
+  });
+
+  suite('the path of its cgroup, which is gone by then', () => {
+    const inNew = (cgroups: Mounted, ...names: readonly string[]): string => {
+      const [top = ''] = names;
+      const leaf = cgroups.at(names.join('/'));
+      mkdirSync(leaf, { recursive: true });
+      try {
+        return accessBy((file) => {
+          run('sh', ['-c', 'echo $$ > "$0"/cgroup.procs && exec cat "$1"', leaf, file]);
+          run('find', [cgroups.at(top), '-depth', '-type', 'd', '-delete']);
+        }).cgroup;
+      } finally {
+        spawnSync('find', [cgroups.at(top), '-depth', '-type', 'd', '-delete']);
+      }
+    };
+    const ours = `rampart-test-${process.pid}.slice`;
+
+    test('version 2', () => {
+      using cgroups = new Mounted('-t', 'cgroup2', 'rampart-test');
+      assert.equal(inNew(cgroups, ours, 'x.service', 'main'), `/${ours}/x.service/main`);
+    });
+
+    // A runtime need not make one in version 2 where the controllers are in version 1.
+    test('version 1, where processes are limited there', { skip: skipPids }, () => {
+      using cgroups = new Mounted('-t', 'cgroup', '-o', 'pids', 'rampart-test');
+      assert.equal(inNew(cgroups, ours, 'x.service'), `/${ours}/x.service`);
+    });
+
+    test('none, rather than one without its beginning', () => {
+      using cgroups = new Mounted('-t', 'cgroup2', 'rampart-test');
+      const deep = Array.from({ length: 20 }, (_, at) => `c${at}`);
+      assert.equal(inNew(cgroups, ours, ...deep), '');
+    });
   });
 });
 

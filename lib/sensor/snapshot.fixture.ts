@@ -22,6 +22,7 @@ export function snapshotOf(record: Access): Access {
     cwdTruncated: record.cwdTruncated,
     argumentsTruncated: record.argumentsTruncated,
     cgroupId: record.cgroupId,
+    cgroup: record.cgroup,
     pidNamespace: record.pidNamespace,
     mountNamespace: record.mountNamespace,
   };

@@ -31,6 +31,7 @@ export function accessOf({ timestamp, metadata, process }: KiveAlert): Access {
     arguments: process.arguments,
     argumentsTruncated: process.truncated.includes('arguments'),
     cgroupId: BigInt(process['cgroup-id']),
+    cgroup: '',
     pidNamespace: process['pid-namespace'],
     mountNamespace: process['mount-namespace'],
   };

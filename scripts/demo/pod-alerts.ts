@@ -24,7 +24,7 @@ function accessorWords({ accessor }: KiveAlert): string {
     case 'owner':
       return 'the container itself';
     case 'host':
-      return 'the host';
+      return accessor.unit ?? 'the host';
     case 'container':
       return `${accessor.container.name} in ${accessor.pod.namespace}/${accessor.pod.name}`;
     case 'unknown':

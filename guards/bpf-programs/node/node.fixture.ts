@@ -62,6 +62,10 @@ export class FixtureContainers implements ContainerSource {
     return this.#all.get(id);
   }
 
+  told(id: string): SourceContainer | undefined {
+    return this.#all.get(id);
+  }
+
   subscribe(listener: (id: string) => void): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };

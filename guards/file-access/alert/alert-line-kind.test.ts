@@ -22,6 +22,13 @@ function shown(line: string, nowMs = timeMs): string {
   return view.pretty({ colour: false, nowMs });
 }
 
+const nobody = { pod: { name: '', namespace: '' }, container: { id: '', name: '' } };
+const host = (where: object): string => JSON.stringify({ relation: 'host', ...nobody, ...where });
+const unknown = JSON.stringify({
+  ...{ relation: 'unknown', ...nobody },
+  container: { id: '0123456789abcdef'.repeat(4), name: '' },
+});
+
 suite('an alert as a line for a person', () => {
   const encoder = new AlertEncoder(context);
   const base =
@@ -34,6 +41,10 @@ suite('an alert as a line for a person', () => {
     [accessor('host'), ', by the host'],
     [accessor('unknown'), ', by an unknown container'],
     [accessor('container', 'debug'), ', by shop/debug/sh'],
+    [host({ mounts: 'own' }), ', by the host, mount namespace of its own'],
+    [host({ mounts: 'own', unit: 'system.slice/x.service' }), ', by system.slice/x.service'],
+    [host({ unit: 'system.slice/x.service' }), ', by the host'],
+    [unknown, ', by unknown container 0123456789ab'],
   ] as const) {
     test(`accessed by ${json ?? 'nobody known'}`, () =>
       assert.equal(shown(encoder.encode(access, json)), base + words));

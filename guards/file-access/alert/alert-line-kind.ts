@@ -50,6 +50,7 @@ function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): st
       arguments: by.arguments,
       argumentsTruncated: cut.has('arguments'),
       cgroupId: 0n,
+      cgroup: '',
       pidNamespace: by['pid-namespace'],
       mountNamespace: by['mount-namespace'],
     },
@@ -72,9 +73,12 @@ function accessorWords(accessor: AlertAccessor | undefined): string {
       return `by ${printable(`${pod.namespace}/${pod.name}/${container.name}`)}`;
     }
     case 'host':
-      return 'by the host';
-    case 'unknown':
-      return 'by an unknown container';
+      if (accessor.mounts === undefined) return 'by the host';
+      return `by ${accessor.unit === undefined ? 'the host, mount namespace of its own' : printable(accessor.unit)}`;
+    case 'unknown': {
+      const { id } = accessor.container;
+      return `by ${id === '' ? 'an unknown container' : `unknown container ${printable(id.slice(0, 12))}`}`;
+    }
     case 'owner':
     case undefined:
       return '';

@@ -40,6 +40,7 @@ export const access: Access = {
   arguments: '/secret.txt -',
   argumentsTruncated: false,
   cgroupId: 4711n,
+  cgroup: '/kubepods/besteffort/podu/da9e46',
   pidNamespace: 4_026_531_836,
   mountNamespace: 4_026_531_841,
 };
@@ -89,6 +90,7 @@ export const anyAccess: fc.Arbitrary<Access> = fc.record({
   arguments: text,
   argumentsTruncated: fc.boolean(),
   cgroupId: u64,
+  cgroup: text,
   pidNamespace: u32,
   mountNamespace: u32,
 });

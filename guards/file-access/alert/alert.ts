@@ -107,13 +107,18 @@ export interface KiveAlert extends FindingHead {
 /** The container that a process was in when it accessed a file. */
 export interface AlertAccessor {
   /**
-   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node; `unknown`: a mount
-   * namespace and cgroup of which no container is known.
+   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node; `unknown`: a
+   * container that no runtime has told of.
    */
   readonly relation: 'owner' | 'container' | 'host' | 'unknown';
   /** Empty texts without a container. */
   readonly pod: { readonly name: string; readonly namespace: string };
+  /** Of one that is `unknown` the id without its runtime, where its cgroup has it. */
   readonly container: { readonly id: string; readonly name: string };
+  /** Only for `host`: the unit of systemd, where there is one: `system.slice/cron.service`. */
+  readonly unit?: string;
+  /** Only for `host`: the process is in another mount namespace than the node. */
+  readonly mounts?: 'own';
 }
 
 /** What a line says of an access mask. */

@@ -2,39 +2,45 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { ContainerIndex } from '../../../lib/cri/container-index.ts';
-import { accessorJson, type AccessorJson, accessorOf } from './accessor.ts';
+import { accessorJson, accessorOf } from './accessor.ts';
 import { access, context } from '../alert/alert.fixture.ts';
 import { type AlertAccessor, AlertEncoder, type KiveAlert } from '../alert/alert.ts';
 
-const side = { id: 'containerd://side', name: 'side"car', podName: 'p', podNamespace: 'n' };
-const relationOf = (
-  index: ContainerIndex<AccessorJson>,
-  mountNamespace: number,
-  cgroupId: bigint,
-  owner = '',
-): string => (JSON.parse(accessorJson(index, { mountNamespace, cgroupId }, owner)) as AlertAccessor).relation;
+const bare = 'a'.repeat(64);
+const side = { id: `containerd://${bare}`, name: 'side"car', podName: 'p', podNamespace: 'n' };
+const cgroup = `/kubepods/podu/${bare}`;
+
+function accessorBy(place: { mountNamespace: number; cgroup: string }, owner = 'other'): AlertAccessor {
+  const index = new ContainerIndex(1, accessorOf);
+  index.set(side, { mountNamespace: 2 });
+  return JSON.parse(accessorJson(index, place, owner)) as AlertAccessor;
+}
 
 suite('who accessed', () => {
-  test('by the mount namespace, else by the cgroup', () => {
-    const index = new ContainerIndex(1, accessorOf);
-    index.set(side, { mountNamespace: 2, cgroupId: 20n });
-    assert.equal(relationOf(index, 2, 99n), 'container');
-    assert.equal(relationOf(index, 2, 99n, side.id), 'owner');
-    assert.equal(relationOf(index, 7, 20n), 'container');
-    assert.equal(relationOf(index, 1, 0n), 'host');
-    assert.equal(relationOf(index, 7, 99n), 'unknown');
+  test('a container: its own file, and that of another', () => {
+    const who = { pod: { name: 'p', namespace: 'n' }, container: { id: side.id, name: 'side"car' } };
+    assert.deepEqual(accessorBy({ mountNamespace: 7, cgroup }, side.id), { relation: 'owner', ...who });
+    assert.deepEqual(accessorBy({ mountNamespace: 7, cgroup }), { relation: 'container', ...who });
+    assert.deepEqual(accessorBy({ mountNamespace: 2, cgroup: '/' }), { relation: 'container', ...who });
   });
 
-  test('a number that the kernel gave to a newer container stays the newer one’s', () => {
-    const index = new ContainerIndex(1, accessorOf);
-    index.set(side, { mountNamespace: 2, cgroupId: 20n });
-    index.set({ ...side, id: 'containerd://new' }, { mountNamespace: 2, cgroupId: 20n });
-    index.delete(side.id);
-    assert.equal(relationOf(index, 2, 20n, 'containerd://new'), 'owner');
-    index.set({ ...side, id: 'containerd://new' }, { mountNamespace: 3 });
-    assert.equal(relationOf(index, 2, 20n), 'unknown');
-    index.delete('containerd://new');
-    assert.equal(relationOf(index, 3, 20n), 'unknown');
+  const nobody = { pod: { name: '', namespace: '' }, container: { id: '', name: '' } };
+  const unit = 'system.slice/x.service';
+
+  test('the node, also for a file that no container owns', () => {
+    const host = { relation: 'host', ...nobody };
+    assert.deepEqual(accessorBy({ mountNamespace: 1, cgroup: '/' }), host);
+    assert.deepEqual(accessorBy({ mountNamespace: 1, cgroup: '/' }, ''), host);
+    assert.deepEqual(accessorBy({ mountNamespace: 1, cgroup: `/${unit}` }), { ...host, unit });
+    assert.deepEqual(accessorBy({ mountNamespace: 9, cgroup: `/${unit}` }), { ...host, unit, mounts: 'own' });
+    assert.deepEqual(accessorBy({ mountNamespace: 9, cgroup: '/' }), { ...host, mounts: 'own' });
+  });
+
+  test('a container that no runtime has told of, by the id that it has', () => {
+    const id = 'b'.repeat(64);
+    const by = accessorBy({ mountNamespace: 9, cgroup: `/system.slice/docker-${id}.scope` });
+    assert.deepEqual(by, { relation: 'unknown', ...nobody, container: { id, name: '' } });
+    assert.deepEqual(accessorBy({ mountNamespace: 9, cgroup: '' }), { relation: 'unknown', ...nobody });
   });
 
   test('is a key at the end of the alert, and no other changes', () => {
@@ -48,7 +54,7 @@ suite('who accessed', () => {
       accessor: {
         relation: 'container',
         pod: { name: 'p', namespace: 'n' },
-        container: { id: 'containerd://side', name: 'side"car' },
+        container: { id: side.id, name: 'side"car' },
       },
     });
     assert.deepEqual(Object.keys(JSON.parse(line) as object), [...Object.keys(without), 'accessor']);

@@ -105,6 +105,22 @@ suite('findings as entries of reports', () => {
       'a (pid 41, uid 0) in container c1',
     ],
     ['a container that is not known', { relation: 'unknown' }, 'a (pid 41, uid 0) in an unknown container'],
+    [
+      'a container that no runtime has told of',
+      { relation: 'unknown', container: { id: '0123456789abcdef'.repeat(4), name: '' } },
+      'a (pid 41, uid 0) in unknown container 0123456789ab',
+    ],
+    ['a unit', { relation: 'host', unit: 'system.slice/x.service' }, 'a (pid 41, uid 0)'],
+    [
+      'a unit with mounts of its own',
+      { relation: 'host', unit: 'system.slice/x.service', mounts: 'own' },
+      'a (pid 41, uid 0) in system.slice/x.service',
+    ],
+    [
+      'the host with mounts of its own',
+      { relation: 'host', mounts: 'own' },
+      'a (pid 41, uid 0) on the host, mount namespace of its own',
+    ],
   ] as const) {
     test(`who it was: ${what}`, () => {
       const { container: _c, pod: _p, ...rest } = author;

@@ -91,15 +91,30 @@ export function describeFinding({ path, change, attributes, author }: Finding, n
 
 /** `/usr/bin/vi /etc/passwd (pid 41, uid 0) in shop/web/main`. */
 export function describeAuthor({ binary, arguments: args, pid, uid, ...where }: ChangeAuthor): string {
-  const { relation, container, pod } = where;
   const command = printable(args === '' ? binary : `${binary} ${args}`);
-  const inside =
-    pod !== undefined
-      ? ` in ${printable(`${pod.namespace}/${pod.name}`)}${container === undefined ? '' : `/${printable(container.name)}`}`
-      : relation === 'host'
-        ? ''
-        : ` in ${container === undefined ? 'an unknown container' : `container ${printable(container.name || container.id)}`}`;
-  return `${command} (pid ${pid}, uid ${uid})${inside}`;
+  return `${command} (pid ${pid}, uid ${uid})${printable(placeText(where))}`;
+}
+
+function placeText({
+  relation,
+  container,
+  pod,
+  unit,
+  mounts,
+}: Pick<ChangeAuthor, 'relation' | 'container' | 'pod' | 'unit' | 'mounts'>): string {
+  if (pod !== undefined)
+    return ` in ${pod.namespace}/${pod.name}${container === undefined ? '' : `/${container.name}`}`;
+  switch (relation) {
+    case 'container':
+      return ` in container ${container?.name || container?.id || '?'}`;
+    case 'host':
+      if (mounts === undefined) return '';
+      return unit === undefined ? ' on the host, mount namespace of its own' : ` in ${unit}`;
+    case 'unknown':
+      return container === undefined
+        ? ' in an unknown container'
+        : ` in unknown container ${container.id.slice(0, 12)}`;
+  }
 }
 
 function propertiesOf(finding: Finding, nodeName: string): Record<string, string> {
@@ -129,6 +144,8 @@ function authorProperties({ pod, container, ...by }: ChangeAuthor): Record<strin
     'pod-name': pod?.name ?? '',
     'container-name': container?.name ?? '',
     'container-id': container?.id ?? '',
+    'process-unit': by.unit ?? '',
+    'process-mounts': by.mounts ?? '',
   };
   return Object.fromEntries(
     Object.entries(properties)

@@ -8,7 +8,7 @@ import type { ChangeAuthors } from './change-author.ts';
 
 /** The runtime is asked at most so late after a container began, on a busy machine too. */
 const defaultWaitMs = 400;
-/** Of a service of the node with mounts of its own no container will be told. */
+/** Of a container of another runtime, e.g. Docker, nothing will be told. */
 const strangersMs = 10_000;
 const mostStrangers = 1000;
 /** With more, the first goes on at once: of so many, authors are not what matters. */
@@ -21,8 +21,8 @@ export class AwaitedContainers implements Disposable {
   readonly #waitMs: number;
   readonly #subscription: Disposable;
   readonly #waiting: { readonly change: Change; readonly untilMs: number }[] = [];
-  /** Mount namespaces that were waited for in vain, and until when that is remembered. */
-  readonly #strangers = new Map<number, number>();
+  /** Cgroups that were waited for in vain, and until when that is remembered. */
+  readonly #strangers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param pass must not throw */
@@ -52,11 +52,7 @@ export class AwaitedContainers implements Disposable {
     for (const { change, untilMs } of this.#waiting) {
       const author = change.author && this.#authors.authorOf(change.author, change.atMs);
       const mayWait = this.#waiting.length - passed <= mostAwaiting;
-      if (
-        mayWait &&
-        author?.relation === 'unknown' &&
-        this.#waitsFor(change.author?.mountNamespace ?? 0, untilMs)
-      ) {
+      if (mayWait && author?.relation === 'unknown' && this.#waitsFor(change.author?.cgroup ?? '', untilMs)) {
         this.#timer = setTimeout(() => this.#passKnown(), untilMs - performance.now());
         this.#timer.unref();
         break;
@@ -67,11 +63,11 @@ export class AwaitedContainers implements Disposable {
     this.#waiting.splice(0, passed);
   }
 
-  #waitsFor(mountNamespace: number, untilMs: number): boolean {
+  #waitsFor(cgroup: string, untilMs: number): boolean {
     const nowMs = performance.now();
-    if (nowMs < untilMs) return !((this.#strangers.get(mountNamespace) ?? 0) > nowMs);
+    if (nowMs < untilMs) return !((this.#strangers.get(cgroup) ?? 0) > nowMs);
     if (this.#strangers.size >= mostStrangers) this.#strangers.clear();
-    this.#strangers.set(mountNamespace, nowMs + strangersMs);
+    this.#strangers.set(cgroup, nowMs + strangersMs);
     return false;
   }
 

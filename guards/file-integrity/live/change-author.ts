@@ -1,10 +1,11 @@
 /** The process that the sensor saw, as shown in findings. */
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
+import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
 import type { ChangeProcess } from '../../../lib/sensor/changes/change.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
 
-type Place = Required<Pick<ChangeAuthor, 'container' | 'pod'>>;
+type Place = Pick<ChangeAuthor, 'relation' | 'container' | 'pod' | 'unit' | 'mounts'>;
 
 /** Follows the containers of a node until it is disposed. */
 export class ChangeAuthors implements Disposable {
@@ -13,10 +14,7 @@ export class ChangeAuthors implements Disposable {
 
   constructor(source: ContainerSource) {
     this.#source = source;
-    this.#containers = new NodeContainerIndex(source, ({ id, name, podName, podNamespace }) => ({
-      container: { id, name },
-      pod: { namespace: podNamespace, name: podName },
-    }));
+    this.#containers = new NodeContainerIndex(source, placeIn);
   }
 
   /**
@@ -31,7 +29,7 @@ export class ChangeAuthors implements Disposable {
     return {
       ...{ binary: executable, arguments: process.arguments, cwd, uid, gid, pid, ppid },
       parentBinary: parentExecutable,
-      ...(typeof place === 'string' ? { relation: place } : { relation: 'container', ...place }),
+      ...place,
     };
   }
 
@@ -42,5 +40,23 @@ export class ChangeAuthors implements Disposable {
 
   [Symbol.dispose](): void {
     this.#containers[Symbol.dispose]();
+  }
+}
+
+function placeIn(place: ProcessPlace): Place {
+  const { relation } = place;
+  switch (relation) {
+    case 'container': {
+      const { id, name, podName, podNamespace } = place;
+      return { relation, container: { id, name }, pod: { namespace: podNamespace, name: podName } };
+    }
+    case 'host': {
+      const { unit, hasOwnMounts } = place;
+      return { relation, ...(unit !== undefined && { unit }), ...(hasOwnMounts && { mounts: 'own' }) };
+    }
+    case 'unknown': {
+      const { id } = place;
+      return { relation, ...(id !== undefined && { container: { id, name: '' } }) };
+    }
   }
 }

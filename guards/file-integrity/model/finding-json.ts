@@ -131,5 +131,7 @@ function decodeAuthor(fields: Fields): ChangeAuthor {
     relation: fields.oneOf('relation', ['host', 'container', 'unknown']),
     ...(container && { container: { id: container.text('id'), name: container.text('name') } }),
     ...(pod && { pod: { namespace: pod.text('namespace'), name: pod.text('name') } }),
+    ...(fields.has('unit') && { unit: fields.text('unit') }),
+    ...(fields.has('mounts') && { mounts: fields.oneOf('mounts', ['own']) }),
   };
 }

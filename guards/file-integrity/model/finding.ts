@@ -19,11 +19,16 @@ export interface ChangeAuthor {
   readonly ppid: number;
   /** The executable of the parent; empty where it was gone. */
   readonly parentBinary: string;
-  /** `host`: a process of the node itself; `unknown`: a container that is not known. */
+  /** `host`: a process of the node itself; `unknown`: a container that no runtime has told of. */
   readonly relation: 'host' | 'container' | 'unknown';
-  /** Both only for `container`. */
+  /** Not for `host`. Of one that is `unknown` the id without its runtime, where its cgroup has it; the name is empty then. */
   readonly container?: { readonly id: string; readonly name: string };
+  /** Only for `container`. */
   readonly pod?: { readonly namespace: string; readonly name: string };
+  /** Only for `host`: the unit of systemd, where there is one: `system.slice/cron.service`. */
+  readonly unit?: string;
+  /** Only for `host`: the process is in another mount namespace than the node. */
+  readonly mounts?: 'own';
 }
 
 export interface Finding {

@@ -29,6 +29,7 @@ await runGivenNode(
       synced: Promise.resolve(),
       list: () => [],
       get: () => undefined,
+      told: () => undefined,
       subscribe: () => new DisposableStack(),
     },
     sink: (line) => {

@@ -22,6 +22,8 @@ const author: fc.Arbitrary<ChangeAuthor> = fc.record(
     relation: fc.constantFrom('host' as const, 'container' as const, 'unknown' as const),
     container: fc.record({ id: text, name: text }, { noNullPrototype: true }),
     pod: fc.record({ namespace: label, name: label }, { noNullPrototype: true }),
+    unit: text,
+    mounts: fc.constant('own' as const),
   },
   {
     noNullPrototype: true,

@@ -91,7 +91,7 @@ __noinline int send_process(u32 facts)
 	if (!work)
 		return 0;
 	head = (void *)work->record;
-	end = put_process(work, sizeof(struct process_record)) & 4095;
+	end = put_process(work, sizeof(struct process_record));
 
 	parent = BPF_CORE_READ(task, real_parent);
 	executable = BPF_CORE_READ(parent, mm, exe_file);

@@ -191,6 +191,32 @@ struct nsproxy {
 	struct mnt_namespace *mnt_ns;
 };
 
+struct kernfs_node {
+	struct kernfs_node *parent;
+	const char *name;
+};
+/* 6.15 renamed it. */
+struct kernfs_node___since_6_15 {
+	struct kernfs_node *__parent;
+};
+
+struct cgroup_root;
+
+struct cgroup {
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+	int level;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* by enum cgroup_subsys_id */
+	struct cgroup *dfl_cgrp;
+};
+
 struct thread_info {
 	unsigned long flags;
 };
@@ -212,6 +238,7 @@ struct task_struct {
 	struct fs_struct *fs;
 	struct files_struct *files;
 	struct nsproxy *nsproxy;
+	struct css_set *cgroups;
 };
 
 struct linux_binprm {
@@ -241,6 +268,11 @@ struct pt_regs___arm64 {
 };
 
 #pragma clang attribute pop
+
+/* include/linux/cgroup_subsys.h: which there are, and so their numbers, depends on the configuration. */
+enum cgroup_subsys_id {
+	pids_cgrp_id = 11,
+};
 
 /* fs/overlayfs/overlayfs.h; numbers of bits, since 4.15 */
 enum ovl_inode_flag {

@@ -56,9 +56,9 @@ __noinline int put_path(u32 offset)
 	u32 used = 0;
 	u8 *at;
 
-	if (!work)
+	if (!work || offset > 5 * PATH_BYTES)
 		return 0;
-	at = work->record + (offset & 4095);
+	at = work->record + offset;
 	root_mount = work->root.mnt;
 	root_dentry = work->root.dentry;
 	vfsmount = work->path.mnt;
@@ -116,6 +116,63 @@ static __always_inline u32 namespace_pid_inum(struct task_struct *task)
 	upid = (void *)pid + bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
 	ns = BPF_CORE_READ(upid, ns);
 	return BPF_CORE_READ(ns, ns.inum);
+}
+
+/*
+ * The cgroup that tells containers and units apart: that of version 1 where the number of processes is limited there, since
+ * container runtimes and systemd make one there for all that they start. They need not in the other hierarchy.
+ */
+static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup *unified = BPF_CORE_READ(set, dfl_cgrp), *cgroup;
+	struct cgroup_subsys_state *pids = 0;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, pids_cgrp_id))
+		return unified;
+	bpf_probe_read_kernel(&pids, sizeof(pids),
+			      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
+				      bpf_core_enum_value(enum cgroup_subsys_id, pids_cgrp_id) * sizeof(pids));
+	cgroup = BPF_CORE_READ(pids, cgroup);
+	if (!cgroup || BPF_CORE_READ(cgroup, root) == BPF_CORE_READ(unified, root) || !BPF_CORE_READ(cgroup, level))
+		return unified;
+	return cgroup;
+}
+
+/* Writes the names of the cgroup up to the root into the record at `offset`, as put_path does. */
+__noinline int put_cgroup(u32 offset)
+{
+	struct cgroup *cgroup = cgroup_of((void *)bpf_get_current_task());
+	struct kernfs_node *node = BPF_CORE_READ(cgroup, kn);
+	struct work *work = this_work();
+	u32 used = 0;
+	u8 *at;
+
+	if (!work)
+		return 0;
+	at = work->record + (offset & 4095);
+	work->cut = 1;
+	for (int step = 0; step < CGROUP_STEPS; step++) {
+		struct kernfs_node *parent;
+		long length;
+
+		if (bpf_core_field_exists(struct kernfs_node___since_6_15, __parent))
+			parent = BPF_CORE_READ((struct kernfs_node___since_6_15 *)node, __parent);
+		else
+			parent = BPF_CORE_READ(node, parent);
+		if (!parent) {
+			work->cut = 0;
+			return used;
+		}
+		if (used > PATH_BYTES - 1)
+			break;
+		length = bpf_probe_read_kernel_str(at + used, NAME_BYTES, BPF_CORE_READ(node, name));
+		if (length < 0)
+			break;
+		used = (used + length) & 2047;
+		node = parent;
+	}
+	return 0;
 }
 
 /*
@@ -192,8 +249,13 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 		}
 	}
 	record->argument_bytes = bytes;
-	record->flags = flags;
+	offset += bytes;
 
+	bytes = put_cgroup(offset) & 2047;
+	if (work->cut)
+		flags |= CGROUP_CUT;
+	record->cgroup_bytes = bytes;
+	record->flags = flags;
 	return offset + bytes;
 }
 

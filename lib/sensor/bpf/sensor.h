@@ -13,6 +13,7 @@
 #define NAME_BYTES 256 /* NAME_MAX + 1 */
 #define ARGUMENT_BYTES 1024
 #define PATH_STEPS 64 /* components and mount crossings */
+#define CGROUP_STEPS 16
 
 #define SYSCALLS 548 /* x86_64's last number (x32's 547) + 1; other tables are shorter */
 
@@ -40,6 +41,7 @@ enum record_flags {
 	ARGUMENTS_CUT = 4,
 	EXECUTABLE_DELETED = 8,
 	ARGUMENTS_UNREADABLE = 16,
+	CGROUP_CUT = 32,
 };
 
 struct record {
@@ -63,9 +65,13 @@ struct record {
 	u16 executable_bytes;
 	u16 cwd_bytes;
 	u16 argument_bytes;
-	u32 zero;
+	u16 cgroup_bytes;
+	u16 zero;
 	char comm[16];
-	/* then: the executable's and the cwd's components, leaf first, each ended by NUL; argv as the kernel has it */
+	/*
+	 * then: the executable's and the cwd's components, leaf first, each ended by NUL; argv as the kernel has it; the
+	 * components of the cgroup, none where they did not fit: who nests many may not hide the outermost
+	 */
 };
 
 /* One access on its way from a hook to a record. */

@@ -18,6 +18,7 @@ const processOf = (pid: number): ChangeProcess => ({
   parentExecutable: '',
   mountNamespace: 1,
   cgroupId: 1n,
+  cgroup: '/a.service',
   own: false,
 });
 

@@ -72,6 +72,8 @@ export interface ChangeProcess {
   readonly mountNamespace: number;
   /** Id of the cgroup in the v2 hierarchy. */
   readonly cgroupId: bigint;
+  /** See `Access.cgroup`. */
+  readonly cgroup: string;
   /** It is this process itself. */
   readonly own: boolean;
 }

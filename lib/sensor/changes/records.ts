@@ -104,6 +104,7 @@ export class ChangeRecords {
       parentExecutable: parentBytes > 0 ? joinPath(this.#bytes.toString('utf8', end - parentBytes, end)) : '',
       mountNamespace: view.getUint32(offset + processRecord.sizeBytes + processAt.mountNamespace, true),
       cgroupId: record.cgroupId,
+      cgroup: record.cgroup,
       own: record.pid === this.#ownPid,
     });
   }

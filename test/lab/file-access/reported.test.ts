@@ -6,6 +6,7 @@ import { GuardedLab } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { escapeCases } from './escapes.suite.fixture.ts';
 import { expectationCases } from './expectations.suite.fixture.ts';
+import { firstMomentCases } from './first-moments.suite.fixture.ts';
 import { identityCases } from './identity.suite.fixture.ts';
 import { maskCases } from './masks.suite.fixture.ts';
 import { matchingCases } from './matching.suite.fixture.ts';
@@ -24,6 +25,7 @@ suite('one machine with pods', { skip: sensorSkip || labObstacle() }, () => {
   // First, since some of its traps are for the containers of all pods.
   matchingCases(lab);
   identityCases(lab);
+  firstMomentCases(lab);
   maskCases(lab);
   policyEditCases(lab);
   movingFileCases(lab);

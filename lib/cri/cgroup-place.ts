@@ -1,0 +1,35 @@
+/** What the path of a cgroup says of a process in it: which container a runtime made it for, or which unit of systemd it is of. */
+
+export interface CgroupPlace {
+  /** Ids of containers, the outermost first: who may make cgroups in a container may give them any name. */
+  readonly containers: readonly string[];
+  /** `system.slice/cron.service`: the outermost unit. */
+  readonly unit: string | undefined;
+  /** Of a container, if of none that is named. */
+  readonly isPod: boolean;
+}
+
+/**
+ * 64 hexadecimal digits, as containerd, CRI-O, Docker and Podman name them: `ID` and `crio-ID` with the driver cgroupfs,
+ * `cri-containerd-ID.scope`, `crio-ID.scope`, `docker-ID.scope`, `libpod-ID.scope` with systemd.
+ */
+const containerName = /^(?:([a-z][a-z-]*)-)?([0-9a-f]{64})(?:\.scope)?$/;
+/** What looks after a container of CRI-O or Podman is a process of the node: `crio-conmon-ID.scope`. */
+const ofMonitor = /(?:^|-)conmon$/;
+/** systemd.unit(5): those that have processes. */
+const unitName = /\.(?:service|scope|socket|mount|swap)$/;
+
+/** @param path from the root of its hierarchy: `/system.slice/cron.service` */
+export function cgroupPlace(path: string): CgroupPlace {
+  const names = path.split('/').slice(1);
+  const containers = names.flatMap((name) => {
+    const [, prefix = '', id] = containerName.exec(name) ?? [];
+    return id === undefined || ofMonitor.test(prefix) ? [] : [id];
+  });
+  const unitAt = names.findIndex((name) => unitName.test(name));
+  return {
+    containers,
+    unit: unitAt < 0 ? undefined : names.slice(0, unitAt + 1).join('/'),
+    isPod: names.some((name) => name === 'kubepods' || name === 'kubepods.slice'),
+  };
+}
