@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
 import type { Guard, OptionValues } from './guard.ts';
+import type { FindingStream } from './stream/finding-stream.ts';
 import { registerGuardMetrics } from './guard-states.ts';
 import type { GuardProcess } from './part-context.ts';
 import { selectGuards } from './run-guards.ts';
@@ -46,17 +47,18 @@ interface GuardProcessOptions {
   readonly shared: SharedMetrics | undefined;
   readonly identity: string;
   readonly states: Parameters<typeof registerGuardMetrics>[1];
-  readonly sink: GuardProcess['sink'];
+  readonly stream: FindingStream;
   /** Ends the process, for a fault that only a new one mends. */
   readonly fail: (error: unknown) => void;
 }
 
 /** The caller disposes `caches` after the guards have ended. */
 export function guardProcess(options: GuardProcessOptions): GuardProcess {
-  const { client, logger, health, identity, metrics, shared, states, sink, fail } = options;
+  const { client, logger, health, identity, metrics, shared, states, stream, fail } = options;
   registerGuardMetrics(metrics, states);
+  stream.counts.register(metrics);
   const caches = new SharedCaches({ client, logger, metrics: shared?.reflectors, onFailure: fail });
-  return { client, logger, identity, health, metrics: shared, caches, sink };
+  return { client, logger, identity, health, metrics: shared, caches, sink: stream.sink };
 }
 
 /** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */

@@ -6,6 +6,7 @@ import type { Health } from '../lib/telemetry/health.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { GuardContext, PartHealth } from './context.ts';
 import type { Guard, HealthPart } from './guard.ts';
+import type { FindingSink } from './stream/finding-stream.ts';
 
 /** What all guards of a process share. */
 export interface GuardProcess {
@@ -16,7 +17,7 @@ export interface GuardProcess {
   readonly metrics: SharedMetrics | undefined;
   readonly caches: SharedCaches;
   /** Takes the findings of all guards, each with the name of its guard. Never waits. */
-  readonly sink: (guard: string, line: string) => void;
+  readonly sink: FindingSink;
 }
 
 const RECORDER_STOP_MS = 2000;

@@ -19,6 +19,7 @@ import { directoryIn } from '../../guard/guard-options.ts';
 import { checkedHostRoot, chosenGuards, guardProcess, openRuntime } from '../../guard/guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import { agentAlertsSocket, openAlertFeed } from '../../guard/alerts/alert-feed.ts';
+import { FindingStream } from '../../guard/stream/finding-stream.ts';
 import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import type { AgentOptions } from './command.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
@@ -55,7 +56,11 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   registerProcessMetrics(observed.metrics, manifest.version);
   registerAgentMetrics(observed.metrics, health, out);
   const { alertsSocket } = options;
-  await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
+  const stream = new FindingStream();
+  const isAsked = alertsSocket !== undefined;
+  await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, isAsked, stream.counts);
+  stream.to((_guard, line) => out.write(line));
+  stream.to((guard, line) => feed.push(guard, line));
   using client = new KubeClient(access, agentRate);
   using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() });
   const { signal } = stop;
@@ -67,10 +72,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
     metrics: observed.metrics,
     shared: observed.metrics && shareMetrics(observed.metrics),
     states: { node: states },
-    sink: (_guard, line) => {
-      out.write(line);
-      feed.push(line);
-    },
+    stream,
     fail: (error) => stop.abort(error),
   });
   await using _caches = process.caches;

@@ -6,6 +6,7 @@ import type { Guard } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
 import { runUntilRemoved } from '../../guard/give-back.ts';
 import { operatorWorkload } from '../../guard/removal.ts';
+import { FindingStream } from '../../guard/stream/finding-stream.ts';
 import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import { runClusterParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -32,6 +33,8 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   await using observed = await observe(options, health);
   registerProcessMetrics(observed.metrics, manifest.version);
   await using out = new FindingOutput(() => told.abort());
+  const stream = new FindingStream();
+  stream.to((_guard, line) => out.write(line));
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });
   const states = new GuardStates();
@@ -41,7 +44,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
     metrics: observed.metrics,
     shared: observed.metrics && shareMetrics(observed.metrics),
     states: { cluster: states },
-    sink: (_guard, line) => out.write(line),
+    stream,
     fail: (error) => stop.abort(error),
   });
   await using _caches = process.caches;

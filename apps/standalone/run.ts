@@ -27,6 +27,7 @@ import { registerProcessMetrics } from '../../lib/telemetry/process-metrics.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
+import { FindingStream } from '../../guard/stream/finding-stream.ts';
 import { FindingOutput } from '../../guard/stream/finding-output.ts';
 import { returnMemoryWhenIdle } from '../agent/idle-memory.ts';
 import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
@@ -106,7 +107,10 @@ async function run(
       ...(metrics && shared && { metrics, controllerMetrics: shared.controllers }),
     }),
   );
-  const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true));
+  const stream = new FindingStream();
+  const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true, stream.counts));
+  stream.to((_guard, line) => out.write(line));
+  stream.to((guard, line) => feed.push(guard, line));
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
@@ -142,10 +146,7 @@ async function run(
     ...{ client, logger, health, identity, shared },
     metrics,
     states: { node: states, cluster: clusterStates },
-    sink: (_guard, line) => {
-      out.write(line);
-      feed.push(line);
-    },
+    stream,
     fail: (error) => stop.abort(error),
   });
   stack.use(guarding.caches);

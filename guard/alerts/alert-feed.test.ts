@@ -5,29 +5,33 @@ import { test } from 'node:test';
 
 import { readFeed } from '../../lib/feed/feed-client.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { FindingCounts } from '../stream/finding-counts.ts';
 import { openAlertFeed } from './alert-feed.ts';
+
+const counts = new FindingCounts();
 
 test('a socket that was asked for is served, or it is an error', async () => {
   using directory = new TemporaryDirectory();
   const path = directory.at('alerts.sock');
-  await using feed = await openAlertFeed(path, true);
-  feed.push('an alert');
+  await using feed = await openAlertFeed(path, true, counts);
+  feed.push('file-access', 'an alert');
   const lines: string[] = [];
   for await (const event of readFeed(path, { signal: AbortSignal.timeout(30_000) })) {
     if (event.kind === 'line') lines.push(event.line);
+    if (event.kind === 'about') lines.push(JSON.stringify(event.about));
     if (event.kind === 'live') break;
   }
-  assert.deepEqual(lines, ['an alert']);
-  await assert.rejects(openAlertFeed(path, true), { code: 'RAMPART_IN_USE' });
+  assert.deepEqual(lines, ['{"hours":[]}', 'an alert']);
+  await assert.rejects(openAlertFeed(path, true, counts), { code: 'RAMPART_IN_USE' });
 });
 
 test('where nobody asked for one, guarding goes on without: another agent has it, or there is no place for it', async () => {
   using directory = new TemporaryDirectory();
   const path = directory.at('alerts.sock');
-  await using _first = await openAlertFeed(path, false);
+  await using _first = await openAlertFeed(path, false, counts);
   writeFileSync(directory.at('file'), '');
   for (const taken of [path, join(directory.at('file'), 'alerts.sock')]) {
-    await using second = await openAlertFeed(taken, false);
-    second.push('an alert');
+    await using second = await openAlertFeed(taken, false, counts);
+    second.push('file-access', 'an alert');
   }
 });

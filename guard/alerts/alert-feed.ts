@@ -1,6 +1,7 @@
 import { serveFeed } from '../../lib/feed/feed-server.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { say } from '../../lib/cli/process.ts';
+import type { FindingCounts } from '../stream/finding-counts.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 
 /** Where `rampart agent` serves its alerts. */
@@ -9,23 +10,27 @@ export const agentAlertsSocket = '/run/rampart/alerts.sock';
 export const standaloneAlertsSocket = 'alerts.sock';
 
 interface AlertFeed extends AsyncDisposable {
-  /** Takes an alert, as one line. Never waits. */
-  push(line: string): void;
+  /** Takes a finding of a guard, as one line. Never waits. */
+  push(guard: string, line: string): void;
 }
 
 /**
- * Serves the alerts that are given to it, until disposed.
+ * Serves the findings that are given to it, until disposed: the last 1,000 of each guard, and how many there were.
  *
  * @param required - Whether a socket that cannot be served is an error. Where nobody asked for one, guarding goes on
  *   without: a container may have no place for it, and two agents of one machine (kind) have one default.
  * @throws {RampartError} as `serveFeed`, where it is required.
  */
-export async function openAlertFeed(path: string, required: boolean): Promise<AlertFeed> {
+export async function openAlertFeed(
+  path: string,
+  required: boolean,
+  counts: Pick<FindingCounts, 'hours'>,
+): Promise<AlertFeed> {
   const feed = new LineFeed();
   try {
-    const server = await serveFeed(feed, path);
+    const server = await serveFeed(feed, path, { about: () => ({ hours: counts.hours() }) });
     return {
-      push: (line) => feed.push(line),
+      push: (guard, line) => feed.push(line, guard),
       [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
     };
   } catch (error) {

@@ -29,7 +29,7 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
           if (position !== undefined) position = { id: position.id, number: event.number };
           await handler.line(event.line);
         } else if (event.kind === 'missed') handler.say(missed(event.lines, isLive));
-        else {
+        else if (event.kind === 'live') {
           isLive = true;
           await handler.live();
           if (!follow) return;

@@ -16,6 +16,8 @@ export interface FeedPosition {
 export type FeedEvent =
   /** Comes first. `isOther`: not the feed that the given position is of. */
   | { readonly kind: 'begin'; readonly id: string; readonly isOther: boolean }
+  /** What the process says of its lines. */
+  | { readonly kind: 'about'; readonly about: unknown }
   | { readonly kind: 'line'; readonly number: number; readonly line: string }
   /** These lines cannot be had any more: dropped for a slow reader, or gone before this one came back. */
   | { readonly kind: 'missed'; readonly lines: number }
@@ -41,24 +43,32 @@ export async function* readFeed(
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     let next: number | undefined;
+    // What of this feed went before it was asked for the first time is not missed.
+    let isFirst = true;
     for await (const text of linesOf(socket)) {
       if (next === undefined) {
         const hello = parseHello(text, path);
         const isOther = position?.id !== hello.id;
-        // What of this feed went before it was asked for the first time is not missed.
+        isFirst = isOther;
         next = isOther ? hello.first : position.number + 1;
         yield { kind: 'begin', id: hello.id, isOther };
       } else if (text.startsWith('#')) {
         const note = JSON.parse(text.slice(1)) as FeedNote;
+        if ('about' in note) {
+          yield { kind: 'about', about: note.about };
+          continue;
+        }
         const at = 'at' in note ? note.at : 'live' in note ? note.live : next - 1;
-        if (at >= next) yield { kind: 'missed', lines: at + 1 - next };
+        if (at >= next && !isFirst) yield { kind: 'missed', lines: at + 1 - next };
         next = Math.max(next, at + 1);
-        if ('live' in note) yield { kind: 'live' };
+        if (!('live' in note)) continue;
+        isFirst = false;
+        yield { kind: 'live' };
       } else {
         const space = text.indexOf(' ');
         const number = Number(text.slice(0, space));
         if (!(number >= next)) continue;
-        if (number > next) yield { kind: 'missed', lines: number - next };
+        if (number > next && !isFirst) yield { kind: 'missed', lines: number - next };
         next = number + 1;
         yield { kind: 'line', number, line: text.slice(space + 1) };
       }

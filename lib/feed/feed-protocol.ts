@@ -4,6 +4,7 @@
  *
  * ```text
  * #{"feed":1,"id":"5f0c...","first":12,"last":13}   the first one: which feed this is, and what of it is kept
+ * #{"about":{...}}                                   what the process says of its lines, e.g. how many there were
  * 12 {"kind":"Alert",...  
  * 13 {"kind":"Alert",...  
  * #{"live":13}                                       all that was kept has been sent
@@ -11,7 +12,7 @@
  * #{"at":20}                                         18 to 20 too
  * ```
  *
- * The reader sends nothing.
+ * The reader sends nothing. Of the lines that are kept, numbers may be left out: those are not kept any more.
  */
 
 /** The first line. */
@@ -27,7 +28,11 @@ export interface FeedHello {
 
 /** A line about the feed. */
 export type FeedNote =
-  FeedHello | { readonly live: number } | { readonly at: number } | { readonly full: number };
+  | FeedHello
+  | { readonly about: unknown }
+  | { readonly live: number }
+  | { readonly at: number }
+  | { readonly full: number };
 
 export function noteLine(note: FeedNote): string {
   return `#${JSON.stringify(note)}`;

@@ -13,13 +13,15 @@ import { LineWriter } from '../output/lines.ts';
 import { SocketPath } from '../net/socket-path.ts';
 
 interface FeedServerOptions {
-  /** What a reader has not taken yet may have this size; further lines are dropped and told. Default: 4 MiB. */
+  /** What a reader has not taken yet may have this size; further lines are dropped and told. Default: 16 MiB, more than all that is kept of five kinds. */
   readonly readerBytes?: number;
+  /** Told to each reader before the lines, as JSON. */
+  readonly about?: () => unknown;
   /** More readers at a time are sent away. Default: 8. */
   readonly maxReaders?: number;
 }
 
-const READER_BYTES = 4 * 1024 * 1024;
+const READER_BYTES = 16 * 1024 * 1024;
 const MAX_READERS = 8;
 /** For readers at the end; those that have stopped are not waited for longer. */
 const LINGER_MS = 500;
@@ -50,7 +52,10 @@ export async function serveFeed(
       socket.on('error', () => undefined).end(`${noteLine({ full: maxReaders })}\n`);
       return;
     }
-    const reader = new FeedReader(feed, id, socket, options.readerBytes ?? READER_BYTES);
+    const reader = new FeedReader(feed, id, socket, {
+      ...options,
+      readerBytes: options.readerBytes ?? READER_BYTES,
+    });
     readers.add(reader);
     void reader.ended.then(() => readers.delete(reader));
   });
@@ -77,10 +82,19 @@ class FeedReader implements AsyncDisposable {
   readonly #socket: Socket;
   #isBehind = false;
 
-  constructor(feed: LineFeed, id: string, socket: Socket, spoolBytes: number) {
+  constructor(
+    feed: LineFeed,
+    id: string,
+    socket: Socket,
+    { readerBytes, about }: Pick<FeedServerOptions, 'about'> & { readonly readerBytes: number },
+  ) {
     this.#feed = feed;
     this.#socket = socket;
-    this.#out = new LineWriter(socket, { spoolBytes, lingerMs: LINGER_MS, name: 'a reader of the feed' });
+    this.#out = new LineWriter(socket, {
+      spoolBytes: readerBytes,
+      lingerMs: LINGER_MS,
+      name: 'a reader of the feed',
+    });
     // Nothing is expected; reading is what tells that it has gone.
     socket.resume();
     this.ended = once(socket, 'close').then(
@@ -88,6 +102,7 @@ class FeedReader implements AsyncDisposable {
       () => undefined,
     );
     this.#out.write(noteLine({ feed: 1, id, first: feed.first, last: feed.last }));
+    if (about !== undefined) this.#out.write(noteLine({ about: about() }));
     for (const { number, line } of feed.kept()) this.#take(number, line);
     this.#out.write(noteLine({ live: feed.last }));
     const subscription = feed.subscribe((number, line) => this.#take(number, line));

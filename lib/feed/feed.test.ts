@@ -73,7 +73,51 @@ test('a feed keeps the last lines, within both of its limits, and numbers all', 
   );
 });
 
+test('of each kind the last lines are kept: many of one do not push out those of another', () => {
+  const feed = new LineFeed({ maxLines: 2 });
+  feed.push('rare', 'b');
+  for (let count = 0; count < 10; count++) feed.push(`often ${count}`, 'a');
+  assert.deepEqual(feed.kept(), [
+    { number: 1, line: 'rare' },
+    { number: 10, line: 'often 8' },
+    { number: 11, line: 'often 9' },
+  ]);
+  assert.deepEqual([feed.first, feed.last], [1, 11]);
+});
+
 suite('a feed on a unix socket', () => {
+  test('what is not kept of one kind is missed by who comes back, not by a new reader; what is said of all', async () => {
+    using directory = new Directory();
+    const feed = new LineFeed({ maxLines: 2 });
+    const path = directory.at('s');
+    feed.push('rare', 'b');
+    for (let count = 0; count < 4; count++) feed.push(`often ${count}`, 'a');
+    await using _server = await serveFeed(feed, path, { about: () => ({ lines: feed.last }) });
+    const { events } = await read(path);
+    const [begin, ...rest] = events;
+    assert.ok(begin?.kind === 'begin');
+    const [fourth, fifth] = [
+      { kind: 'line', number: 4, line: 'often 2' },
+      { kind: 'line', number: 5, line: 'often 3' },
+    ];
+    const about = { kind: 'about', about: { lines: 5 } };
+    assert.deepEqual(rest, [
+      about,
+      { kind: 'line', number: 1, line: 'rare' },
+      fourth,
+      fifth,
+      { kind: 'live' },
+    ]);
+    const again = await read(path, { position: { id: begin.id, number: 1 } });
+    assert.deepEqual(again.events.slice(1), [
+      about,
+      { kind: 'missed', lines: 2 },
+      fourth,
+      fifth,
+      { kind: 'live' },
+    ]);
+  });
+
   test('what is kept, then what comes; nobody else may open it; nothing is left at the end', async () => {
     using directory = new Directory();
     const feed = new LineFeed({ maxLines: 2 });

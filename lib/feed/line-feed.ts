@@ -1,9 +1,9 @@
 /** The recent and new lines of a process, for readers that connect later. */
 
 interface LineFeedOptions {
-  /** So many are kept. Default: 1000. */
+  /** So many are kept of each kind. Default: 1000. */
   readonly maxLines?: number;
-  /** So long they may be together, in UTF-16 units: a byte each for ASCII. Default: 1 MiB. */
+  /** So long those of a kind may be together, in UTF-16 units: a byte each for ASCII. Default: 2 MiB. */
   readonly maxUnits?: number;
 }
 
@@ -17,20 +17,20 @@ interface NumberedLine {
 type LineListener = (number: number, line: string) => void;
 
 const MAX_LINES = 1000;
-const MAX_UNITS = 1024 * 1024;
+const MAX_UNITS = 2 * 1024 * 1024;
 
-/** Keeps the last lines in a ring and hands new ones on. Without listeners a line costs one place in the ring. */
+/**
+ * Keeps the last lines of each kind, so that many of one do not push out the few of another, and hands new ones on. Without
+ * listeners a line costs one place in a ring. Kinds are few, and named by the program.
+ */
 export class LineFeed {
-  readonly #ring: (string | undefined)[];
-  readonly #maxUnits: number;
+  readonly #options: Required<LineFeedOptions>;
+  readonly #rings = new Map<string, Ring>();
   readonly #listeners = new Set<LineListener>();
   #last = 0;
-  #kept = 0;
-  #units = 0;
 
   constructor({ maxLines = MAX_LINES, maxUnits = MAX_UNITS }: LineFeedOptions = {}) {
-    this.#ring = Array.from({ length: maxLines }, () => undefined);
-    this.#maxUnits = maxUnits;
+    this.#options = { maxLines, maxUnits };
   }
 
   /** The number of the newest line; 0 before the first one. */
@@ -40,31 +40,20 @@ export class LineFeed {
 
   /** The number that the oldest line has that is kept; `last + 1` where none is. */
   get first(): number {
-    return this.#last - this.#kept + 1;
+    return Math.min(this.#last + 1, ...[...this.#rings.values()].map(({ first }) => first));
   }
 
   /** Takes a line, without a newline in it. Never waits. */
-  push(line: string): void {
-    const place = this.#last % this.#ring.length;
-    const before = this.#ring[place];
-    if (before !== undefined) {
-      this.#units -= before.length;
-      this.#kept--;
-    }
-    this.#ring[place] = line;
-    this.#last++;
-    this.#kept++;
-    this.#units += line.length;
-    while (this.#units > this.#maxUnits) this.#dropOldest();
+  push(line: string, kind = ''): void {
+    let ring = this.#rings.get(kind);
+    if (ring === undefined) this.#rings.set(kind, (ring = new Ring(this.#options)));
+    ring.push(++this.#last, line);
     if (this.#listeners.size > 0) for (const listener of this.#listeners) listener(this.#last, line);
   }
 
-  /** What is kept, oldest first. */
-  *kept(): Generator<NumberedLine, void> {
-    for (let number = this.first; number <= this.#last; number++) {
-      const line = this.#ring[(number - 1) % this.#ring.length];
-      if (line !== undefined) yield { number, line };
-    }
+  /** What is kept of all kinds, oldest first. */
+  kept(): NumberedLine[] {
+    return [...this.#rings.values()].flatMap((ring) => ring.kept()).toSorted((a, b) => a.number - b.number);
   }
 
   /** Calls `listener` for each line from now on, until disposed. */
@@ -72,11 +61,54 @@ export class LineFeed {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
+}
+
+/** The last lines of one kind. */
+class Ring {
+  readonly #lines: (string | undefined)[];
+  readonly #numbers: number[];
+  readonly #maxUnits: number;
+  /** How many there were. */
+  #taken = 0;
+  #kept = 0;
+  #units = 0;
+
+  constructor({ maxLines, maxUnits }: Required<LineFeedOptions>) {
+    this.#lines = Array.from({ length: maxLines }, () => undefined);
+    this.#numbers = Array.from({ length: maxLines }, () => 0);
+    this.#maxUnits = maxUnits;
+  }
+
+  /** The number of the oldest; infinite where none is kept. */
+  get first(): number {
+    return this.#kept === 0 ? Infinity : (this.#numbers[this.#place(this.#taken - this.#kept)] ?? Infinity);
+  }
+
+  push(number: number, line: string): void {
+    if (this.#kept === this.#lines.length) this.#dropOldest();
+    const place = this.#place(this.#taken++);
+    this.#lines[place] = line;
+    this.#numbers[place] = number;
+    this.#kept++;
+    this.#units += line.length;
+    while (this.#units > this.#maxUnits) this.#dropOldest();
+  }
+
+  kept(): NumberedLine[] {
+    return Array.from({ length: this.#kept }, (_, index) => {
+      const place = this.#place(this.#taken - this.#kept + index);
+      return { number: this.#numbers[place] ?? 0, line: this.#lines[place] ?? '' };
+    });
+  }
 
   #dropOldest(): void {
-    const place = (this.first - 1) % this.#ring.length;
-    this.#units -= this.#ring[place]?.length ?? 0;
-    this.#ring[place] = undefined;
+    const place = this.#place(this.#taken - this.#kept);
+    this.#units -= this.#lines[place]?.length ?? 0;
+    this.#lines[place] = undefined;
     this.#kept--;
+  }
+
+  #place(at: number): number {
+    return at % this.#lines.length;
   }
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 import type { GuardContext } from '../../../../guard/context.ts';
+import { FindingStream } from '../../../../guard/stream/finding-stream.ts';
 import { GuardStates } from '../../../../guard/guard-states.ts';
 import { partContext } from '../../../../guard/part-context.ts';
 import { KubeClient } from '../../../../lib/kube/client/client.ts';
@@ -47,7 +48,7 @@ export async function policyProcess(
     shared: undefined,
     identity: `rampart-audit_${crypto.randomUUID()}`,
     // An audit answers by its exit code and its output.
-    sink: () => undefined,
+    stream: new FindingStream(),
     fail: (error) => stop.abort(error),
   });
   stack.use(guarding.caches);

@@ -1,0 +1,85 @@
+/** How many findings there were: since the start of the process, for metrics, and of the last 24 hours, by hour, for people. */
+import { type Clock, systemClock } from '../../lib/time/clock.ts';
+import type { MetricsRegistry } from '../guard.ts';
+import { type Severity, severityOf } from './finding.ts';
+
+const HOUR_MS = 3_600_000;
+const HOURS = 24;
+
+/** Of one guard in one hour. */
+export interface HourCount {
+  readonly guard: string;
+  /** When it began: RFC 3339, UTC. */
+  readonly hour: string;
+  /** By severity; those without any are left out. */
+  readonly findings: Readonly<Partial<Record<Severity, number>>>;
+}
+
+type BySeverity = Partial<Record<Severity, number>>;
+
+export class FindingCounts {
+  readonly #clock: Pick<Clock, 'wallMs'>;
+  readonly #totals = new Map<string, BySeverity>();
+  /** By the start of the hour, oldest first; then by guard. */
+  readonly #hours = new Map<number, Map<string, BySeverity>>();
+
+  constructor(clock: Pick<Clock, 'wallMs'> = systemClock) {
+    this.#clock = clock;
+  }
+
+  /** @param line - A finding; what is none counts as `info`. */
+  add(guard: string, line: string): void {
+    const severity = severityOf(line) ?? 'info';
+    const nowMs = this.#clock.wallMs();
+    const hourMs = nowMs - (nowMs % HOUR_MS);
+    let hour = this.#hours.get(hourMs);
+    if (hour === undefined) {
+      this.#forget(hourMs);
+      this.#hours.set(hourMs, (hour = new Map<string, BySeverity>()));
+    }
+    count(this.#totals, guard, severity);
+    count(hour, guard, severity);
+  }
+
+  /** The last 24 hours and the one that has begun, oldest first. Hours without findings are left out. */
+  hours(): HourCount[] {
+    const nowMs = this.#clock.wallMs();
+    this.#forget(nowMs - (nowMs % HOUR_MS));
+    return [...this.#hours]
+      .toSorted(([a], [b]) => a - b)
+      .flatMap(([hourMs, guards]) =>
+        [...guards].map(([guard, findings]) => ({
+          guard,
+          hour: new Date(hourMs).toISOString(),
+          findings: { ...findings },
+        })),
+      );
+  }
+
+  /** Registers `rampart_findings_total`. @throws when the registry has it already. */
+  register(metrics: MetricsRegistry | undefined): void {
+    metrics?.counter(
+      {
+        name: 'rampart_findings_total',
+        help: 'Findings that guards wrote to the stream.',
+        labelNames: ['guard', 'severity'],
+      },
+      () =>
+        [...this.#totals].flatMap(([guard, findings]) =>
+          Object.entries(findings).map(([severity, value]) => ({ labels: { guard, severity }, value })),
+        ),
+    );
+  }
+
+  /** Those before, and those of a clock that was set back since. */
+  #forget(hourMs: number): void {
+    for (const known of this.#hours.keys())
+      if (known < hourMs - HOURS * HOUR_MS || known > hourMs) this.#hours.delete(known);
+  }
+}
+
+function count(counts: Map<string, BySeverity>, guard: string, severity: Severity): void {
+  const known = counts.get(guard) ?? {};
+  known[severity] = (known[severity] ?? 0) + 1;
+  counts.set(guard, known);
+}
