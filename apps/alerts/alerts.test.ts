@@ -68,8 +68,11 @@ suite('rampart alerts, from a socket', () => {
         [third, fourth],
       ],
       [['--data', directory.path, '--pod', 'other'], []],
+      [['--data', directory.path, '--guard', 'file-access', '--severity', 'high', '--tail', '1'], [fourth]],
+      [['--data', directory.path, '--severity', 'critical'], []],
+      [['--data', directory.path, '--guard', 'network-policy', '--guard', 'policy-audit'], []],
     ] as const;
-    for (const [args, expected] of sampled(asked, 2)) {
+    for (const [args, expected] of sampled(asked, 4)) {
       const alerts = await commands.run(['alerts', ...args]);
       assert.equal(alerts.code, 0, alerts.stderr);
       assert.deepEqual(alerts.stdout.split('\n').slice(0, -1), expected);
@@ -162,6 +165,8 @@ suite('rampart alerts, from a socket', () => {
     ['a bad time', ['--since', 'now'], 2, /"now" is not a time/],
     ['a bad glob', ['--path', '[x'], 2, /--path "\[x" is invalid/],
     ['a bad number', ['--tail', '-1'], 2, /must be an integer/],
+    ['no such guard', ['--guard', 'network'], 2, /there is no guard "network"/],
+    ['no such severity', ['--severity', 'bad'], 2, /Allowed choices are info, low, medium, high, critical/],
     ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], 2, /no\/such|no Kubernetes API/],
   ] as const) {
     test(`refused: ${what}`, async () => {

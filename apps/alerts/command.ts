@@ -3,21 +3,36 @@ import { Command, Option } from 'commander';
 
 import type { Guard } from '../../guard/guard.ts';
 import { type AlertsOptions, withSources } from '../../guard/alerts/options.ts';
+import { severities } from '../../guard/stream/finding.ts';
 import { append, wholeNumber } from '../../lib/cli/options.ts';
+
+function names(guards: readonly Guard[]): string {
+  return guards.map(({ name }) => name).join(', ');
+}
 
 export function alertsCommand(guards: readonly Guard[]): Command {
   const command = new Command('alerts')
     .summary('show recent alerts, and follow new ones')
     .description(
-      'Shows recent alerts of the agents and, with --follow, new ones until Ctrl-C. On a machine that runs an agent or ' +
-        '`rampart standalone`, reads its socket, which requires root; in a cluster, reads the logs of the agents.\n' +
-        'Includes findings of file integrity and refused packets. Prints a readable line per alert on a terminal, otherwise the JSON object that the agent wrote.',
+      'Shows recent findings of all guards and, with --follow, new ones until Ctrl-C. On a machine that runs an agent or ' +
+        '`rampart standalone`, reads its socket, which requires root; in a cluster, reads the logs of the agents, the ' +
+        'operators and the policy servers.\n' +
+        'Prints a readable line per finding on a terminal, otherwise the JSON object that the process wrote.',
     )
     .option('-f, --follow', 'keep printing new alerts')
-    .option('--policy <[ns/]name>', 'only alerts of this policy or FileIntegrity; repeatable', append, [])
+    .option('--guard <name>', `only findings of this guard: ${names(guards)}; repeatable`, append, [])
+    .addOption(
+      new Option('--severity <severity>', 'only findings of this severity and above').choices(severities),
+    )
+    .option(
+      '--policy <[ns/]name>',
+      'only findings of this policy, FileIntegrity or program; repeatable',
+      append,
+      [],
+    )
     .option(
       '--pod <[ns/]name>',
-      'only alerts for files of this pod, and changes made by it; repeatable',
+      'only findings about this pod, and changes made by it; repeatable',
       append,
       [],
     )
@@ -33,7 +48,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
     )
     .option(
       '--tail <number>',
-      'at most this many past alerts; default: 1000; 10 with --follow; all with --since',
+      'at most this many past alerts; default: 1000 of each guard; 10 with --follow; all with --since',
       wholeNumber,
     )
     .addOption(
@@ -50,6 +65,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
         'a pattern without / matches file names. Filters of different kinds must all match.\n' +
         '\nExamples:\n' +
         '  rampart alerts -f\n' +
+        '  rampart alerts -f --guard policy-audit --guard file-integrity --severity high\n' +
         "  rampart alerts -f --data /var/lib/rampart --pod 'shop/nginx-*'\n" +
         "  rampart alerts --since 1h --policy secrets --path '/etc/**' --format json | jq -r .process.binary\n" +
         '\nExit codes: 0 done, or stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input or missing privileges.\n',

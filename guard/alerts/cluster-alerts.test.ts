@@ -76,12 +76,16 @@ const forbidden = {
   code: 403,
   message: 'not for you',
 };
+const agentLabels = { 'app.kubernetes.io/name': 'rampart-agent' };
 const pods = (...names: readonly string[]): object => ({
   kind: 'PodList',
   apiVersion: 'v1',
   metadata: { resourceVersion: '1' },
   items: names.map((name) => ({
-    metadata: { name, namespace: 'rampart-system', uid: name, resourceVersion: '1' },
+    metadata: {
+      ...{ name, namespace: 'rampart-system', uid: name, resourceVersion: '1' },
+      labels: agentLabels,
+    },
     spec: { nodeName: `on-${name}`, containers: [{ name: 'proxy' }, { name: 'agent' }] },
   })),
 });
@@ -185,11 +189,11 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
           if (each === wanted) return true;
         return false;
       });
-    const agent = async (name: string) => {
+    const agent = async (name: string, labels: Record<string, string> = agentLabels) => {
       const pod = await lab.runPod({
         name,
         namespace: 'rampart-system',
-        labels: { 'app.kubernetes.io/name': 'rampart-agent' },
+        labels,
         containers: [{ name: 'agent', command: writer }],
       });
       const container = pod.containers.get('agent');
@@ -211,10 +215,27 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     const kubeconfig = ['--kubeconfig', one.at('data/kubeconfig')];
     await logged('b', line('b', 3));
     await logged('a', line('a', 4));
+    const operator = await agent('operator', { 'app.kubernetes.io/name': 'rampart-operator' });
+    const server = await agent('policy-server-default', {
+      'app.kubernetes.io/component': 'policy-server',
+      'app.kubernetes.io/part-of': 'kubewarden',
+    });
+    const other = await agent('other', { 'app.kubernetes.io/name': 'nginx' });
+    await write(lab, operator.container, line('operator', -1));
+    await write(lab, server.container, line('server', -2));
+    await write(lab, other.container, line('other', -3));
+    await logged('operator', line('operator', -1));
+    await logged('policy-server-default', line('server', -2));
     await using last = new Alerts(kubeconfig);
     assert.equal(await last.end(), 0, last.stderr);
-    assert.deepEqual(last.lines, [line('a', 0), line('b', 1), line('a', 2), line('b', 3), line('a', 4)]);
-    assert.match(last.stderr, /^rampart: alerts of 2 agents in https:\S+, namespace rampart-system\n$/);
+    assert.deepEqual(last.lines, [
+      ...[line('server', -2), line('operator', -1)],
+      ...[line('a', 0), line('b', 1), line('a', 2), line('b', 3), line('a', 4)],
+    ]);
+    assert.match(
+      last.stderr,
+      /^rampart: alerts of 2 agents, 1 operator, 1 policy server in https:\S+, namespace rampart-system\n$/,
+    );
 
     await using alerts = new Alerts(['-f', '--tail', '1', ...kubeconfig]);
     await alerts.until(() => alerts.lines.length === 1);

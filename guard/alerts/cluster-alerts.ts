@@ -1,4 +1,4 @@
-/** Alerts of a cluster, from the logs of its agents' pods. */
+/** Alerts of a cluster, from the logs of the pods that write findings. */
 import { systemNamespace } from '../guard.ts';
 import { apiTime, apiTimeNs } from '../../lib/kube/object/api-time.ts';
 import { Backoff } from '../../lib/time/backoff.ts';
@@ -13,68 +13,102 @@ import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts'
 import type { AlertRequest } from './source.ts';
 import { counted } from '../../lib/output/words.ts';
 
-/** As deploy/base/agent.yaml labels them. */
-const agentSelector = 'app.kubernetes.io/name=rampart-agent';
-/** As deploy/base/agent.yaml calls it; a pod that has no such container has one that is the agent. */
-const agentContainer = 'agent';
-/** Of each log, where nothing says since when: the agent's other lines are among them. */
+interface Writer {
+  readonly what: string;
+  /** As deploy/base has them; those of policy servers are Kubewarden's (server-objects.ts of policy-audit). */
+  readonly labels: Readonly<Record<string, string>>;
+  /** As deploy/base calls it; a pod that has no such container has one that is meant. */
+  readonly container: string;
+}
+
+const nameLabel = 'app.kubernetes.io/name';
+const writers: readonly Writer[] = [
+  { what: 'agent', labels: { [nameLabel]: 'rampart-agent' }, container: 'agent' },
+  { what: 'operator', labels: { [nameLabel]: 'rampart-operator' }, container: 'operator' },
+  {
+    what: 'policy server',
+    labels: { 'app.kubernetes.io/component': 'policy-server', 'app.kubernetes.io/part-of': 'kubewarden' },
+    container: '',
+  },
+];
+
+/** Undefined for other pods of the namespace. */
+function writerOf({ metadata: { labels = {} } }: Pod): Writer | undefined {
+  return writers.find((writer) =>
+    Object.entries(writer.labels).every(([name, value]) => labels[name] === value),
+  );
+}
+
+/** Of each log, where nothing says since when: other lines are among them. */
 const LOG_LINES = 1000;
 /** Logs that are read at a time before following. */
 const READING = 16;
 
 /**
- * Hands out the last alerts of all agents and, where it is followed, what comes, also of agents that come later. Ends
- * with the signal, quietly.
+ * Hands out the last alerts of all agents, operators and policy servers and, where it is followed, what comes, also of pods that
+ * come later. Ends with the signal, quietly.
  *
  * @throws {KubeError} where pods may not be listed or their logs not be read; {@link RampartError} `API_UNREACHABLE` for no
- *   answer at the beginning, `NOT_FOUND` where no agent is and none is waited for.
+ *   answer at the beginning, `NOT_FOUND` where no such pod is and none is waited for.
  */
 export async function clusterAlerts(access: ClusterAccess, request: AlertRequest): Promise<void> {
   const { follow, handler, signal } = request;
   using client = new KubeClient(access);
   try {
-    const { items } = await client.list(
-      pods,
-      { namespace: systemNamespace },
-      { labelSelector: agentSelector, signal },
-    );
-    const agents = new Map(items.map((pod) => [keyOf(pod), new AgentLog(client, pod, request)]));
-    if (agents.size === 0 && !follow) throw noAgents(access);
+    const { items } = await client.list(pods, { namespace: systemNamespace }, { signal });
+    const logs = new Map<string, WriterLog>();
+    for (const pod of items) {
+      const writer = writerOf(pod);
+      if (writer !== undefined) logs.set(keyOf(pod), new WriterLog(client, writer, pod, request));
+    }
+    if (logs.size === 0 && !follow) throw noAgents(access);
+    const where = `in ${access.server.href}, namespace ${systemNamespace}`;
+    const there = writers.flatMap(({ what }) => {
+      const count = [...logs.values()].filter((log) => log.what === what).length;
+      return count === 0 ? [] : [counted(count, what)];
+    });
     handler.say(
-      agents.size === 0
-        ? `waiting for agents in ${access.server.href}, namespace ${systemNamespace}: none found`
-        : `alerts of ${counted(agents.size, 'agent')} in ${access.server.href}, namespace ${systemNamespace}`,
+      there.length === 0
+        ? `waiting for agents ${where}: none found`
+        : `alerts of ${there.join(', ')} ${where}`,
     );
-    const waiting = [...agents.values()];
+    const waiting = [...logs.values()];
     await Promise.all(
       Array.from({ length: READING }, async () => {
-        for (let agent = waiting.shift(); agent !== undefined; agent = waiting.shift())
-          await agent.readLast();
+        for (let log = waiting.shift(); log !== undefined; log = waiting.shift()) await log.readLast();
       }),
     );
     await handler.live();
-    if (follow) await followAll(client, agents, request);
+    if (follow) await followAll(client, logs, request);
   } catch (error) {
     if (!signal.aborted) throw error;
   }
 }
 
-class AgentLog {
+/** The log of one pod. */
+class WriterLog {
   readonly #client: KubeClient;
   readonly #request: AlertRequest;
+  readonly what: string;
   readonly #name: string;
   readonly #node: string;
   readonly #container: string | undefined;
   readonly #position = new LogPosition();
   readonly #gone = new AbortController();
 
-  constructor(client: KubeClient, { metadata, spec }: Pod, request: AlertRequest) {
+  constructor(
+    client: KubeClient,
+    { what, container }: Writer,
+    { metadata, spec }: Pod,
+    request: AlertRequest,
+  ) {
     this.#client = client;
+    this.what = what;
     this.#request = request;
     this.#name = metadata.name ?? '';
     this.#node = spec?.nodeName ?? 'no node';
     const names = (spec?.containers ?? []).map(({ name }) => name);
-    this.#container = names.includes(agentContainer) ? agentContainer : names[0];
+    this.#container = names.includes(container) ? container : names[0];
   }
 
   /** What the log has; one that cannot be read now is told, unless nobody may read it. */
@@ -115,7 +149,7 @@ class AgentLog {
       }
       if (!isTold) {
         handler.say(
-          `the log of ${this.#shown} ended (${why}); retrying. Without an agent there are no alerts`,
+          `the log of ${this.#shown} ended (${why}); retrying. Without ${withArticle(this.what)} there are no alerts`,
         );
         isTold = true;
       }
@@ -147,35 +181,40 @@ class AgentLog {
   }
 }
 
+function withArticle(what: string): string {
+  return `${/^[aeiou]/.test(what) ? 'an' : 'a'} ${what}`;
+}
+
 async function followAll(
   client: KubeClient,
-  agents: ReadonlyMap<string, AgentLog>,
+  logs: ReadonlyMap<string, WriterLog>,
   request: AlertRequest,
 ): Promise<void> {
   const stop = new AbortController();
   const signal = AbortSignal.any([request.signal, stop.signal]);
   let failure: { readonly error: unknown } | undefined;
-  const running = new Map<string, AgentLog>();
-  const follow = (key: string, agent: AgentLog): void => {
-    running.set(key, agent);
-    agent.follow().catch((error: unknown) => {
+  const running = new Map<string, WriterLog>();
+  const follow = (key: string, log: WriterLog): void => {
+    running.set(key, log);
+    log.follow().catch((error: unknown) => {
       failure ??= { error };
       stop.abort();
     });
   };
-  for (const [key, agent] of agents) follow(key, agent);
+  for (const [key, log] of logs) follow(key, log);
   const cache = new IndexedCache({ type: pods });
   using _subscription = cache.subscribe(({ type, object }) => {
     const key = keyOf(object);
+    const writer = writerOf(object);
     if (type === 'deleted') {
       running.get(key)?.end();
       running.delete(key);
-    } else if (!running.has(key) && object.spec?.nodeName !== undefined) {
-      request.handler.say(`another agent: ${object.metadata.name} on ${object.spec.nodeName}`);
-      follow(key, new AgentLog(client, object, request));
+    } else if (writer !== undefined && !running.has(key) && object.spec?.nodeName !== undefined) {
+      request.handler.say(`another ${writer.what}: ${object.metadata.name} on ${object.spec.nodeName}`);
+      follow(key, new WriterLog(client, writer, object, request));
     }
   });
-  await runReflector({ client, cache, signal, namespace: systemNamespace, labelSelector: agentSelector });
+  await runReflector({ client, cache, signal, namespace: systemNamespace });
   if (failure !== undefined) throw failure.error;
 }
 
@@ -187,7 +226,7 @@ function keyOf({ metadata }: KubeObject): string {
 function noAgents({ server }: ClusterAccess): RampartError {
   return new RampartError(errorCodes.NOT_FOUND, {
     what: `no agent in ${server.href}`,
-    why: `namespace ${systemNamespace} has no pod with the label ${agentSelector}`,
+    why: `namespace ${systemNamespace} has no pod with the label ${nameLabel}=rampart-agent, and none of the operator or a policy server`,
     next: 'For rampart standalone use --data with its directory',
   });
 }

@@ -7,6 +7,7 @@ type Given = Parameters<ReturnType<typeof alertFilter>>;
 const finding: Given[0] = {
   timeNs: BigInt(Date.UTC(2026, 10, 21, 10, 0, 0, 123)) * 1_000_000n + 456_789n,
   head: {
+    severity: 'medium',
     policy: { kind: 'KivePolicy', namespace: 'kivebpf-system', name: 'kive-sample-policy' },
     object: { kind: 'Pod', namespace: 'default', name: 'nginx-pod' },
   },
@@ -36,6 +37,9 @@ suite('filters of lines', () => {
     [{ path: ['/etc/**', '/*'] }, true],
     [{ path: ['/etc/**'] }, false],
     [{ policy: ['kive*'], pod: ['nginx*'], path: ['/x'] }, false],
+    [{ severity: 'info' }, true],
+    [{ severity: 'medium' }, true],
+    [{ severity: 'high' }, false],
     [{ sinceMs: Date.UTC(2026, 10, 21, 10) }, true],
     [{ sinceMs: Date.UTC(2026, 10, 21, 10, 0, 0, 123) }, true],
     [{ sinceMs: Date.UTC(2026, 10, 21, 10, 0, 0, 124) }, false],
@@ -45,7 +49,7 @@ suite('filters of lines', () => {
   }
 
   test('of no policy, of no pod, and of no file: left out where one is asked for', () => {
-    const bare: Given[0] = { ...finding, head: { policy: null, object: null } };
+    const bare: Given[0] = { ...finding, head: { severity: 'info', policy: null, object: null } };
     assert.equal(fits({}, bare, {}), true);
     assert.equal(fits({ policy: ['kive-sample-policy'] }, bare, {}), false);
     assert.equal(fits({ pod: ['nginx-pod'] }, bare, {}), false);

@@ -1,4 +1,5 @@
 import type { LineView } from '../line-kind.ts';
+import { type FindingHead, severities, type Severity } from '../stream/finding.ts';
 import type { ReadFinding } from '../stream/read-finding.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { nameGlob, pathGlob } from '../../lib/regex/glob.ts';
@@ -10,12 +11,16 @@ export interface AlertFilterOptions {
   /** In the same way. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
+  /** The least. */
+  readonly severity?: Severity | undefined;
   /** Milliseconds since 1970. */
   readonly sinceMs?: number | undefined;
 }
 
 export type AlertFilter = (
-  finding: Pick<ReadFinding, 'timeNs'> & { readonly head: Pick<ReadFinding['head'], 'object' | 'policy'> },
+  finding: Pick<ReadFinding, 'timeNs'> & {
+    readonly head: Pick<FindingHead, 'object' | 'policy' | 'severity'>;
+  },
   view: Pick<LineView, 'by' | 'path'>,
 ) => boolean;
 
@@ -25,7 +30,9 @@ export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const pods = options.pod.map((text) => placedName(text, '--pod'));
   const paths = options.path.map((text) => pathGlob(text, '--path'));
   const sinceNs = options.sinceMs === undefined ? undefined : BigInt(options.sinceMs) * 1_000_000n;
-  return ({ head: { object, policy }, timeNs }, { by, path }) =>
+  const least = severities.indexOf(options.severity ?? 'info');
+  return ({ head: { object, policy, severity }, timeNs }, { by, path }) =>
+    severities.indexOf(severity) >= least &&
     fitsOne(policies, policy) &&
     (fitsOne(pods, object?.kind === 'Pod' ? object : undefined) || (by !== undefined && fitsOne(pods, by))) &&
     (paths.length === 0 || (path !== undefined && paths.some((fits) => fits(path)))) &&

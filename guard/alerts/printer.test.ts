@@ -8,9 +8,9 @@ import { LineWriter } from '../../lib/output/lines.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { AlertPrinter } from './printer.ts';
 
-function lineOf(kind: string, second: number, verdict: string): string {
+function lineOf(kind: string, second: number, verdict: string, guard = 'g'): string {
   return findingLine({
-    ...{ guard: 'g', kind, node: { name: 'n' }, severity: 'low', object: null, policy: null },
+    ...{ guard, kind, node: { name: 'n' }, severity: 'low', object: null, policy: null },
     ...{ time: `2026-11-21T10:00:0${second}Z`, verdict, message: '' },
   });
 }
@@ -34,11 +34,12 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
     await using out = new LineWriter(fd, { name: 'out' });
     const printer = new AlertPrinter({
       out,
-      kinds: offered.map((lines, at) => kindOf('ab'[at] ?? '', lines)),
+      kinds: new Map([['g', offered.map((lines, at) => kindOf('ab'[at] ?? '', lines))]]),
       filter: ({ timeNs }) => timeNs % 60_000_000_000n !== 4_000_000_000n,
       format: 'pretty',
       colour: false,
       tail: 2,
+      isTailOfEach: false,
       signal: AbortSignal.timeout(30_000),
     });
     for (const line of [
@@ -49,6 +50,7 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
       lineOf('b', 3, 'cut').slice(0, -2),
       lineOf('b', 3, 'foreign'),
       lineOf('b', 4, 'hidden'),
+      lineOf('b', 9, 'of another guard', 'h'),
       ` ${lineOf('a', 5, 'space')}`,
       '',
     ])
@@ -62,4 +64,28 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
     ['one', 'two', 'five'],
     ['three', 'foreign', 'hidden'],
   ]);
+});
+
+test('the last ones of each guard: many of one do not push out those of another', async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.at('out');
+  const fd = openSync(path, 'w');
+  {
+    await using out = new LineWriter(fd, { name: 'out' });
+    const printer = new AlertPrinter({
+      out,
+      kinds: new Map(['g', 'h'].map((guard) => [guard, [kindOf('a', [])]])),
+      filter: () => true,
+      format: 'pretty',
+      colour: false,
+      tail: 2,
+      isTailOfEach: true,
+      signal: AbortSignal.timeout(30_000),
+    });
+    await printer.line(lineOf('a', 1, 'rare', 'h'));
+    for (let second = 2; second < 8; second++) await printer.line(lineOf('a', second, `often ${second}`));
+    await printer.live();
+  }
+  closeSync(fd);
+  assert.equal(readFileSync(path, 'utf8'), 'a: rare\na: often 6\na: often 7\n');
 });

@@ -6,12 +6,14 @@ import type { AlertFilter } from './filter.ts';
 
 interface AlertPrinterOptions {
   readonly out: LineWriter;
-  readonly kinds: readonly LineKind[];
+  /** By guard: lines of others are left out. */
+  readonly kinds: ReadonlyMap<string, readonly LineKind[]>;
   readonly filter: AlertFilter;
   readonly format: 'pretty' | 'json';
   readonly colour: boolean;
-  /** How many of those that were there before. */
+  /** How many of those that were there before; of each guard, or in all. */
   readonly tail: number;
+  readonly isTailOfEach: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -20,10 +22,15 @@ const WAITING_BYTES = 256 * 1024;
 /** So many more than the tail are held before the oldest are let go. */
 const SLACK = 1000;
 
+interface Held {
+  readonly timeNs: bigint;
+  readonly text: string;
+}
+
 export class AlertPrinter {
   readonly #options: AlertPrinterOptions;
   /** Until it is live: several sources come one after the other, but are shown in the order of time. */
-  #held: { readonly timeNs: bigint; readonly text: string }[] | undefined = [];
+  #held: Map<string, Held[]> | undefined = new Map<string, Held[]>();
 
   constructor(options: AlertPrinterOptions) {
     this.#options = options;
@@ -31,15 +38,21 @@ export class AlertPrinter {
 
   /** Takes any line; what is no guard's, or does not fit, is left out. Returns a promise where the reader is slow. */
   line(line: string): Promise<void> | undefined {
-    const { kinds, filter, format, colour, tail } = this.#options;
+    const { kinds, filter, format, colour, tail, isTailOfEach } = this.#options;
     const finding = readFinding(line);
     if (finding === undefined) return undefined;
-    const view = kinds.find(({ kind }) => kind === finding.head.kind)?.view(finding);
+    const { guard, kind: given } = finding.head;
+    const view = kinds
+      .get(guard)
+      ?.find(({ kind }) => kind === given)
+      ?.view(finding);
     if (view === undefined || !filter(finding, view)) return undefined;
     const text = format === 'json' ? line : view.pretty({ colour, nowMs: Date.now() });
     if (this.#held === undefined) return this.#write(text);
-    this.#held.push({ timeNs: finding.timeNs, text });
-    if (this.#held.length > 2 * tail + SLACK) this.#held = lastOf(this.#held, tail);
+    const of = isTailOfEach ? guard : '';
+    const held = this.#held.get(of) ?? [];
+    held.push({ timeNs: finding.timeNs, text });
+    this.#held.set(of, held.length > 2 * tail + SLACK ? lastOf(held, tail) : held);
     return undefined;
   }
 
@@ -48,7 +61,8 @@ export class AlertPrinter {
     const held = this.#held;
     if (held === undefined) return;
     this.#held = undefined;
-    for (const { text } of lastOf(held, this.#options.tail)) await this.#write(text);
+    const last = [...held.values()].flatMap((of) => lastOf(of, this.#options.tail));
+    for (const { text } of lastOf(last, Infinity)) await this.#write(text);
   }
 
   #write(text: string): Promise<void> | undefined {
@@ -58,7 +72,7 @@ export class AlertPrinter {
   }
 }
 
-function lastOf<T extends { readonly timeNs: bigint }>(alerts: readonly T[], tail: number): T[] {
-  const sorted = alerts.toSorted((a, b) => (a.timeNs < b.timeNs ? -1 : a.timeNs > b.timeNs ? 1 : 0));
+function lastOf(lines: readonly Held[], tail: number): Held[] {
+  const sorted = lines.toSorted((a, b) => (a.timeNs < b.timeNs ? -1 : a.timeNs > b.timeNs ? 1 : 0));
   return tail >= sorted.length ? sorted : sorted.slice(sorted.length - tail);
 }

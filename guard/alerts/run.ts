@@ -1,4 +1,5 @@
 import type { Guard } from '../guard.ts';
+import { selectGuards } from '../run-guards.ts';
 import type { RampartError } from '../../lib/errors/errors.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { wantsColour } from '../../lib/output/table.ts';
@@ -10,7 +11,8 @@ import { AlertPrinter } from './printer.ts';
 import { socketAlerts } from './socket-alerts.ts';
 import { type AlertRequest, findOrigin } from './source.ts';
 
-const LAST = 1000;
+/** As many as an agent keeps. */
+const LAST_OF_EACH = 1000;
 const LAST_BEFORE_FOLLOWING = 10;
 
 /**
@@ -22,9 +24,13 @@ export async function runAlerts(guards: readonly Guard[], options: AlertsOptions
   const { follow = false } = options;
   const sinceMs = options.since === undefined ? undefined : parseSince(options.since, Date.now());
   const filter = alertFilter({ ...options, sinceMs });
-  const tail = options.tail ?? (sinceMs !== undefined ? Infinity : follow ? LAST_BEFORE_FOLLOWING : LAST);
+  const tail =
+    options.tail ?? (sinceMs !== undefined ? Infinity : follow ? LAST_BEFORE_FOLLOWING : LAST_OF_EACH);
+  const chosen = selectGuards(guards, options.guard ?? []);
   const origin = await findOrigin(options);
-  const kinds = (await Promise.all(guards.map(async ({ lines }) => (await lines?.()) ?? []))).flat();
+  const kinds = new Map(
+    await Promise.all(chosen.map(async ({ name, lines }) => [name, (await lines?.()) ?? []] as const)),
+  );
   const stop = stopSignal();
   const { signal } = stop;
   await using out = new LineWriter(process.stdout.fd, { name: 'stdout' });
@@ -38,6 +44,7 @@ export async function runAlerts(guards: readonly Guard[], options: AlertsOptions
     kinds,
     filter,
     tail,
+    isTailOfEach: options.tail === undefined && !follow,
     signal,
     format: options.format ?? (process.stdout.isTTY ? 'pretty' : 'json'),
     colour: wantsColour(process.stdout),
