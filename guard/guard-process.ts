@@ -27,6 +27,11 @@ export function chosenGuards(
   return chosen;
 }
 
+/** Where the metrics of their cluster parts are beside /metrics. */
+export function metricsPathsOf(guards: readonly Guard[]): string[] {
+  return guards.flatMap(({ metricsPaths = [] }) => metricsPaths);
+}
+
 /** @throws {RampartError} `INPUT` where the root of the node is no directory. */
 export function checkedHostRoot(hostRoot: string): string {
   if (hostRoot !== '' && statSync(hostRoot, { throwIfNoEntry: false })?.isDirectory() === true) {

@@ -88,6 +88,8 @@ export interface Guard<Options = unknown> {
   readonly health?: readonly HealthPart[];
   /** Registers its metrics, with readings of nothing: for the tables in docs/. */
   readonly metrics?: () => Promise<GuardMetrics>;
+  /** Where the operator's metrics are beside /metrics: where the product whose place it takes has them. */
+  readonly metricsPaths?: readonly string[];
   /** What the agent runs on each node. */
   readonly node?: () => Promise<NodePart<Options>>;
   /** Its cluster part objects to writes where the API is in the same process (`context.admission`): until it is ready, they wait. */

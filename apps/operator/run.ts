@@ -16,7 +16,7 @@ import { registerProcessMetrics } from '../../lib/telemetry/process-metrics.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
-import { chosenGuards, guardProcess } from '../../guard/guard-process.ts';
+import { chosenGuards, guardProcess, metricsPathsOf } from '../../guard/guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import type { OperatorOptions } from './command.ts';
 
@@ -30,7 +30,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   const stop = new AbortController();
   const { signal } = stop;
   const health = new Health();
-  await using observed = await observe(options, health);
+  await using observed = await observe({ ...options, paths: metricsPathsOf(guards) }, health);
   registerProcessMetrics(observed.metrics, manifest.version);
   await using out = new FindingOutput(() => told.abort());
   const stream = new FindingStream();

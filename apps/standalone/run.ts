@@ -34,7 +34,7 @@ import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 import { registerAgentMetrics } from '../agent/agent-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
-import { checkedHostRoot, chosenGuards, guardProcess } from '../../guard/guard-process.ts';
+import { checkedHostRoot, chosenGuards, guardProcess, metricsPathsOf } from '../../guard/guard-process.ts';
 import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
 import { SocketPath } from '../../lib/net/socket-path.ts';
@@ -80,7 +80,7 @@ async function run(
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
   const health = new Health();
-  const { metrics } = stack.use(await observe(options, health));
+  const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));
   const shared = metrics && shareMetrics(metrics);
   const out = stack.use(new FindingOutput(() => stop.abort()));
   registerProcessMetrics(metrics, manifest.version);

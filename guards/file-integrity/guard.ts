@@ -60,6 +60,8 @@ export const fileIntegrity = defineGuard({
   lines: async () => [(await import('./status/finding-line-kind.ts')).findingLines],
   rights,
   pod,
+  // As the ServiceMonitor of the File Integrity Operator has it (its pkg/controller/metrics/metrics.go).
+  metricsPaths: ['/metrics-fio'],
   metrics: async () => {
     const { NodeCounts } = await import('./node/node-counts.ts');
     const { ClusterMetrics } = await import('./cluster/metrics.ts');

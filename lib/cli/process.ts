@@ -49,6 +49,8 @@ export interface ObserveOptions {
   readonly metrics?: string | undefined;
   /** A directory, such as a mounted Secret. */
   readonly metricsTls?: string | undefined;
+  /** Where the metrics are beside /metrics. */
+  readonly paths?: readonly string[];
 }
 
 /** How often the certificate of the metrics is looked for on disk. */
@@ -60,7 +62,7 @@ const CERTIFICATE_POLL_MS = 10_000;
  * @throws {RampartError} `INPUT` for a bad address or certificate, `SYSTEM` when it cannot be listened on, or files cannot be read.
  */
 export async function observe(options: ObserveOptions, health: Health): Promise<Observed> {
-  const { metrics: address, metricsTls } = options;
+  const { metrics: address, metricsTls, paths: otherPaths } = options;
   if (address === undefined) {
     if (metricsTls === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
     throw new RampartError(errorCodes.INPUT, {
@@ -71,7 +73,9 @@ export async function observe(options: ObserveOptions, health: Health): Promise<
   const metrics = await createMetrics();
   const paths = metricsTls === undefined ? undefined : certificatePaths(metricsTls);
   const certificates = paths && (await readCertificates(paths));
-  const server = await serveMetrics({ registry: metrics.registry, address, health, certificates });
+  const server = await serveMetrics({
+    ...{ registry: metrics.registry, address, health, certificates, paths: otherPaths ?? [] },
+  });
   say(`metrics on ${server.url}/metrics (also /healthz, /readyz${certificates ? ' without TLS' : ''})`);
   const stop = new AbortController();
   const following =

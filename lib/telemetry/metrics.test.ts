@@ -137,6 +137,17 @@ suite('serveMetrics', { timeout: 300_000 }, () => {
     }
   });
 
+  test('metrics are at other paths too, if wanted', async () => {
+    const { registry, gauge } = await createMetrics();
+    gauge({ name: 'rampart_x', help: 'x' }, () => 1);
+    await using server = await serveMetrics({ registry, address: 0, paths: ['/metrics-x'] });
+    const [usual, other] = await Promise.all(
+      ['/metrics', '/metrics-x'].map(async (path) => (await fetch(server.url + path)).text()),
+    );
+    assert.equal(other, usual);
+    assert.equal((await fetch(`${server.url}/metrics-y`)).status, 404);
+  });
+
   test('not well is a 503 with the reason; a reading that throws is a 500 with the reason, and no end', async () => {
     const { registry, gauge } = await createMetrics();
     let broken = true;

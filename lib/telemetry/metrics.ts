@@ -130,6 +130,8 @@ interface MetricsServerOptions {
   readonly health?: Health;
   /** With it, /metrics is answered only by TLS, and only to clients with a certificate of `ca` if there is one. Probes stay plain HTTP: the kubelet has no certificate. */
   readonly certificates?: CertificateTexts | undefined;
+  /** Where else the metrics are, such as `/metrics-x`. */
+  readonly paths?: readonly string[];
   /** Closes the server. */
   readonly signal?: AbortSignal;
 }
@@ -144,24 +146,28 @@ interface MetricsServer extends AsyncDisposable {
 }
 
 /**
- * Serves `/metrics`, `/healthz` and `/readyz` and nothing else, until it is disposed or `signal` aborts. The
+ * Serves `/metrics`, `/healthz`, `/readyz` and `paths`, and nothing else, until it is disposed or `signal` aborts. The
  * caller disposes it; open connections are closed then.
  *
  * @throws {RampartError} `INPUT` for an address of another form; `SYSTEM` when it cannot be listened on.
  */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
-  const { registry, signal, certificates, health = new Health() } = options;
+  const { registry, signal, certificates, health = new Health(), paths = [] } = options;
   const { host, port } = metricsAddress(options.address);
   signal?.throwIfAborted();
   const { createServer } = await import('../net/node-http.ts');
   const server = createServer(unauthenticatedServer, (request, response) => {
-    void answer(request, response, certificates === undefined ? registry : 'by TLS', health);
+    void answer(request, response, {
+      registry: certificates === undefined ? registry : 'by TLS',
+      health,
+      paths,
+    });
   });
   shareUnauthenticated(server);
   const secured =
     certificates &&
     (await takeTls(server, certificates, (request, response) => {
-      void answer(request, response, registry, health);
+      void answer(request, response, { registry, health, paths });
     }));
   await listen(server, { host, port }, 'metrics');
 
@@ -201,8 +207,15 @@ function metricsAddress(address: string | number): Address {
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  registry: Registry | 'by TLS',
-  health: Health,
+  {
+    registry,
+    health,
+    paths,
+  }: {
+    readonly registry: Registry | 'by TLS';
+    readonly health: Health;
+    readonly paths: readonly string[];
+  },
 ): Promise<void> {
   const send = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): void => {
     response.writeHead(status, {
@@ -214,7 +227,8 @@ async function answer(
   };
   // The body of a request that should have none is not waited for.
   request.resume();
-  const path = request.url?.split('?', 1)[0];
+  const asked = request.url?.split('?', 1)[0] ?? '';
+  const path = paths.includes(asked) ? '/metrics' : asked;
   try {
     if (path !== '/metrics' && path !== '/healthz' && path !== '/readyz') {
       send(404, 'Here are /metrics, /healthz and /readyz.\n');

@@ -7,6 +7,8 @@ export class NodeCounts {
   passes = 0;
   failedPasses = 0;
   driftRepaired = 0;
+  /** When the last pass ended, by the wall clock; undefined: there was none yet. */
+  lastPassMs: number | undefined;
   /** Now. */
   loaded = 0;
   failed = 0;
@@ -18,6 +20,9 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   gauge('loaded', 'eBPF programs that the kernel runs for objects of this guard.', () => counts.loaded);
   gauge('not_loaded', 'Requested eBPF programs that do not run.', () => counts.failed);
   counter('passes', 'Reconciliations of all programs requested for this node.', () => counts.passes);
+  gauge('last_pass_timestamp_seconds', 'When the last reconciliation ended, since the Unix epoch.', () =>
+    counts.lastPassMs === undefined ? [] : [{ labels: {}, value: counts.lastPassMs / 1000 }],
+  );
   counter(
     'pass_failures',
     'Reconciliations that failed as a whole and were retried.',

@@ -211,6 +211,7 @@ export class Passes implements AsyncDisposable {
     );
     const isWritten = result !== undefined && (await this.#written.write(result.told, result.kept, signal));
     this.#counts.passes++;
+    this.#counts.lastPassMs = systemClock.wallMs();
     if (result === undefined) {
       this.#problem = 'the container runtime has not responded yet';
       return false;

@@ -101,6 +101,11 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
       /^rampart_file_integrity_findings\{file_integrity="openshift-file-integrity\/two"\} 1$/m,
     );
     assert.match(text, /^rampart_file_integrity_findings_total\{seen_by="scan"\} 2$/m);
+    const one = '{file_integrity="openshift-file-integrity/one"}';
+    assert.ok(text.includes(`\nrampart_file_integrity_scan_period_seconds${one} 12\n`), text);
+    const [, atS] =
+      /^rampart_file_integrity_last_scan_timestamp_seconds\{.*\/one"\} (\S+)$/m.exec(text) ?? [];
+    assert.ok(Math.abs(Number(atS) - Date.now() / 1000) < 300, text);
     assert.ok(health.readiness().ok, health.readiness().text);
     assert.ok(health.liveness().ok, health.liveness().text);
     assert.equal(agent.lines.length, 2);

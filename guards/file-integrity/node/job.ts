@@ -166,6 +166,8 @@ export class Job implements AsyncDisposable {
       unread: problems,
       errored: this.#results.isErrored,
       pending: this.#results.isPending,
+      scannedMs: this.#record.notes.checkedMs,
+      periodMs: this.#inputs.isHeld ? undefined : this.#inputs.schedule.gracePeriodS * 1000,
     };
   }
 

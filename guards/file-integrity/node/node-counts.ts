@@ -14,6 +14,10 @@ export interface JobReading {
   readonly errored: boolean;
   /** There is a result that the API does not have. */
   readonly pending: boolean;
+  /** When a scan or a baseline ended last, ms since 1970; undefined: none has. */
+  readonly scannedMs: number | undefined;
+  /** How often it is scanned; undefined: scans are held off. */
+  readonly periodMs: number | undefined;
 }
 
 export class NodeCounts {
@@ -60,13 +64,26 @@ export class NodeCounts {
     counter('results', 'Results accepted by the API.', () => this.results);
     const findings = () => byLabel('seen_by', this.findings);
     counter('findings', 'New findings, by how they were detected.', findings, ['seen_by']);
-    const ofJobs = (name: string, help: string, read: (job: JobReading) => number): void =>
+    const ofJobs = (name: string, help: string, read: (job: JobReading) => number | undefined): void =>
       gauge(
         name,
         help,
-        () => [...this.jobs()].map((job) => ({ labels: { file_integrity: job.key }, value: read(job) })),
+        () =>
+          [...this.jobs()].flatMap((job) => {
+            const value = read(job);
+            return value === undefined ? [] : [{ labels: { file_integrity: job.key }, value }];
+          }),
         ['file_integrity'],
       );
+    const seconds = (ms: number | undefined): number | undefined => ms && ms / 1000;
+    ofJobs(
+      'last_scan_timestamp_seconds',
+      'When a scan or a new baseline was last complete, since the Unix epoch.',
+      (job) => seconds(job.scannedMs),
+    );
+    ofJobs('scan_period_seconds', 'Time between scans, unless they are held off.', (job) =>
+      seconds(job.periodMs),
+    );
     ofJobs('findings', 'Files that differ from the baseline now.', (job) => job.findings);
     ofJobs('unread', 'Paths that the last scan could not read.', (job) => job.unread);
     ofJobs('errored', 'Whether the state of the files is unknown.', (job) => (job.errored ? 1 : 0));

@@ -11,12 +11,13 @@ suite('what gets around the rules', () => {
   test('addresses of unknown pods, where they are to be refused and nobody says which they are: told once, until somebody does', async () => {
     const engine = new PolicyEngine('one');
     const warned: string[] = [];
+    const counts = new NodeCounts();
     const programmed = () => Promise.resolve({ commands: 1 });
     const enforcement = new Enforcement({
       dataplane: { sync: programmed, apply: programmed } as unknown as Dataplane,
       refusals: { open: () => undefined } as unknown as Refusals,
       logger: { warn: (text: string) => void warned.push(text) } as never,
-      ...{ engine, counts: new NodeCounts(), cutter: undefined, signal: AbortSignal.timeout(60_000) },
+      ...{ engine, counts, cutter: undefined, signal: AbortSignal.timeout(60_000) },
       ...{ refusesUnknown: true, bridges: { bridges: () => [] } },
     });
     await enforcement.programAll();
@@ -26,5 +27,6 @@ suite('what gets around the rules', () => {
     engine.setPodCidrs(['10.1.0.0/24']);
     await enforcement.programChange();
     assert.equal(enforcement.bypassed, undefined);
+    assert.equal(counts.syncSeconds.count, 3);
   });
 });

@@ -63,6 +63,7 @@ export class Enforcement {
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
+    counts.syncSeconds.add(counts.lastSyncSeconds);
     this.#countRules();
   }
 
@@ -72,9 +73,11 @@ export class Enforcement {
     if (isNoChange(change)) return;
     if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
     if (!this.#isProgrammed) return;
+    const beganMs = systemClock.monotonicMs();
     this.#refused = (await dataplane.apply(engine.rules, change, signal)).refused ?? [];
     cutter?.programmed(engine.rules);
     counts.partialSyncs++;
+    counts.syncSeconds.add((systemClock.monotonicMs() - beganMs) / 1000);
     this.#countRules();
   }
 

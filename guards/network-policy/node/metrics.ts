@@ -1,5 +1,6 @@
 /** The metrics of this guard on a node. */
 import type { MetricsRegistry } from '../../../guard/guard.ts';
+import { Histogram } from '../../../lib/telemetry/histogram.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { Refused } from './dataplane.ts';
 
@@ -13,6 +14,8 @@ export class NodeCounts {
   lastSyncSeconds = 0;
   /** When that was, by the wall clock; undefined: there was none yet. */
   lastSyncMs: number | undefined;
+  /** Of all that succeeded, full or not. The bounds are the default ones of Prometheus' client library for Go, as kube-router has them. */
+  readonly syncSeconds = new Histogram([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]);
   localPods = 0;
   policies = 0;
   problems = 0;
@@ -52,6 +55,16 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     () => counts.refusalsLost,
   );
   gauge('full_sync_seconds', 'Duration of the last full sync.', () => counts.lastSyncSeconds);
+  gauge('last_full_sync_timestamp_seconds', 'When the last full sync succeeded, since the Unix epoch.', () =>
+    counts.lastSyncMs === undefined ? [] : [{ labels: {}, value: counts.lastSyncMs / 1000 }],
+  );
+  metrics.histogram(
+    {
+      name: 'kube_router_controller_iptables_sync_time',
+      help: "Seconds that a change to the rules in the kernel took, with any backend: kube-router's name.",
+    },
+    () => counts.syncSeconds.read(),
+  );
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
   gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
   gauge('problems', 'Policy fields that cannot be expressed.', () => counts.problems);

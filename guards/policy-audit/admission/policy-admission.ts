@@ -7,7 +7,7 @@ import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { mirrorUser } from '../../../guard/mirrored.ts';
 import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
 import { matchPolicy, type MatchTarget } from '../policies/match.ts';
-import type { Judgement, OpenPolicy } from '../policies/open-policy.ts';
+import type { Evaluation, Judgement, OpenPolicy } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 import { isSpared } from '../policies/spared.ts';
 import { refuseFaultyPolicy } from './faulty-policy.ts';
@@ -26,6 +26,8 @@ export interface PolicyAdmissionOptions {
   readonly namespaceLabels: (name: string) => Labels | undefined;
   /** Called with each answer, for metrics. */
   readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
+  /** Called with each evaluation that ended in time. */
+  readonly onEvaluated?: (evaluation: Evaluation) => void;
 }
 
 export type AdmissionAnswer = 'allowed' | 'error' | 'mutated' | 'rejected' | 'wouldReject';
@@ -193,8 +195,15 @@ export class PolicyAdmission implements Admission {
       throw apiErrors.badRequest(`admission webhook "${webhookName(policy)}" does not support dry run`);
     }
     const time = AbortSignal.timeout(policy.timeoutMs);
+    const asked = policyRequest(request, kind, objects);
+    const beganMs = performance.now();
     try {
-      return await open.ask(policyRequest(request, kind, objects), time);
+      const judgement = await open.ask(asked, time);
+      this.#options.onEvaluated?.({
+        ...{ policy, request: asked, judgement },
+        latencyMs: performance.now() - beganMs,
+      });
+      return judgement;
     } catch (error) {
       if (!time.aborted) throw error;
       this.#options.onAnswer(policy, 'error', request.operation);

@@ -1,6 +1,10 @@
 /** The metrics of policies. */
 import type { MetricsRegistry } from '../../../guard/guard.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
+import type { AnyKubewardenPolicy } from '../api.ts';
+import type { Evaluation } from '../policies/open-policy.ts';
+import { policyId } from '../policies/read-policy.ts';
+import { evaluatedOf, EvaluationMetrics } from '../server/evaluation-metrics.ts';
 import type { AdmissionAnswer } from '../admission/policy-admission.ts';
 import type { Policy } from '../policies/policy.ts';
 import type { ReportResult } from '../reports/report.ts';
@@ -20,17 +24,48 @@ type Counts = Map<string, { readonly labels: Record<string, string>; value: numb
 
 const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, deletions: 0, missed: 0 };
 
-/** Registered once in a process; each term of the lease sets the source. */
+/** What the process that leads knows. */
+export interface TermReadings {
+  readonly scan: () => ScanReadings;
+  /** Those that can be evaluated. */
+  readonly policies: () => number;
+  readonly pass: () => PassSummary | undefined;
+  /** From one full pass to the next. */
+  readonly intervalMs: number;
+  readonly kubewarden: () => Iterable<AnyKubewardenPolicy>;
+}
+
+/** By the name of a PolicyServer: its pods that answer. */
+export type ReadyPods = () => Iterable<readonly [server: string, ready: number]>;
+
+/** Registered once in a process; what only one that leads knows, it serves only in a term. */
 export class PolicyMetrics {
   readonly #evaluations: Counts = new Map();
   readonly #admissions: Counts = new Map();
-  /** Of the running scanner. */
-  scan: () => ScanReadings = () => nothing;
-  policies: () => number = () => 0;
-  pass: () => PassSummary | undefined = () => undefined;
+  readonly #asKubewarden = new EvaluationMetrics();
+  #term: TermReadings | undefined;
+  #readyPods: ReadyPods = () => [];
 
-  evaluated(policy: Policy, result: ReportResult | undefined): void {
-    add(this.#evaluations, { policy: policy.id, result: result?.result ?? 'skip' });
+  /** Until what is returned is disposed. */
+  lead(readings: TermReadings): Disposable {
+    this.#term = readings;
+    return { [Symbol.dispose]: () => void (this.#term = undefined) };
+  }
+
+  /** As {@link lead}. */
+  serve(readyPods: ReadyPods): Disposable {
+    this.#readyPods = readyPods;
+    return { [Symbol.dispose]: () => void (this.#readyPods = () => []) };
+  }
+
+  audited(evaluation: Evaluation, result: ReportResult | undefined): void {
+    add(this.#evaluations, { policy: evaluation.policy.id, result: result?.result ?? 'skip' });
+    this.evaluated(evaluation, 'audit');
+  }
+
+  evaluated(evaluation: Evaluation, origin: 'audit' | 'validate'): void {
+    const evaluated = evaluatedOf(evaluation, origin);
+    if (evaluated !== undefined) this.#asKubewarden.record(evaluated, evaluation.latencyMs);
   }
 
   admitted(policy: Policy, answer: AdmissionAnswer, operation: string): void {
@@ -44,20 +79,81 @@ export class PolicyMetrics {
     const admissions = () => this.#admissions.values();
     const ofAnswers = ['policy', 'mode', 'operation', 'answer'];
     counter('admission_answers', 'Responses of policies to writes.', admissions, ofAnswers);
-    counter('report_writes', 'Reports written by audits.', () => this.scan().writes);
-    counter('report_deletions', 'Reports deleted by audits.', () => this.scan().deletions);
+    const scan = (): ScanReadings => this.#term?.scan() ?? nothing;
+    counter('report_writes', 'Reports written by audits.', () => scan().writes);
+    counter('report_deletions', 'Reports deleted by audits.', () => scan().deletions);
     counter(
       'audit_missed',
       'Changed objects that the watch reported and that no audit covered until the next full pass.',
-      () => this.scan().missed,
+      () => scan().missed,
     );
-    gauge('policies', 'Policies that can be evaluated.', () => this.policies());
+    const led = (read: (term: TermReadings) => number | undefined) => () => {
+      const value = this.#term && read(this.#term);
+      return value === undefined ? [] : [{ labels: {}, value }];
+    };
+    gauge(
+      'policies',
+      'Policies that can be evaluated.',
+      led(({ policies }) => policies()),
+    );
     const objects = () => {
-      const { objects: all, failing, errored } = this.scan();
+      if (this.#term === undefined) return [];
+      const { objects: all, failing, errored } = scan();
       return byLabel('result', { pass: all - failing - errored, fail: failing, error: errored });
     };
     gauge('objects', 'Objects that policies apply to, by result.', objects, ['result']);
-    gauge('audit_pass_seconds', 'Duration of the last full pass.', () => this.pass()?.seconds ?? 0);
+    gauge(
+      'audit_pass_seconds',
+      'Duration of the last full pass.',
+      led(({ pass }) => pass()?.seconds),
+    );
+    gauge(
+      'last_audit_pass_timestamp_seconds',
+      'When the last full pass ended, since the Unix epoch.',
+      led(({ pass }) => {
+        const summary = pass();
+        return summary && summary.endedMs / 1000;
+      }),
+    );
+    gauge(
+      'audit_interval_seconds',
+      'Time from one full pass to the next.',
+      led(({ intervalMs }) => intervalMs / 1000),
+    );
+    gauge(
+      'server_ready_pods',
+      'Pods of a PolicyServer that answer webhooks.',
+      () =>
+        Array.from(this.#readyPods(), ([server, value]) => ({ labels: { policy_server: server }, value })),
+      ['policy_server'],
+    );
+    this.#registerAsKubewarden(metrics);
+  }
+
+  /** Under the names and labels of its policy-server and its controller: users have dashboards for them. */
+  #registerAsKubewarden(metrics: MetricsRegistry): void {
+    this.#asKubewarden.register(metrics);
+    const labelNames = [
+      ...['name', 'policy_server', 'module', 'mutating', 'namespace', 'failure_policy', 'policy_status'],
+    ];
+    metrics.counter(
+      { name: 'kubewarden_policy_total', help: '1 for each policy, with its status.', labelNames },
+      () =>
+        Array.from(this.#term?.kubewarden() ?? [], (policy) => {
+          const { spec, metadata, status } = policy;
+          const [name = '', policy_server = '', module = '', failure_policy = '', policy_status = ''] = [
+            ...[policyId(policy), spec.policyServer, 'module' in spec ? spec.module : ''],
+            ...[spec.failurePolicy, status?.policyStatus],
+          ];
+          return {
+            labels: {
+              ...{ name, policy_server, module, mutating: String('mutating' in spec && spec.mutating) },
+              ...{ namespace: metadata.namespace ?? '', failure_policy, policy_status },
+            },
+            value: 1,
+          };
+        }),
+    );
   }
 }
 

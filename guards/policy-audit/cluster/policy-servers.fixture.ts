@@ -47,6 +47,8 @@ export interface Webhook {
 export class Cluster extends TestApi {
   now = new Date();
   isRegistryAway = false;
+  /** By the name of the PolicyServer, as the operator has it. */
+  readyPods = (): ReadonlyMap<string, number> => new Map();
 
   /** Called while it has a client. */
   readonly webhooks: UnansweredWebhooks;
@@ -87,6 +89,10 @@ export class Cluster extends TestApi {
             ...{ namespace: system, trials },
             image: async () => 'registry.example/rampart:1',
             now: () => this.now,
+            readings: (readyPods) => {
+              this.readyPods = readyPods;
+              return { [Symbol.dispose]: () => undefined };
+            },
           });
           await Promise.all([trials.run(), servers]);
         },

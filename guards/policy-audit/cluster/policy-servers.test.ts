@@ -56,6 +56,7 @@ suite('policy servers in a cluster', () => {
     // Nobody is asked before there is somebody to ask.
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-root'), undefined);
     await until(async () => (await cluster.statusOf('root'))?.policyStatus === 'pending');
+    assert.deepEqual(cluster.readyPods(), new Map([['default', 0]]));
 
     const webhook = await cluster.afterRollOut(validatingType, 'clusterwide-root');
     assert.equal(webhook.name, 'clusterwide-root.kubewarden.admission');
@@ -74,6 +75,7 @@ suite('policy servers in a cluster', () => {
       return found?.policyStatus === 'active' && found;
     });
     assert.equal(status.mode, 'protect');
+    assert.deepEqual(cluster.readyPods(), new Map([['default', 1]]));
     const deployment = await cluster.find(deployments, 'policy-server-default');
     assert.equal(deployment?.metadata.labels?.['app.kubernetes.io/instance'], 'policy-server-default');
     const { volumes, containers } = (deployment as unknown as Deployment).spec.template.spec;

@@ -33,6 +33,7 @@ import {
   hasReadyPod,
   isRolledOut,
   policiesKey,
+  readyPodsOf,
   serverHosts,
   serverLabel,
   serverName,
@@ -50,6 +51,8 @@ export interface PolicyServersOptions {
   readonly image: (signal: AbortSignal) => Promise<string>;
   /** The outcome of opening the policies in this process: only those that can run are served. */
   readonly trials: Pick<PolicySet, 'onTried' | 'refusal'>;
+  /** Takes how many pods of each PolicyServer answer; disposed at the end. */
+  readonly readings?: (readyPods: () => Map<string, number>) => Disposable;
   /** For tests. Default: the clock of the machine. */
   readonly now?: () => Date;
 }
@@ -69,6 +72,7 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
   const servers = new PolicyServers(context, options);
   using queue = keyQueue();
   using subscriptions = new DisposableStack();
+  if (options.readings !== undefined) subscriptions.use(options.readings(() => servers.readyPods()));
   await whenSynced(servers.caches, signal, async () => {
     const add = (key: string): void => queue.add(key);
     for (const name of servers.names()) add(name);
@@ -119,6 +123,16 @@ class PolicyServers {
 
   names(): string[] {
     return [...this.#servers.keys()];
+  }
+
+  /** By the name of the PolicyServer. */
+  readyPods(): Map<string, number> {
+    const ready = new Map(this.names().map((name) => [name, 0]));
+    for (const deployment of this.#deployments.list()) {
+      const name = deployment.metadata.labels?.[serverLabel] ?? '';
+      if (ready.has(name)) ready.set(name, readyPodsOf(deployment));
+    }
+    return ready;
   }
 
   subscribe(stack: DisposableStack, add: (name: string) => void): void {

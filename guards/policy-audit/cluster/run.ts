@@ -73,15 +73,19 @@ async function work(
     parallelResources: 16,
     parallelPolicies: 5,
     pageSize: 100,
-    onEvaluated: (policy, result) => metrics.evaluated(policy, result),
+    onEvaluated: (evaluation, result) => metrics.audited(evaluation, result),
   });
-  metrics.policies = () => policies.audited.length;
-  metrics.pass = () => scanner.lastPass;
-  metrics.scan = () => ({
-    ...scanner.states.counts(),
-    writes: scanner.store.writes,
-    deletions: scanner.store.deletions,
-    missed: scanner.missed,
+  using _readings = metrics.lead({
+    policies: () => policies.audited.length,
+    kubewarden: () => policies.kubewarden(),
+    intervalMs: options.auditIntervalMs,
+    pass: () => scanner.lastPass,
+    scan: () => ({
+      ...scanner.states.counts(),
+      writes: scanner.store.writes,
+      deletions: scanner.store.deletions,
+      missed: scanner.missed,
+    }),
   });
   using door = new DisposableStack();
   const admitting = async (): Promise<void> => {
@@ -92,6 +96,7 @@ async function work(
       policies: () => policies.enforced,
       namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
       onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
+      onEvaluated: (evaluation) => metrics.evaluated(evaluation, 'validate'),
     });
     door.use(admission.use(own));
   };
@@ -102,6 +107,7 @@ async function work(
     await runPolicyServers(term, {
       namespace: systemNamespace,
       trials: policies,
+      readings: (readyPods) => metrics.serve(readyPods),
       image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
     });
   };

@@ -138,8 +138,12 @@ export function isRolledOut(deployment: KubeObject): boolean {
 
 /** Whether anybody answers webhooks. */
 export function hasReadyPod(deployment: KubeObject): boolean {
+  return readyPodsOf(deployment) > 0;
+}
+
+export function readyPodsOf(deployment: KubeObject): number {
   const { status } = deployment as KubeObject & { readonly status?: { readonly readyReplicas?: number } };
-  return (status?.readyReplicas ?? 0) > 0;
+  return status?.readyReplicas ?? 0;
 }
 
 function metadataOf({ server, namespace }: ServerParts): KubeObject['metadata'] {

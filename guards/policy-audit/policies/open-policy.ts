@@ -29,6 +29,14 @@ export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
   | { readonly type: 'error'; readonly error: EvaluationError }
 );
 
+/** An evaluation that has ended. */
+export interface Evaluation {
+  readonly policy: Policy;
+  readonly request: PolicyRequest;
+  readonly judgement: Judgement;
+  readonly latencyMs: number;
+}
+
 /** Whoever opens one disposes it: running evaluations finish first. */
 export class OpenPolicy implements AsyncDisposable {
   /** May be replaced by another description of the same version, when the status of the policy has changed. */

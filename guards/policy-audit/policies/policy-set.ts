@@ -107,6 +107,11 @@ export class PolicySet {
     return this.#audited;
   }
 
+  /** Those of Kubewarden's kinds, whether they can be evaluated or not. */
+  *kubewarden(): Generator<AnyKubewardenPolicy> {
+    for (const cache of this.#caches) yield* cache.list();
+  }
+
   /** Why sources cannot be evaluated as written: `clusteradmissionpolicies/x` -> the reason. */
   get problems(): ReadonlyMap<string, string> {
     return this.#problems;

@@ -7,7 +7,7 @@ import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
 import { matchPolicy } from '../policies/match.ts';
-import type { OpenPolicy } from '../policies/open-policy.ts';
+import type { Evaluation, OpenPolicy } from '../policies/open-policy.ts';
 import {
   type AuditReport,
   digestOf,
@@ -50,7 +50,7 @@ export interface ObjectAuditOptions {
   /** Whether its changes are reported: otherwise, a full pass requests it again. */
   readonly isFollowed: (asked: AskedOfCluster) => boolean;
   /** Called with each evaluation. */
-  readonly onEvaluated: (policy: OpenPolicy['policy'], result: ReportResult | undefined) => void;
+  readonly onEvaluated: (evaluation: Evaluation, result: ReportResult | undefined) => void;
   readonly clock?: Clock;
 }
 
@@ -162,9 +162,11 @@ export class ObjectAudit {
 
   async #evaluate(open: OpenPolicy, request: PolicyRequest, signal: AbortSignal): Promise<Found> {
     const { policy } = open;
+    const beganMs = performance.now();
     const judgement = await open.ask(request, signal);
+    const latencyMs = performance.now() - beganMs;
     const result = resultOf(policy, judgement, this.#clock.wallMs());
-    this.#options.onEvaluated(policy, result);
+    this.#options.onEvaluated({ policy, request, judgement, latencyMs }, result);
     const { asked } = judgement;
     const isLasting =
       judgement.type === 'error' && judgement.error.why === 'expression' && asked.length === 0;

@@ -3,7 +3,7 @@ import type { GuardContext } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
-import type { Policy } from '../policies/policy.ts';
+import type { Evaluation } from '../policies/open-policy.ts';
 import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import type { ReportResult, ReportsBy } from '../reports/report.ts';
 import type { Reports } from '../reports/reports.ts';
@@ -33,7 +33,7 @@ export interface ScannerOptions {
   readonly onlyNamespaces?: ReadonlySet<string>;
   /** Whether cluster-scoped objects are audited. Default: true. */
   readonly cluster?: boolean;
-  readonly onEvaluated?: (policy: Policy, result: ReportResult | undefined) => void;
+  readonly onEvaluated?: (evaluation: Evaluation, result: ReportResult | undefined) => void;
   readonly onPass?: (summary: PassSummary) => void;
   /**
    * Called at each failure of a namespace ('' for cluster-scoped objects): whether a pass should end without it. Default: never; it is tried

@@ -102,9 +102,9 @@ export class Scanner {
       runUid,
       namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
       isFollowed: ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind),
-      onEvaluated: (policy, result) => {
+      onEvaluated: (evaluation, result) => {
         this.evaluations++;
-        options.onEvaluated?.(policy, result);
+        options.onEvaluated?.(evaluation, result);
       },
       clock,
     });

@@ -1,8 +1,9 @@
 /** The metrics of Kubewarden's policy-server, under its names: users have dashboards and alerts for them. */
 import type { MetricsRegistry } from '../../../guard/guard.ts';
+import type { Evaluation } from '../policies/open-policy.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
-/** One evaluation. */
+/** One evaluation of a policy of Kubewarden. */
 export interface Evaluated {
   readonly policyName: string;
   readonly policyMode: string;
@@ -14,6 +15,22 @@ export interface Evaluated {
   readonly accepted: boolean;
   readonly mutated: boolean;
   readonly errorCode: number | undefined;
+}
+
+/** As a policy server would record it. @returns undefined for what none would: other policies, and those that do not apply. */
+export function evaluatedOf(
+  { policy, request, judgement }: Evaluation,
+  origin: Evaluated['origin'],
+): Evaluated | undefined {
+  const { namespace, kind, operation } = request;
+  if (policy.source !== 'kubewarden' || judgement.type === 'skipped') return undefined;
+  const verdict = judgement.type === 'verdict' ? judgement.verdict : { allowed: false, code: 500 };
+  return {
+    ...{ policyName: policy.id, policyMode: policy.mode, origin, namespace, kind: kind.kind, operation },
+    accepted: verdict.allowed,
+    mutated: 'mutated' in verdict && verdict.mutated !== undefined,
+    errorCode: verdict.allowed ? undefined : verdict.code,
+  };
 }
 
 const labelNames = [
