@@ -20,7 +20,7 @@ const libBelow: Readonly<Record<string, readonly string[]>> = {
   manifests: ['json', 'kube'],
   netlink: ['ebpf'],
   oci: ['json', 'regex'],
-  otlp: ['spool'],
+  otlp: ['spool', 'x509'],
   sensor: ['ebpf'],
   spool: ['sqlite'],
 };
