@@ -56,12 +56,12 @@ suite('the Lease of an agent', () => {
         facts: { backend: 'nftables', syncs: 3, ok: true, long: 'x'.repeat(200) },
       },
     });
-    const many = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`f${at}`, at]));
+    const many = Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`f${at}`, at]));
     const read = (given: unknown) => {
       const lease = readAgentLease(leaseOf(JSON.stringify({ guard: { state: 'running', facts: given } })));
       return lease?.guards.get('guard')?.facts;
     };
-    assert.equal(Object.keys(read(many) ?? {}).length, 32);
+    assert.equal(Object.keys(read(many) ?? {}).length, 128);
     assert.deepEqual(read(7), {});
     assert.equal(read(undefined), undefined);
   });

@@ -7,7 +7,10 @@ export const agentLeaseLabel = 'rampart.dev/agent';
 export const agentNodeAnnotation = 'rampart.dev/node';
 /** The boot ID of the agent's kernel; also on the Lease of a kernel, whose holder raises the alerts of all nodes on it. */
 export const kernelLeaseLabel = 'rampart.dev/kernel';
-/** JSON: `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`. */
+/**
+ * On the Lease of an agent and of the operator, all guards that it runs; the others are switched off. JSON:
+ * `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`.
+ */
 export const agentGuardsAnnotation = 'rampart.dev/guards';
 
 const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
@@ -34,7 +37,7 @@ export interface AgentLease {
 const MAX_GUARDS_LENGTH = 16_384;
 const MAX_GUARDS = 64;
 const MAX_REASON_LENGTH = 1000;
-const MAX_FACTS = 32;
+const MAX_FACTS = 128;
 /** Of one text among them. */
 export const MAX_FACT_LENGTH = 200;
 /** A DNS subdomain, as the API wants names of nodes. */
@@ -52,7 +55,14 @@ export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease 
   const { annotations = {} } = lease.metadata;
   const name = annotations[agentNodeAnnotation] ?? '';
   if (!nodeName.test(name)) return undefined;
-  return { nodeName: name, guards: guardsOf(annotations[agentGuardsAnnotation] ?? '') };
+  return { nodeName: name, guards: readGuardStates(lease) };
+}
+
+/** By the guard's name. */
+export function readGuardStates({
+  metadata,
+}: Pick<KubeObject, 'metadata'>): ReadonlyMap<string, AgentGuardState> {
+  return guardsOf(metadata.annotations?.[agentGuardsAnnotation] ?? '');
 }
 
 function guardsOf(text: string): Map<string, AgentGuardState> {

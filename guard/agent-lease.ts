@@ -37,8 +37,6 @@ const DURATION_SECONDS = 30;
 const SETTLE_MS = 500;
 const RELEASE_MS = 2000;
 const MAX_LABEL = 63;
-/** A reason may quote a verifier's log; `rampart status` shows the beginning. */
-const MAX_REASON = 500;
 
 /** Keeps the lease until `signal` aborts. That it cannot be written is logged and tried again. */
 export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> {
@@ -74,19 +72,6 @@ function agentLeaseName(nodeName: string): string {
 async function write(options: AgentLeaseOptions, holder: string, signal: AbortSignal): Promise<void> {
   const { client, nodeName, states, kernelId = readKernelId(), clock = systemClock } = options;
   const target = { namespace: systemNamespace, name: agentLeaseName(nodeName) };
-  const guards = Object.fromEntries(
-    [...states.entries()].map(([name, { state, reason }]) => {
-      const facts = state === 'running' ? states.facts(name) : undefined;
-      return [
-        name,
-        {
-          state,
-          ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
-          ...(facts && { facts }),
-        },
-      ];
-    }),
-  );
   const now = apiMicroTime(clock.wallMs());
   const label = nodeName.length <= MAX_LABEL ? nodeName : agentLeaseName(nodeName).slice(-16);
   const lease = (before: Lease | undefined): Lease => ({
@@ -98,7 +83,7 @@ async function write(options: AgentLeaseOptions, holder: string, signal: AbortSi
       annotations: {
         ...before?.metadata.annotations,
         [agentNodeAnnotation]: nodeName,
-        [agentGuardsAnnotation]: JSON.stringify(guards),
+        [agentGuardsAnnotation]: states.text(),
       },
     },
     spec: {

@@ -11,6 +11,9 @@ import type { AdmissionChain } from './admission.ts';
 import type { GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from './reports/report-writer.ts';
 
+/** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, in place of what it said before. Numbers alone may take 10 s, as may what a function returns. */
+type TellFacts = (facts: GuardFacts | (() => GuardFacts)) => void;
+
 /** What parts of both kinds have. All that it gives belongs to the program, and ends with `signal`. */
 export interface GuardContext {
   readonly guard: string;
@@ -57,13 +60,13 @@ export interface NodeContext extends GuardContext {
   readonly directory: string;
   /** The version of Rampart. */
   readonly version: string;
-  /** Says how its work goes, for its section of `rampart status`: in the agent's lease, in place of what it said before. Numbers alone may take 10 s. */
-  readonly tellFacts: (facts: GuardFacts) => void;
+  readonly tellFacts: TellFacts;
   /** Tells the person in front of it, if there is one, what is going on. */
   readonly say: (text: string) => void;
 }
 
 export interface ClusterContext extends GuardContext {
+  readonly tellFacts: TellFacts;
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
   /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
   readonly admission: AdmissionChain | undefined;

@@ -17,10 +17,21 @@ suite('the states of guards', () => {
     ] as const;
     for (const [facts, expected] of steps) {
       states.setFacts('one', facts);
-      assert.deepEqual(states.facts('one'), facts);
       assert.equal(told, expected, JSON.stringify(facts));
     }
-    assert.equal(states.facts('other'), undefined);
+  });
+
+  test('the annotation of a lease: all guards that run here, with what they say as long as they run', () => {
+    const states = new GuardStates(['one', 'two', 'three']);
+    let files = 1;
+    states.set('one', { state: 'running' });
+    states.setFacts('one', () => ({ files: files++ }));
+    states.set('two', { state: 'waiting', reason: 'x'.repeat(600) });
+    states.setFacts('two', { lost: 3 });
+    const read = (): unknown => JSON.parse(states.text());
+    const rest = { two: { state: 'waiting', reason: 'x'.repeat(500) }, three: { state: 'starting' } };
+    assert.deepEqual(read(), { one: { state: 'running', facts: { files: 1 } }, ...rest });
+    assert.deepEqual(read(), { one: { state: 'running', facts: { files: 2 } }, ...rest });
   });
 
   test('a state is told once, and to nobody who has ended that', () => {

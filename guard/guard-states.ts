@@ -12,10 +12,18 @@ interface GuardState {
   readonly reason?: string;
 }
 
+/** A reason may quote a verifier's log; `rampart status` shows the beginning. */
+const MAX_REASON = 500;
+
 export class GuardStates {
   readonly #states = new Map<string, GuardState>();
-  readonly #facts = new Map<string, GuardFacts>();
+  readonly #facts = new Map<string, GuardFacts | (() => GuardFacts)>();
   readonly #listeners = new Set<() => void>();
+
+  /** @param guards - That this process runs, before any has begun: the others are switched off. */
+  constructor(guards: readonly string[] = []) {
+    for (const guard of guards) this.#states.set(guard, { state: 'starting' });
+  }
 
   get(guard: string): GuardState {
     return this.#states.get(guard) ?? { state: 'starting' };
@@ -34,20 +42,41 @@ export class GuardStates {
     return true;
   }
 
-  /** What a guard says of its work. Of numbers nobody is told that they change: the lease has them when it is renewed. */
-  setFacts(guard: string, facts: GuardFacts): void {
+  /**
+   * What a guard says of its work. That numbers change is told to nobody: the lease has them when it is renewed. A function is called
+   * each time the lease is written.
+   */
+  setFacts(guard: string, facts: GuardFacts | (() => GuardFacts)): void {
     const before = this.#facts.get(guard);
     this.#facts.set(guard, facts);
+    if (typeof before === 'function' || typeof facts === 'function') return;
     const names = new Set([...Object.keys(before ?? {}), ...Object.keys(facts)]);
-    const isTold = [...names].some((name) => {
+    const isNews = [...names].some((name) => {
       const [was, is] = [before?.[name], facts[name]];
       return was !== is && !(typeof was === 'number' && typeof is === 'number');
     });
-    if (isTold) for (const listener of this.#listeners) listener();
+    if (isNews) for (const listener of this.#listeners) listener();
   }
 
-  facts(guard: string): GuardFacts | undefined {
-    return this.#facts.get(guard);
+  /** For the lease of its process: an annotation. */
+  text(): string {
+    return JSON.stringify(
+      Object.fromEntries(
+        [...this.#states].map(([name, { state, reason }]) => [
+          name,
+          {
+            state,
+            ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
+            ...(state === 'running' && { facts: this.#factsOf(name) }),
+          },
+        ]),
+      ),
+    );
+  }
+
+  #factsOf(guard: string): GuardFacts | undefined {
+    const facts = this.#facts.get(guard);
+    return typeof facts === 'function' ? facts() : facts;
   }
 
   /** Tells of each change, right after it. Dispose what is returned to end that. */

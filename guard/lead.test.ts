@@ -9,7 +9,8 @@ import { ManualClock } from '../lib/time/clock.fixture.ts';
 import { aborted } from '../lib/time/abort.ts';
 import { createLogger } from '../lib/telemetry/log.ts';
 import { Leadership } from './lead.ts';
-import { operatorGuardsAnnotation } from './operator-lease.ts';
+import { readGuardStates } from './agent-lease-names.ts';
+import { GuardStates } from './guard-states.ts';
 
 const guards = ['file-access', 'file-integrity', 'policy-audit', 'bpf-programs'];
 
@@ -18,6 +19,7 @@ class Operator {
   isCutOff = false;
   readonly working = new Set<string>();
   readonly leadership: Leadership;
+  readonly states = new GuardStates(guards);
   readonly stop = new AbortController();
   readonly ended: Promise<unknown>;
 
@@ -31,7 +33,7 @@ class Operator {
       update: (_: ResourceType, lease: Lease) => answer(() => server.update(lease)),
     } as unknown as KubeClient;
     const logger = createLogger({ level: 'silent' });
-    this.leadership = new Leadership({ client, logger, identity, guards, clock });
+    this.leadership = new Leadership({ client, logger, identity, states: this.states, clock });
     this.ended = Promise.allSettled(
       guards.map((guard) =>
         this.leadership.lead(this.stop.signal, async (term) => {
@@ -59,7 +61,18 @@ suite('what guards do once per cluster', () => {
     const second = new Operator(server, clock, 'second');
     await clock.advance(5000);
     assert.deepEqual([...first.working].toSorted(), guards.toSorted());
-    assert.equal(server.lease?.metadata.annotations?.[operatorGuardsAnnotation], guards.join(','));
+    const told = (): unknown[] =>
+      [...(server.lease === undefined ? [] : readGuardStates(server.lease))].map(([name, { state }]) => [
+        name,
+        state,
+      ]);
+    assert.deepEqual(
+      told(),
+      guards.map((name) => [name, 'starting']),
+    );
+    first.states.set('file-access', { state: 'running' });
+    await clock.advance(3000);
+    assert.deepEqual(told()[0], ['file-access', 'running']);
     const { writes } = server;
     await clock.advance(60_000);
     const perMinute = server.writes - writes;

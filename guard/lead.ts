@@ -7,15 +7,17 @@ import { runElection } from '../lib/kube/leader-election/leader-election.ts';
 import { leaseStore } from '../lib/kube/leader-election/lease-store.ts';
 import { namespaces } from '../lib/kube/object/object.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
-import { operatorGuardsAnnotation, operatorLease } from './operator-lease.ts';
+import { agentGuardsAnnotation } from './agent-lease-names.ts';
+import type { GuardStates } from './guard-states.ts';
+import { operatorLease } from './operator-lease.ts';
 import { systemNamespace } from './guard.ts';
 
 interface LeadershipOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly identity: string;
-  /** Their names, which the lease tells. */
-  readonly guards: readonly string[];
+  /** Of the guards that this process runs: each renewal has them. */
+  readonly states: Pick<GuardStates, 'text'>;
   /** What is done once for all guards, in each term. */
   readonly upkeep?: (term: AbortSignal) => Promise<void>;
   readonly clock?: Clock | undefined;
@@ -79,17 +81,15 @@ export class Leadership implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { client, logger, identity, guards, upkeep, clock } = this.#options;
+    const { client, logger, identity, states, upkeep, clock } = this.#options;
     const { signal } = this.#stop;
     await ensureSystemNamespace({ client, logger, clock, signal });
     if (signal.aborted) return;
     await runElection({
       ...times,
-      lock: leaseStore(
-        client,
-        { namespace: systemNamespace, name: operatorLease },
-        { annotations: { [operatorGuardsAnnotation]: guards.join(',') } },
-      ),
+      lock: leaseStore(client, { namespace: systemNamespace, name: operatorLease }, () => ({
+        annotations: { [agentGuardsAnnotation]: states.text() },
+      })),
       identity,
       signal,
       logger,

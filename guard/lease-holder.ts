@@ -5,8 +5,6 @@ export interface LeaseView {
   /** By this machine's clock, negative where the holder's is ahead; `null` where it is not said. */
   readonly renewedSecondsAgo: number | null;
   readonly isRenewed: boolean;
-  /** Of the operator's: those that its holder runs. */
-  readonly guards?: readonly string[];
 }
 
 /** Who holds a lock, in `--format json`. */

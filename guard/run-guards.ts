@@ -74,23 +74,23 @@ export async function runClusterParts(
   options: RunGuardsOptions,
   { reports, admissions }: ClusterFacts,
 ): Promise<void> {
-  const { process, guards } = options;
+  const { process, states = new GuardStates() } = options;
   const { client, logger, identity } = process;
-  const led = guards.filter(({ cluster }) => cluster !== undefined).map(({ name }) => name);
   await using leadership = new Leadership({
-    ...{ client, logger, identity, guards: led },
+    ...{ client, logger, identity, states },
     upkeep: (term) =>
       deleteLeftLeases({
         ...{ client, logger, signal: term, metrics: process.metrics?.controllers },
         nodes: process.caches.use({ type: nodes, projection: nodeFacts }, term),
       }),
   });
-  await runParts('cluster', options, async (guard, context) => {
+  await runParts('cluster', { ...options, states }, async (guard, context) => {
     const part = await guard.cluster?.();
     const { signal, health } = context;
     const running = part?.(
       {
         ...context,
+        tellFacts: (told) => states.setFacts(guard.name, told),
         reports,
         admission: admissions && { use: (admission) => admissions.use(guard.name, admission) },
         lead: async (work) => {

@@ -2,7 +2,9 @@ import type { RenderOptions } from '../lib/output/table.ts';
 import type { KubeObject, ResourceType } from '../lib/kube/object/object.ts';
 import type { Cell } from '../lib/output/table.ts';
 import type { AgentLease } from './agent-lease-names.ts';
+import type { GuardedObject, ProcessView } from './guarded.ts';
 import type { LeaseView } from './lease-holder.ts';
+import type { Verdict } from './verdict.ts';
 
 /** A guard's section. It reads the API once, changes nothing, and leaves out what may not be read. */
 export interface StatusSection {
@@ -28,34 +30,37 @@ export interface StatusContext {
   leases(): Promise<readonly LeaseView[] | undefined>;
   /** What agents say of their nodes, read once for all sections; undefined where they may not be read. */
   agents(): Promise<readonly AgentView[] | undefined>;
+  /** `null`: there is none; undefined where its lease may not be read. */
+  operator(): Promise<ProcessView | null | undefined>;
   /** Read once for all sections; undefined where they may not be read. */
   nodes(): Promise<readonly NodeView[] | undefined>;
 }
 
-export interface AgentView extends AgentLease, Pick<LeaseView, 'isRenewed' | 'renewedSecondsAgo'> {}
+export interface AgentView extends AgentLease, ProcessView {
+  readonly renewedSecondsAgo: number | null;
+}
 
 export interface NodeView {
   readonly name: string;
   /** Its boot id. */
   readonly kernel: string | undefined;
+  /** Whether its kubelet reports, as the node controller says. */
+  readonly isReady?: boolean;
   readonly labels?: Readonly<Record<string, string>>;
   readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
 }
 
 export interface SectionReport {
+  /** What users ask of the guard; without objects that are being deleted. Undefined: they may not be read. */
+  readonly objects: readonly GuardedObject[] | undefined;
   /**
-   * At the top level of `--format json`: names of its own, which keep their meaning within `rampart.dev/status/v1`.
-   * They are there also where nothing is asked of the guard.
+   * At the top level of `--format json`: names of its own. They are there also where nothing is asked of the guard.
    */
-  readonly fields: Readonly<Record<string, unknown>>;
-  /** Whether somebody asks the guard for something. */
-  readonly isAsked: boolean;
-  /** Whether all that is asked for is guarded: the exit code is 0 then. */
-  readonly guarded: boolean;
+  fields(verdict: Verdict): Readonly<Record<string, unknown>>;
   /** A sentence or two over all; empty where nothing is asked. */
-  headline(options: RenderOptions): string;
+  headline(verdict: Verdict, options: RenderOptions): string;
   /** Its table, without a newline at the end; empty where nothing is asked. */
-  table(options: RenderOptions): string;
+  table(verdict: Verdict, options: RenderOptions): string;
   /** Lines at the end of the report: `KiveData: 12`. */
   readonly foot: readonly string[];
   /** What it has to say of each node. */
@@ -71,7 +76,5 @@ interface SectionNodes {
     readonly fields: Readonly<Record<string, unknown>>;
     readonly cells: readonly Cell[];
     readonly isDoubtful: boolean;
-    /** Whether it knows that an agent works there. */
-    readonly isRunning: boolean;
   };
 }

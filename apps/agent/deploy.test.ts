@@ -52,14 +52,14 @@ suite('deploy/', () => {
     assert.deepEqual(first.filter((line) => line.endsWith(' created')).length, objects, first.join('\n'));
     const second = await cluster.apply();
     assert.deepEqual(second.filter((line) => line.endsWith(' unchanged')).length, objects, second.join('\n'));
-    const { report } = await askCluster({
+    const { examined } = await askCluster({
       client: cluster.client('rampart-viewer'),
       guards,
       server: '',
       namespace: undefined,
       signal: AbortSignal.timeout(60_000),
     });
-    assert.deepEqual(report.notRead, []);
+    assert.deepEqual(examined.report.notRead, []);
     assert.deepEqual(cluster.refused, []);
   });
 

@@ -65,7 +65,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() });
   const { signal } = stop;
   const identity = `${nodeName}_${randomUUID()}`;
-  const states = new GuardStates();
+  const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
   const containers = await openRuntime(guards, { socketPath: options.criSocket, logger, health });
   const process = guardProcess({
     ...{ client, logger, health, identity },

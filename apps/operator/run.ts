@@ -37,7 +37,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   stream.to((_guard, line) => out.write(line));
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });
-  const states = new GuardStates();
+  const states = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
   const process = guardProcess({
     ...{ client, logger, health },
     identity: `${hostname()}_${randomUUID()}`,

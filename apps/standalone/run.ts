@@ -139,7 +139,8 @@ async function run(
   });
   stack.use(followMachinePods(containers, (state) => mirror.tell(state)));
   made.mirror = mirror;
-  const [states, clusterStates] = [new GuardStates(), new GuardStates()];
+  const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
+  const clusterStates = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
   // No other process has this directory: after a kill the lease need not end first.
   const identity = lastingIdentity(directory, nodeName);
   const guarding = guardProcess({

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { operatorLease } from '../../guard/operator-lease.ts';
+import { processWith, running } from '../../guard/processes.fixture.ts';
 import { bootIdOf, leaseOf } from '../../guards/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact, type JsonReport } from './found.fixture.ts';
 
 function reportOf(change: Change = {}): JsonReport {
-  return examine(foundOf(change)) as JsonReport;
+  return examine(foundOf(change)).report as JsonReport;
 }
 
 const operator = {
@@ -15,24 +16,28 @@ const operator = {
   holder: 'operator-1_0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10',
   renewedSecondsAgo: 1,
 };
-const free = { state: 'free', holder: null, renewedSecondsAgo: null };
 const unavailable = { state: 'unavailable', reason: 'no BPF' } as const;
 const waiting = { state: 'waiting', reason: 'no CRD' } as const;
-const running = { state: 'running', reason: '' } as const;
+const works = { state: 'running', reason: '' } as const;
 
 suite('the report', () => {
   test('all is well', () => {
     const { policies, nodes, ...rest } = reportOf();
     assert.deepEqual(rest, {
-      schema: 'rampart.dev/status/v1',
+      schema: 'rampart.dev/status/v2',
       server: 'https://10.0.0.1:6443',
       time: '2026-11-21T12:00:00.000Z',
       namespace: null,
       guarded: true,
       guards: [
-        { name: 'file-access', installed: true, guarded: true, operator, nodes: [] },
-        { name: 'file-integrity', installed: true, guarded: true, operator, nodes: [] },
-      ],
+        { name: 'file-access', objects: 1 },
+        { name: 'file-integrity', objects: 0 },
+      ].map((guard) => ({
+        ...guard,
+        ...{ state: 'on', notGuarded: 0, guarded: true, on: ['n1', 'n2'], notOn: [] },
+        operator: works,
+      })),
+      problems: [],
       fileIntegrities: [],
       operator,
       kiveData: { total: 2, orphans: 0 },
@@ -44,6 +49,8 @@ suite('the report', () => {
       ['n1', 'n2'].map((name) => ({
         name,
         agent: 'running',
+        agentRenewed: '2026-11-21T11:59:59.000Z',
+        guards: { 'file-access': 'running', 'file-integrity': 'running' },
         agentPod: { name: `rampart-agent-${name}`, ready: true },
         kernel: bootIdOf(name),
         containers: 1,
@@ -55,8 +62,18 @@ suite('the report', () => {
 
   test('what may not be read is not known', () => {
     const unread = { data: undefined, leases: undefined, nodes: undefined, pods: undefined };
-    const report = reportOf({ access: unread, agents: undefined, agentPods: undefined });
-    assert.equal(report.operator.state, 'unknown');
+    const report = reportOf({
+      ...{ access: unread, agents: undefined, operator: undefined, agentPods: undefined },
+      integrities: [intact],
+    });
+    assert.deepEqual([report.operator.state, report.guards[0]?.state], ['unknown', 'unknown']);
+    assert.deepEqual(
+      report.problems.map(({ guard, kind }) => [guard, kind]),
+      [
+        ['file-access', 'unknown'],
+        ['file-integrity', 'unknown'],
+      ],
+    );
     assert.deepEqual(
       report.nodes.map(({ name, agent, kernel }) => [name, agent, kernel]),
       [
@@ -66,33 +83,39 @@ suite('the report', () => {
     );
   });
 
-  test('one guard that is not asked well enough is enough', () => {
-    const report = reportOf({ integrities: [{ ...intact, guarded: false }] });
-    assert.deepEqual([report.guarded, ...report.guards.map(({ guarded }) => guarded)], [false, true, false]);
+  test('one object that is not guarded is enough', () => {
+    const report = reportOf({ integrities: [intact], operator: null });
+    assert.deepEqual(
+      [report.guarded, ...report.guards.map(({ guarded, notGuarded }) => [guarded, notGuarded])],
+      [false, [true, 0], [false, 1]],
+    );
+    assert.deepEqual(
+      report.problems.map(({ guard, kind, object }) => [guard, kind, object]),
+      [
+        [
+          'file-integrity',
+          'operator-missing',
+          { kind: 'FileIntegrity', namespace: 'guard', name: 'machine' },
+        ],
+      ],
+    );
   });
 });
 
 suite('operators', () => {
-  test('as good as the worst of the guards that are installed; one that does not run a guard is not its operator', () => {
+  test('one that is dead runs nothing; one with other guards does not run this one', () => {
     const kernels = ['n1', 'n2'].map((name) => leaseOf(bootIdOf(name), name));
     const own = leaseOf(operatorLease, 'operator-2', 60_000, false);
-    const stale = reportOf({ access: { leases: [own, ...kernels] } });
-    assert.deepEqual([stale.operator.state, stale.operator.holder?.slice(0, 10)], ['stale', 'operator-2']);
-    assert.deepEqual(
-      stale.guards.map(({ operator: one }) => one?.state),
-      ['stale', 'stale'],
-    );
-    const leases = [{ ...leaseOf(operatorLease, 'operator-1'), guards: ['file-access'] }, ...kernels];
-    const none = reportOf({ access: { leases } });
-    assert.deepEqual([none.operator, none.guards[1]?.operator], [free, free]);
-    // Nothing that is guarded is lost.
-    assert.equal(none.guarded, true);
-    const { guards } = foundOf({ access: { leases } });
-    const absent = reportOf({
-      access: { leases },
-      guards: guards.map((one, at) => (at === 1 ? { ...one, installed: false } : one)),
-    });
-    assert.deepEqual([absent.operator, absent.guards[1]?.operator], [operator, null]);
+    const operatorOf = ({ operator: held, guards }: JsonReport): unknown[] => [
+      held.state,
+      ...guards.map((guard) => guard.operator?.state ?? null),
+    ];
+    const dead = processWith(running('file-access'), { isRenewed: false });
+    const stale = reportOf({ access: { leases: [own, ...kernels] }, operator: dead });
+    assert.deepEqual(operatorOf(stale), ['stale', null, null]);
+    assert.equal(stale.guarded, true);
+    const other = processWith({ 'file-access': waiting });
+    assert.deepEqual(operatorOf(reportOf({ operator: other })), ['held', 'waiting', 'off']);
   });
 
   test('a lock of a guard is no kernel, and its holder no node', () => {
@@ -108,70 +131,89 @@ suite('operators', () => {
 });
 
 suite('agents', () => {
-  const none = { leases: [], data: [], pods: [] };
+  const none = { leases: [], data: [], pods: [], policies: [] };
 
-  test('one that renews its Lease runs there, whatever else is known', () => {
-    const agents = [agentOn('n1', { 'file-access': running }), agentOn('n2', {}, false), agentOn('n3')];
-    const report = reportOf({ access: none, agents, agentPods: [] });
+  test('one that renews its lease runs there; a pod that is ready says nothing', () => {
+    const agents = [agentOn('n1'), agentOn('n2', {}, false), { ...agentOn('n3', {}, false), holder: '' }];
+    const report = reportOf({ access: { ...none, nodes: [] }, agents });
     assert.deepEqual(
-      report.nodes.map(({ name, agent }) => [name, agent]),
+      report.nodes.map(({ name, agent, agentPod }) => [name, agent, agentPod?.ready]),
       [
-        ['n1', 'running'],
-        ['n2', 'not-seen'],
-        ['n3', 'running'],
+        ['n1', 'running', true],
+        ['n2', 'dead', true],
+        ['n3', 'stopped', undefined],
       ],
     );
+    assert.deepEqual(
+      report.nodes.map(({ guards }) => Object.keys(guards).length),
+      [2, 0, 0],
+    );
   });
 
-  test('a Lease that one left behind on a node that is gone makes no node', () => {
-    const agents = [agentOn('n9', { 'file-access': unavailable }, false)];
-    assert.deepEqual(
-      reportOf({ agents }).nodes.map(({ name }) => name),
-      ['n1', 'n2'],
-    );
-    const unknown = reportOf({ agents, access: { nodes: undefined } });
-    assert.deepEqual(
-      unknown.nodes.map(({ name }) => name),
-      ['n1', 'n2', 'n9'],
-    );
-    assert.deepEqual(unknown.guards[0]?.nodes, []);
+  test('a lease that one left behind on a node that is gone makes no node', () => {
+    const agents = [agentOn('n1'), agentOn('n2'), agentOn('n9', { 'file-access': unavailable }, false)];
+    const names = (change: Change): string[] => reportOf({ agents, ...change }).nodes.map(({ name }) => name);
+    assert.deepEqual(names({}), ['n1', 'n2']);
+    assert.deepEqual(names({ access: { nodes: undefined } }), ['n1', 'n2', 'n9']);
   });
 
-  test('a guard that does not work on a node does not guard, where something is asked of it', () => {
+  test('where a guard runs, and why not', () => {
     const agents = [
-      agentOn('n2', { 'file-access': waiting, 'file-integrity': running }),
-      agentOn('n1', { 'file-access': unavailable, 'file-integrity': unavailable, 'of-later': unavailable }),
+      agentOn('n2', { 'file-access': waiting, 'file-integrity': works }),
+      agentOn('n1', { 'file-access': unavailable, 'of-later': unavailable }),
     ];
     const report = reportOf({ agents });
     assert.deepEqual(
-      report.guards.map(({ name, guarded, nodes }) => ({ name, guarded, nodes })),
+      report.guards.map(({ state, on, notOn }) => ({ state, on, notOn })),
       [
         {
-          name: 'file-access',
-          guarded: false,
-          nodes: [
+          state: 'not-running',
+          on: [],
+          notOn: [
             { name: 'n1', ...unavailable },
             { name: 'n2', ...waiting },
           ],
         },
-        // No FileIntegrity asks for it.
-        { name: 'file-integrity', guarded: true, nodes: [{ name: 'n1', ...unavailable }] },
+        { state: 'on', on: ['n2'], notOn: [{ name: 'n1', state: 'off', reason: '' }] },
       ],
     );
-    assert.equal(report.guarded, false);
+    assert.deepEqual(
+      report.problems.map(({ kind, node }) => `${kind} ${node}`),
+      ['agent-unavailable n1', 'agent-waiting n2'],
+    );
+    // Nobody asks it for anything.
     assert.equal(reportOf({ agents, access: { policies: [] } }).guarded, true);
-    const integrities = [intact];
-    assert.equal(reportOf({ agents, integrities, access: { policies: [] } }).guarded, false);
   });
 
-  test('where it is not installed all wait, and that is well; starting is no fault', () => {
+  test('a guard that is off in all processes is off; without any that is alive, nothing runs', () => {
+    const [off, without] = [running('file-access'), processWith(running('file-access'))];
+    const agents = ['n1', 'n2'].map((name) => agentOn(name, off));
+    const states = (change: Change): string[] => reportOf(change).guards.map(({ state }) => state);
+    assert.deepEqual(states({ agents, operator: without }), ['on', 'off']);
+    assert.deepEqual(states({ agents: [], operator: null }), ['not-running', 'not-running']);
+    // What users ask of it is not guarded then.
+    const { problems } = reportOf({ agents, operator: without, integrities: [intact] });
+    assert.deepEqual(
+      problems.map(({ kind }) => kind),
+      ['operator-switched-off', 'runs-nowhere'],
+    );
+  });
+
+  test('where it is not installed all wait, and that is well', () => {
     const { guards } = foundOf();
     const report = reportOf({
-      agents: [
-        agentOn('n1', { 'file-integrity': waiting, 'file-access': { state: 'starting', reason: '' } }),
-      ],
+      agents: ['n1', 'n2'].map((name) => agentOn(name, { 'file-integrity': waiting, 'file-access': works })),
       guards: guards.map((one, at) => (at === 1 ? { ...one, installed: false } : one)),
     });
-    assert.deepEqual([report.guarded, report.guards.map(({ nodes }) => nodes.length)], [true, [0, 0]]);
+    assert.deepEqual(
+      [report.guarded, report.guards.map(({ state, notOn }) => [state, notOn.length])],
+      [
+        true,
+        [
+          ['on', 0],
+          ['not-installed', 0],
+        ],
+      ],
+    );
   });
 });

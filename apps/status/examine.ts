@@ -1,9 +1,12 @@
 /** The report: the sections combined with what is known about agents and operators. No I/O, no clock. */
-import { type HolderReport, holderOf, type LeaseView } from '../../guard/lease-holder.ts';
+import type { Problem, Processes, ProcessView } from '../../guard/guarded.ts';
+import { holderOf, type LeaseView } from '../../guard/lease-holder.ts';
 import { operatorLease } from '../../guard/operator-lease.ts';
 import type { AgentView, NodeView } from '../../guard/status-section.ts';
+import { type Verdict, verdictOn } from '../../guard/verdict.ts';
+import { compareText } from '../../lib/output/compare-text.ts';
 import type { AgentPodView, ReadGuard } from './reader.ts';
-import type { GuardNodeReport, GuardReport, NodeReport, StatusReport } from './report.ts';
+import type { GuardNodeReport, GuardReport, GuardState, NodeReport, StatusReport } from './report.ts';
 
 /** What was read; `undefined` is what this user may not read. */
 export interface Found {
@@ -13,92 +16,143 @@ export interface Found {
   readonly guards: readonly ReadGuard[];
   readonly locks: readonly LeaseView[] | undefined;
   readonly agents: readonly AgentView[] | undefined;
+  /** `null`: there has never been one. */
+  readonly operator: ProcessView | null | undefined;
   readonly agentPods: readonly AgentPodView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly notRead: StatusReport['notRead'];
 }
 
-export function examine(found: Found): StatusReport {
+export interface Examined {
+  readonly report: StatusReport;
+  /** By the guard's name. */
+  readonly verdicts: ReadonlyMap<string, Verdict>;
+}
+
+export function examine(found: Found): Examined {
   const { guards, server, timeMs, namespace, notRead } = found;
-  const nodes = nodeReports(found);
-  const running = new Set(nodes.filter(({ agent }) => agent === 'running').map(({ name }) => name));
-  const reports = guards.map((one) => guardReport(one, found, running));
-  return {
-    schema: 'rampart.dev/status/v1',
+  const processes = processesOf(found);
+  const verdicts = new Map(
+    guards.map(({ guard, section }) => [guard.name, verdictOn(guard, section?.objects ?? [], processes)]),
+  );
+  const problems = [...verdicts.values()].flatMap((verdict) => verdict.problems);
+  const report: StatusReport = {
+    schema: 'rampart.dev/status/v2',
     server,
     time: new Date(timeMs).toISOString(),
     namespace: namespace ?? null,
-    guarded: reports.every(({ guarded }) => guarded),
-    guards: reports,
-    ...fieldsOf(guards.map(({ section }) => section?.fields)),
-    nodes,
-    operator: worst(reports.flatMap(({ operator }) => operator ?? [])),
+    guarded: problems.length === 0,
+    guards: guards.map((one) => guardReport(one, found, verdictOf(verdicts, one))),
+    problems,
+    ...fieldsOf(guards.map((one) => one.section?.fields(verdictOf(verdicts, one)))),
+    nodes: nodeReports(found, problems),
+    operator: holderOf(found.locks, operatorLease),
     notRead,
+  };
+  return { report, verdicts };
+}
+
+export function verdictOf(verdicts: Examined['verdicts'], { guard }: ReadGuard): Verdict {
+  return verdicts.get(guard.name) ?? { problems: [], failing: 0, of: () => [] };
+}
+
+function processesOf({ agents, operator }: Found): Processes {
+  return {
+    agents: agents && new Map(agents.map((agent) => [agent.nodeName, agent])),
+    operator,
+    start: (process, node) =>
+      process === 'operator'
+        ? 'Start the operator: kubectl -n rampart-system get pods shows its pod'
+        : `Start the agent: kubectl -n rampart-system get pods -o wide shows its pod on ${node}`,
   };
 }
 
 /** The nodes that anything is known of. */
-function nodeReports({ guards, agents = [], agentPods = [], nodes }: Found): NodeReport[] {
+function nodeReports(
+  { guards, agents = [], agentPods = [], nodes }: Found,
+  problems: readonly Problem[],
+): NodeReport[] {
   const sections = guards.flatMap(({ section }) => section?.nodes ?? []);
   const known = new Set(nodes?.map(({ name }) => name));
   // What an agent left behind, of a node that is gone, is nothing to look after.
   const here = agents.filter((agent) => agent.isRenewed || known.size === 0 || known.has(agent.nodeName));
-  const renewed = new Set(here.filter(({ isRenewed }) => isRenewed).map(({ nodeName }) => nodeName));
+  const byNode = new Map(here.map((agent) => [agent.nodeName, agent]));
   const pods = new Map(agentPods.map((pod) => [pod.nodeName, pod]));
   const names = new Set([
     ...sections.flatMap((section) => section.names),
+    ...problems.map(({ node }) => node ?? ''),
     ...pods.keys(),
-    ...here.map(({ nodeName }) => nodeName),
+    ...byNode.keys(),
   ]);
   names.delete('');
-  return [...names].toSorted().map((name) => {
-    const pod = pods.get(name);
-    const parts = sections.map((section) => section.of(name));
-    const isRunning = renewed.has(name) || pod?.ready === true || parts.some((part) => part.isRunning);
+  return [...names].toSorted(compareText).map((name) => {
+    const [pod, agent] = [pods.get(name), byNode.get(name)];
+    const states = guards
+      .filter(({ guard, installed }) => guard.node !== undefined && installed !== false)
+      .map(({ guard }): [string, GuardState] => [guard.name, agent?.guards.get(guard.name)?.state ?? 'off']);
     return {
       name,
-      agent: isRunning ? 'running' : 'not-seen',
+      agent: agentState(agent),
+      agentRenewed: timeOf(agent?.renewedMs),
       agentPod: pod === undefined ? null : { name: pod.name, ready: pod.ready },
-      ...fieldsOf(parts.map(({ fields }) => fields)),
+      guards: agent?.isRenewed === true ? Object.fromEntries(states) : {},
+      ...fieldsOf(sections.map((section) => section.of(name).fields)),
     };
   });
 }
 
+function agentState(agent: ProcessView | undefined): NodeReport['agent'] {
+  if (agent === undefined) return 'not-seen';
+  if (agent.isRenewed) return 'running';
+  return agent.holder === '' ? 'stopped' : 'dead';
+}
+
+function timeOf(ms: number | null | undefined): string | null {
+  return ms === undefined || ms === null ? null : new Date(ms).toISOString();
+}
+
 function guardReport(
   { guard, installed, section }: ReadGuard,
-  { agents = [], locks }: Found,
-  running: ReadonlySet<string>,
+  { agents, operator }: Found,
+  { failing }: Verdict,
 ): GuardReport {
-  const nodes: GuardNodeReport[] = [];
-  // What is not installed is waited for everywhere. What an agent said that is gone holds no more.
-  for (const { nodeName, guards } of installed === false ? [] : agents) {
-    const { state, reason = '' } = guards.get(guard.name) ?? {};
-    if (!running.has(nodeName)) continue;
-    if (state === 'waiting' || state === 'unavailable') nodes.push({ name: nodeName, state, reason });
+  const { name } = guard;
+  const alive = (agents ?? []).filter(({ isRenewed }) => isRenewed);
+  const on: string[] = [];
+  const notOn: GuardNodeReport[] = [];
+  if (guard.node !== undefined && installed !== false) {
+    for (const { nodeName, guards } of alive) {
+      const { state = 'off', reason = '' } = guards.get(name) ?? {};
+      if (state === 'running') on.push(nodeName);
+      else notOn.push({ name: nodeName, state, reason });
+    }
   }
-  const isServed = nodes.length === 0 || section?.isAsked === false;
-  const hasOperator = guard.cluster !== undefined && installed !== false;
-  // That of an operator which does not run it says nothing of it.
-  const itsLocks = locks?.filter(({ guards }) => guards?.includes(guard.name) !== false);
+  const isOperating = guard.cluster !== undefined && operator?.isRenewed === true;
+  const ofOperator = isOperating ? operator.guards.get(name) : undefined;
+  const isAlive = (guard.node !== undefined && alive.length > 0) || isOperating;
+  const runs = on.length > 0 || (guard.node === undefined && ofOperator?.state === 'running');
+  const isOff = notOn.every(({ state }) => state === 'off') && ofOperator === undefined;
   return {
-    name: guard.name,
-    installed,
-    guarded: isServed && section?.guarded !== false,
-    operator: hasOperator ? holderOf(itsLocks, operatorLease) : null,
-    nodes: nodes.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
+    name,
+    state:
+      installed === false
+        ? 'not-installed'
+        : agents === undefined || operator === undefined
+          ? 'unknown'
+          : runs
+            ? 'on'
+            : isAlive && isOff
+              ? 'off'
+              : 'not-running',
+    objects: section?.objects?.length ?? null,
+    notGuarded: failing,
+    guarded: failing === 0,
+    on: on.toSorted(compareText),
+    notOn: notOn.toSorted((a, b) => compareText(a.name, b.name)),
+    operator: isOperating ? { state: ofOperator?.state ?? 'off', reason: ofOperator?.reason ?? '' } : null,
   };
 }
 
 function fieldsOf(all: readonly (Readonly<Record<string, unknown>> | undefined)[]): object {
   return Object.assign({}, ...all) as object;
-}
-
-const byBadness: readonly HolderReport['state'][] = ['free', 'stale', 'unknown', 'held'];
-
-function worst(holders: readonly HolderReport[]): HolderReport {
-  for (const state of byBadness) {
-    const holder = holders.find((one) => one.state === state);
-    if (holder !== undefined) return holder;
-  }
-  return holderOf(undefined, undefined);
 }

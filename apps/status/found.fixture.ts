@@ -7,8 +7,10 @@ import { fileAccessSection } from '../../guards/file-access/status/section.ts';
 import type { Snapshot } from '../../guards/file-access/status/snapshot.ts';
 import { nowMs, well } from '../../guards/file-access/status/snapshot.fixture.ts';
 import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
-import type { FileIntegrityFields, IntegrityReport } from '../../guards/file-integrity/status/report.ts';
+import type { FileIntegrityFields } from '../../guards/file-integrity/status/report.ts';
+import type { Examined } from '../../guards/file-integrity/status/examine.ts';
 import { integritySection } from '../../guards/file-integrity/status/section.ts';
+import { processWith, running } from '../../guard/processes.fixture.ts';
 import type { Found } from './examine.ts';
 import type { NodeReport, StatusReport } from './report.ts';
 
@@ -19,7 +21,7 @@ export type JsonReport = Omit<StatusReport, 'nodes'> &
 
 export interface Change extends Partial<Found> {
   readonly access?: Partial<Snapshot>;
-  readonly integrities?: readonly IntegrityReport[];
+  readonly integrities?: readonly Examined[];
 }
 
 export function foundOf({ access, integrities = [], ...change }: Change = {}): Found {
@@ -33,7 +35,8 @@ export function foundOf({ access, integrities = [], ...change }: Change = {}): F
       { guard: fileIntegrity, installed: true, section: integritySection(integrities, nowMs) },
     ],
     locks: snapshot.leases,
-    agents: [],
+    agents: ['n1', 'n2'].map((name) => agentOn(name)),
+    operator: processWith(running('file-access', 'file-integrity')),
     agentPods: ['n1', 'n2'].map((nodeName) => ({ name: `rampart-agent-${nodeName}`, nodeName, ready: true })),
     nodes: snapshot.nodes,
     notRead: [],
@@ -43,22 +46,30 @@ export function foundOf({ access, integrities = [], ...change }: Change = {}): F
 
 export function agentOn(
   nodeName: string,
-  guards: Readonly<Record<string, AgentGuardState>> = {},
+  guards: Readonly<Record<string, AgentGuardState>> = running('file-access', 'file-integrity'),
   isRenewed = true,
 ): AgentView {
-  return { nodeName, guards: new Map(Object.entries(guards)), isRenewed, renewedSecondsAgo: 1 };
+  return { ...processWith(guards, { isRenewed }), nodeName, renewedSecondsAgo: 1 };
 }
 
+const ref = { namespace: 'guard', name: 'machine' };
+
 /** A FileIntegrity of which nothing is the matter. */
-export const intact: IntegrityReport = {
-  group: 'fileintegrity.openshift.io',
-  namespace: 'guard',
-  name: 'machine',
-  guarded: true,
-  deleting: false,
-  phase: 'Active',
-  paused: false,
-  intact: true,
-  problems: [],
-  nodes: [],
+export const intact: Examined = {
+  report: {
+    ...ref,
+    group: 'fileintegrity.openshift.io',
+    deleting: false,
+    phase: 'Active',
+    paused: false,
+    intact: true,
+    nodes: [],
+  },
+  object: {
+    ...ref,
+    kind: 'FileIntegrity',
+    revision: 1,
+    needs: [{ process: 'operator', why: 'it writes the results into the API', seen: 1 }],
+    problems: [],
+  },
 };

@@ -35,8 +35,8 @@ async function askOf(answers: Answers, namespace?: string) {
       namespace: 'default',
     });
     const signal = AbortSignal.timeout(30_000);
-    const { report } = await askCluster({ client, guards, server: 'stub', namespace, signal });
-    return { asked, report: report as JsonReport };
+    const { examined } = await askCluster({ client, guards, server: 'stub', namespace, signal });
+    return { asked, report: examined.report as JsonReport };
   } finally {
     server.closeAllConnections();
     server.close();
@@ -64,9 +64,14 @@ test('policies are enough: what else may not be read is told, each once', async 
     [null, null, 'unknown', []],
   );
   assert.deepEqual(
-    report.guards.map(({ installed }) => installed),
-    [true, null],
+    report.guards.map(({ state, objects }) => [state, objects]),
+    [
+      ['unknown', 1],
+      ['unknown', null],
+    ],
   );
+  // Nobody can tell whether an agent is alive.
+  assert.equal(report.guarded, false);
   assert.deepEqual(report.notRead.map(({ resource }) => resource).toSorted(), [
     'fileintegrities',
     'kivedata in kivebpf-system',
@@ -104,15 +109,15 @@ test('only the objects of one namespace', async () => {
 test('a guard whose kinds are not served is not installed; without any there is no Rampart', async () => {
   const without = (pattern: RegExp) =>
     askOf((path) => (pattern.test(path) ? refusal(404, 'NotFound') : listOf()));
-  for (const [pattern, installed] of [
-    [/kivebpf\.san7o/, [false, true]],
-    [/integrity\.openshift/, [true, false]],
-    [/file-integrity\.openshift/, [true, true]],
+  for (const [pattern, states] of [
+    [/kivebpf\.san7o/, ['not-installed', 'not-running']],
+    [/integrity\.openshift/, ['not-running', 'not-installed']],
+    [/file-integrity\.openshift/, ['not-running', 'not-running']],
   ] as const) {
     const { report } = await without(pattern);
     assert.deepEqual(
-      report.guards.map((guard) => guard.installed),
-      installed,
+      report.guards.map((guard) => guard.state),
+      states,
     );
     assert.deepEqual([report.policies, report.fileIntegrities, report.guarded], [[], [], true]);
   }
@@ -137,12 +142,11 @@ test('a lock that looks old is looked at again: clocks may differ', async () => 
     );
   });
   assert.equal(reads, 2);
+  assert.deepEqual([report.operator.state, report.operator.holder], ['held', 'n']);
+  // It says of no guard that it runs.
   assert.deepEqual(
-    report.guards.map(({ operator }) => [operator?.state, operator?.holder]),
-    [
-      ['held', 'n'],
-      ['held', 'n'],
-    ],
+    report.guards.map(({ operator }) => operator?.state),
+    ['off', 'off'],
   );
 });
 
@@ -151,12 +155,10 @@ test('a lock that nobody holds', async () => {
   const { report } = await askOf((path) =>
     path.endsWith('/leases') ? listOf({ metadata: { name: 'rampart-operator' }, spec }) : listOf(),
   );
+  assert.deepEqual([report.operator.state, report.operator.holder], ['free', null]);
   assert.deepEqual(
-    report.guards.map(({ operator }) => [operator?.state, operator?.holder]),
-    [
-      ['free', null],
-      ['free', null],
-    ],
+    report.guards.map(({ operator }) => operator),
+    [null, null],
   );
 });
 
@@ -191,11 +193,11 @@ test('Leases of agents: whose node, and what works there; they are no locks and 
     report.nodes.map(({ name, agent: state, kernel }) => [name, state, kernel]),
     [
       ['n1', 'running', null],
-      ['n2', 'not-seen', null],
+      ['n2', 'dead', null],
     ],
   );
   assert.equal(report.operator.state, 'free');
-  assert.deepEqual(report.guards[0]?.nodes, [{ name: 'n1', state: 'unavailable', reason: 'no BPF' }]);
+  assert.deepEqual(report.guards[0]?.notOn, [{ name: 'n1', state: 'unavailable', reason: 'no BPF' }]);
 });
 
 test('the lease of a kernel is not waited for while the agent that holds it is seen', async () => {

@@ -1,7 +1,13 @@
 /** Reads what the sections of guards share, once each: nodes, locks, agents. */
-import { isAgentLease, kernelLeaseLabel, readAgentLease } from '../../guard/agent-lease-names.ts';
+import {
+  isAgentLease,
+  kernelLeaseLabel,
+  readAgentLease,
+  readGuardStates,
+} from '../../guard/agent-lease-names.ts';
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
-import { operatorGuardsAnnotation } from '../../guard/operator-lease.ts';
+import type { ProcessView } from '../../guard/guarded.ts';
+import { operatorLease } from '../../guard/operator-lease.ts';
 import { type LeaseView, nodeOfHolder } from '../../guard/lease-holder.ts';
 import type { AgentView, NodeView, SectionReport, StatusContext } from '../../guard/status-section.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
@@ -76,6 +82,7 @@ export class StatusReader {
       orForbidden: (resource, read) => this.#orForbidden(resource, read),
       leases: async () => (await this.#readLeases())?.locks,
       agents: () => this.agents(),
+      operator: () => this.operator(),
       nodes: () => this.nodes(),
     };
     const report = await section?.read(context);
@@ -89,6 +96,11 @@ export class StatusReader {
   /** Those that have a Lease of their own. */
   async agents(): Promise<readonly AgentView[] | undefined> {
     return (await this.#readLeases())?.agents;
+  }
+
+  /** `null`: there has never been one. */
+  async operator(): Promise<ProcessView | null | undefined> {
+    return (await this.#readLeases())?.operator;
   }
 
   nodes(): Promise<readonly NodeView[] | undefined> {
@@ -154,6 +166,7 @@ function isInstalled({ guarded, resources }: Guard, served: ReadonlyMap<string, 
 interface Leases {
   readonly locks: readonly LeaseView[];
   readonly agents: readonly AgentView[];
+  readonly operator: ProcessView | null;
 }
 
 /** Locks that look as if nobody renewed them are looked at again, as clocks may differ. */
@@ -170,16 +183,24 @@ async function readLeases(client: KubeClient, signal: AbortSignal): Promise<Leas
   const isRenewed = (lease: Lease): boolean =>
     Boolean(lease.spec?.holderIdentity) &&
     (!isDoubtful(lease, nowMs) || before.get(lease.metadata.name) !== lease.spec?.renewTime);
+  const processOf = (lease: Lease): AgentView => ({
+    nodeName: '',
+    holder: lease.spec?.holderIdentity ?? '',
+    guards: readGuardStates(lease),
+    isRenewed: isRenewed(lease),
+    renewedMs: renewedMs(lease) ?? null,
+    renewedSecondsAgo: renewedSecondsAgo(lease, nowMs),
+  });
+  const operator = items.find(({ metadata }) => metadata.name === operatorLease);
   return {
     locks: items
       .filter((lease) => !isAgentLease(lease))
       .map((lease) => lockView(lease, isRenewed(lease), nowMs)),
     agents: items.flatMap((lease) => {
       const agent = readAgentLease(lease);
-      return agent === undefined
-        ? []
-        : [{ ...agent, isRenewed: isRenewed(lease), renewedSecondsAgo: renewedSecondsAgo(lease, nowMs) }];
+      return agent === undefined ? [] : [{ ...processOf(lease), ...agent }];
     }),
+    operator: operator === undefined ? null : processOf(operator),
   };
 }
 
@@ -208,27 +229,33 @@ function isDoubtful({ spec }: Lease, nowMs: number): boolean {
   return !(ageMs >= -2000 && ageMs <= (spec.leaseDurationSeconds ?? 15) * 1000);
 }
 
-function renewedSecondsAgo({ spec }: Lease, nowMs: number): number | null {
-  const renewedMs = Date.parse(spec?.renewTime ?? '');
-  return Number.isNaN(renewedMs) ? null : Math.round((nowMs - renewedMs) / 100) / 10;
+function renewedMs({ spec }: Lease): number | undefined {
+  const ms = Date.parse(spec?.renewTime ?? '');
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+function renewedSecondsAgo(lease: Lease, nowMs: number): number | null {
+  const ms = renewedMs(lease);
+  return ms === undefined ? null : Math.round((nowMs - ms) / 100) / 10;
 }
 
 function lockView(lease: Lease, isRenewed: boolean, nowMs: number): LeaseView {
   const { metadata, spec } = lease;
-  const guards = metadata.annotations?.[operatorGuardsAnnotation];
   return {
     name: metadata.name ?? '',
     holder: spec?.holderIdentity ?? '',
     renewedSecondsAgo: renewedSecondsAgo(lease, nowMs),
     isRenewed,
-    ...(guards !== undefined && { guards: guards.split(',') }),
   };
 }
 
 function nodeView({ metadata, spec, status }: Node): NodeView {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   return {
     name: metadata.name ?? '',
     kernel: status?.nodeInfo?.bootID || undefined,
+    // A node that is on its own has no kubelet to say so.
+    isReady: ready === undefined || ready.status === 'True',
     ...(metadata.labels && { labels: metadata.labels }),
     ...(spec?.taints && { taints: spec.taints }),
   };

@@ -13,6 +13,7 @@ import {
   well,
   withStatus,
 } from '../../guards/file-access/status/snapshot.fixture.ts';
+import { processWith, running } from '../../guard/processes.fixture.ts';
 import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact } from './found.fixture.ts';
 import { renderStatus } from './render.ts';
@@ -48,7 +49,9 @@ const brokenAccess = {
 };
 const broken: Change = {
   access: brokenAccess,
-  agentPods: [{ name: 'rampart-agent-n1', nodeName: 'n1', ready: false }],
+  agentPods: [{ name: 'rampart-agent-n1', nodeName: 'n1', ready: true }],
+  agents: [agentOn('n1', undefined, false)],
+  operator: processWith(running('file-access'), { isRenewed: false }),
   notRead: [{ resource: 'nodes', why: 'cannot list nodes: nodes is forbidden (403 Forbidden)' }],
 };
 
@@ -57,16 +60,16 @@ suite('the report for people', () => {
     assert.equal(
       textOf(),
       `\
-The policy guards everything it requests.  https://10.0.0.1:6443
+All files of the policy are watched.  https://10.0.0.1:6443
 
 POLICY                  TRAPS  CONTAINERS  FILES  LAST ALERT  GUARDED
 kivebpf-system/secrets  1      2           2      12 s ago    yes
     node n1: 1 file in 1 container, last alert 12 s ago
     node n2: 1 file in 1 container
 
-NODE  AGENT    ALERTED BY       KERNEL    CONTAINERS  FILES
-n1    running  itself, 1 s ago  6e310000  1           1
-n2    running  itself, 1 s ago  6e320000  1           1
+NODE  AGENT    WATCHED BY           KERNEL    CONTAINERS  FILES
+n1    running  this agent, 1 s ago  6e310000  1           1
+n2    running  this agent, 1 s ago  6e320000  1           1
 
 Operator: operator-1, 1 s ago
 KiveData: 2
@@ -79,32 +82,36 @@ KiveData: 2
     assert.equal(
       text,
       `\
-2 of 2 policies do not guard everything requested.  https://10.0.0.1:6443
+2 of 2 policies are not fully in effect.  https://10.0.0.1:6443
 
 POLICY                  TRAPS  CONTAINERS  FILES  LAST ALERT  GUARDED
 kivebpf-system/secrets  1      2           2      12 s ago    no
     node n1: 1 file in 1 container, last alert 12 s ago
     node n2: 1 file in 1 container
-    node n1: No agent appears to raise alerts for its kernel: the agent of n1
-    has not renewed the lease for 47 s.
-    node n2: No agent raises alerts for its kernel: the lease has no holder.
+    node n1: the agent no longer renews its lease, although a trap matches 1
+    container there (1 s ago). Start the agent: kubectl -n rampart-system get
+    pods -o wide shows its pod on n1.
+    node n2: the agent has never run, although a trap matches 1 container there.
+    Start the agent: kubectl -n rampart-system get pods -o wide shows its pod on
+    n2.
 kivebpf-system/tokens   2      1           1      -           no
+    node n1: the agent no longer renews its lease, although a trap matches 1
+    container there (1 s ago). Start the agent: kubectl -n rampart-system get
+    pods -o wide shows its pod on n1.
+    node n2: the agent has never run, although a trap matches 1 container there.
+    Start the agent: kubectl -n rampart-system get pods -o wide shows its pod on
+    n2.
     spec.traps[1].matchAny[0].ip: the address "300.1.1.1" is invalid: it is not
     an IP address. Write one address, as in the status of the pod; networks are
     not matched.
-    node n1: /run/token in shop/a/web: /run does not exist\\x1b[2J
-    node n2: 1 container matches there, but no agent has reported on it.
-    node n1: No agent appears to raise alerts for its kernel: the agent of n1
-    has not renewed the lease for 47 s.
-    node n2: No agent raises alerts for its kernel: the lease has no holder.
 
-NODE  AGENT      ALERTED BY                KERNEL    CONTAINERS  FILES
-n1    not ready  nobody? itself, 47 s ago  6e310000  1           1
-n2    not seen   nobody                    6e320000  1           1
+NODE  AGENT     WATCHED BY                       KERNEL    CONTAINERS  FILES
+n1    dead      no agent (this agent, 47 s ago)  6e310000  1           1
+n2    not seen  no agent                         6e320000  1           1
 
 Operator: none appears to be running: operator-1 has not renewed its lease
-    for 3 min. Guards on nodes keep working; conditions and clean-up are not
-    updated.
+    for 3 min. No agent runs either: conditions are not updated and nothing is
+    cleaned up.
 KiveData: 2
 Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 `,
@@ -132,13 +139,29 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
       leases: names.map((name) => leaseOf(bootIdOf(name), name, 1000, name !== 'node-042')),
       pods: names.map((name) => podOn(name, 'a')),
     };
-    const agents = [agentOn('node-007', { 'file-integrity': { state: 'waiting', reason: '' } })];
+    const waiting = { 'file-integrity': { state: 'waiting', reason: '' } } as const;
+    const agents = names.map((name) =>
+      name === 'node-007' ? agentOn(name, { ...running('file-access'), ...waiting }) : agentOn(name),
+    );
     const text = textOf({ access, agents, agentPods: [] });
     assert.match(text, /\n {4}and 80 more nodes\n/);
-    assert.match(text, /\nnode-042 +not seen +nobody\? itself, 1 s ago/);
+    assert.match(text, /\nnode-042 +running +no agent \(this agent, 1 s ago\)/);
     assert.doesNotMatch(text, /\nnode-041/);
     assert.match(text, /\nnode-007 .*\n {4}node node-007: file-integrity waits\.\nnode-042/);
     assert.match(text, /\n98 more nodes without problems\n/);
+  });
+
+  test('an agent that is dead on many nodes: one line', () => {
+    const names = ['n1', 'n2', 'n3', 'n4', 'n5'];
+    const agents = names.map((name) => agentOn(name, undefined, false));
+    const access = {
+      parts: names.map((name) => nodePart(name)),
+      pods: names.map((name) => podOn(name, 'a')),
+    };
+    assert.match(
+      textOf({ access, agents }, { widthColumns: 200 }),
+      /\n {4}nodes n1, n2, n3 and 2 more: the agent no longer renews its lease, although a trap matches 1 container there \(1 s ago\)\. Start/,
+    );
   });
 
   test('no policy, in all and in one namespace', () => {
@@ -151,7 +174,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 
   test('several guards: each has its line and its table, in their order', () => {
     const text = textOf({ integrities: [intact] });
-    assert.match(text, /^The policy guards .*6443\nNo file has changed on 0 nodes\.\n\nPOLICY/);
+    assert.match(text, /^All files of .*6443\nNo file has changed on 0 nodes\.\n\nPOLICY/);
     assert.match(text, /\n\nPOLICY[^]*\n\nFILE INTEGRITY[^]*\n\nNODE[^]*\n\nOperator/);
     const alone = textOf({ access: { policies: [] }, integrities: [intact] });
     assert.match(alone, /^No file has changed on 0 nodes\. {2}https:\S+\n\nFILE INTEGRITY/);
@@ -164,7 +187,11 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
       agentOn('n2', { 'file-access': { state: 'running', reason: '' } }),
     ];
     const text = textOf({ agents });
-    assert.match(text, /^The policy guards .*6443\nfile-access does not work on 1 node\.\n\n/);
+    assert.match(text, /^1 of 1 policies is not fully in effect\. /);
+    assert.match(
+      text,
+      /\n {4}node n1: file-access cannot run in the agent: this kernel refuses BPF\\x1b:\s+it is locked down, although a trap matches 1 container there/,
+    );
     assert.match(
       text,
       /\nn1 .*\n {4}node n1: file-access is not available: this kernel refuses BPF\\x1b: it is\n {4}locked down\.\nn2 /,
@@ -175,19 +202,24 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.match(idle, /node n1: file-access is not available/);
   });
 
-  test('one that is not installed has no columns; operators that differ are told by guard', () => {
+  test('one that is not installed has no columns; what the operator cannot run is told', () => {
     const found = foundOf();
     const guards = found.guards.map((one, at) => (at === 0 ? { ...one, installed: false } : one));
     const text = textOf({ guards, access: { policies: [] } });
     assert.match(text, /\nNODE +AGENT\n/);
-    assert.match(text, /\nNot installed: file-access\. The API does not serve their resources\.\n/);
+    assert.match(text, /\nNot in use here: file-access\. The API does not serve their resources\.\n/);
     assert.doesNotMatch(text, /KiveData/);
+    const waiting = { 'file-access': { state: 'waiting', reason: 'no CRD' } } as const;
     assert.match(
-      textOf({
-        access: { leases: [{ ...leaseOf('rampart-operator', 'operator-1'), guards: ['file-access'] }] },
-      }),
-      /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. Guards on nodes keep working/,
+      textOf({ operator: processWith(waiting) }),
+      /\nIn the operator, file-access is waiting: no CRD\n/,
     );
+  });
+
+  test('a guard that is switched off everywhere', () => {
+    const agents = ['n1', 'n2'].map((name) => agentOn(name, running('file-access')));
+    const operator = processWith(running('file-access'));
+    assert.match(textOf({ agents, operator }), /\nSwitched off by --guards: file-integrity\.\n/);
   });
 
   test('ages', () => {

@@ -10,6 +10,7 @@ import {
   wrapText,
   type RenderOptions,
 } from '../../lib/output/table.ts';
+import { type Examined, verdictOf } from './examine.ts';
 import type { ReadGuard } from './reader.ts';
 import type { GuardReport, NodeReport, StatusReport } from './report.ts';
 import { counted } from '../../lib/output/words.ts';
@@ -20,34 +21,32 @@ const MANY_NODES = 20;
 
 /** The report, ending with a newline; the tables are those of the guards' sections. */
 export function renderStatus(
-  report: StatusReport,
+  examined: Examined,
   guards: readonly ReadGuard[],
   options: RenderOptions,
 ): string {
   return `${[
-    headline(report, guards, options),
-    ...guards.map(({ section }) => section?.table(options) ?? ''),
-    nodeTable(report, guards, options),
-    foot(report, guards, options),
+    headline(examined, guards, options),
+    ...guards.map((one) => one.section?.table(verdictOf(examined.verdicts, one), options) ?? ''),
+    nodeTable(examined.report, guards, options),
+    foot(examined.report, guards, options),
   ]
     .filter((part) => part !== '')
     .join('\n\n')}\n`;
 }
 
 function headline(
-  { guards: reports, server, namespace }: StatusReport,
+  { report: { server, namespace }, verdicts }: Examined,
   guards: readonly ReadGuard[],
   options: RenderOptions,
 ): string {
   const { widthColumns, colour } = options;
-  const lines = guards.map(({ section }) => section?.headline(options) ?? '').filter((line) => line !== '');
+  const lines = guards
+    .map((one) => one.section?.headline(verdictOf(verdicts, one), options) ?? '')
+    .filter((line) => line !== '');
   if (lines.length === 0) {
     const where = namespace === null ? '' : ` in namespace ${namespace}`;
     lines.push(paint('yellow', `There are no policies${where}: nothing is guarded.`, colour));
-  }
-  for (const { name, guarded, nodes } of reports) {
-    if (guarded || nodes.length === 0) continue;
-    lines.push(paint('red', `${name} does not work on ${counted(nodes.length, 'node')}.`, colour));
   }
   const [first = '', ...more] = lines;
   // On a line of its own where both do not fit.
@@ -66,7 +65,9 @@ function nodeTable(
   );
   const lines = new Map<string, string[]>();
   for (const guard of reports) {
-    for (const node of guard.nodes) {
+    for (const node of guard.notOn) {
+      // Nobody asks for what is off.
+      if (node.state === 'starting' || (node.state === 'off' && !guard.objects)) continue;
       lines.set(node.name, [...(lines.get(node.name) ?? []), problemText(guard, node)]);
     }
   }
@@ -98,33 +99,41 @@ function nodeTable(
 
 function problemText(
   { name: guard }: GuardReport,
-  { name, state, reason }: GuardReport['nodes'][number],
+  { name, state, reason }: GuardReport['notOn'][number],
 ): string {
-  const what = state === 'waiting' ? 'waits' : 'is not available';
+  const what = { starting: 'is starting', waiting: 'waits', unavailable: 'is not available', off: 'is off' }[
+    state
+  ];
   const why = reason.replace(/\s*\n\s*/g, ' ');
   return printable(`node ${name}: ${guard} ${what}${why === '' ? '.' : `: ${why}`}`);
 }
 
 function agentCell({ agent, agentPod }: NodeReport): Cell {
-  if (agent === 'running') return { text: 'running', style: 'green' };
-  if (agentPod !== null) return { text: 'not ready', style: 'red' };
-  return { text: 'not seen', style: 'yellow' };
+  // An agent that works and is not ready says why in its log.
+  if (agent === 'running' && agentPod?.ready === false)
+    return { text: 'running, not ready', style: 'yellow' };
+  const style = { running: 'green', dead: 'red', stopped: 'red', 'not-seen': 'yellow' } as const;
+  return { text: agent === 'not-seen' ? 'not seen' : agent, style: style[agent] };
 }
 
 function foot(
-  { guards: reports, operator, notRead }: StatusReport,
+  report: StatusReport,
   guards: readonly ReadGuard[],
   { widthColumns, colour }: RenderOptions,
 ): string {
-  const lines: FootLine[] = operatorLines(reports, operator);
+  const lines: FootLine[] = [...operatorLines(report)];
   const missing: string[] = [];
-  for (const { guard, installed, section } of guards) {
+  const off: string[] = [];
+  for (const [at, { guard, installed, section }] of guards.entries()) {
     if (installed === false) missing.push(guard.name);
     else lines.push(...(section?.foot ?? []).map((text) => ({ text })));
+    if (report.guards[at]?.state === 'off') off.push(guard.name);
   }
-  if (missing.length > 0)
-    lines.push({ text: `Not installed: ${missing.join(', ')}. The API does not serve their resources.` });
-  for (const { resource, why } of notRead) {
+  if (off.length > 0) lines.push({ text: `Switched off by --guards: ${off.join(', ')}.` });
+  if (missing.length > 0) {
+    lines.push({ text: `Not in use here: ${missing.join(', ')}. The API does not serve their resources.` });
+  }
+  for (const { resource, why } of report.notRead) {
     lines.push({ text: `Not read: ${resource}. ${printable(why)}`, isDoubtful: true });
   }
   return lines
@@ -141,24 +150,26 @@ interface FootLine {
   readonly isDoubtful?: boolean;
 }
 
-/** One line where it is the same for all guards, which mostly one process looks after. */
-function operatorLines(reports: readonly GuardReport[], operator: HolderReport): FootLine[] {
-  const lineOf = (what: string, holder: HolderReport): FootLine => ({
-    text: `${what}: ${operatorText(holder)}`,
-    isDoubtful: holder.state !== 'held' && holder.state !== 'unknown',
-  });
-  if (reports.every((guard) => guard.operator === null || guard.operator.state === operator.state)) {
-    return [lineOf('Operator', operator)];
+function operatorLines({ operator, guards, nodes }: StatusReport): FootLine[] {
+  const agents = nodes.filter(({ agent }) => agent === 'running').length;
+  const isDoubtful = operator.state !== 'held' && operator.state !== 'unknown';
+  const lines: FootLine[] = [{ text: `Operator: ${operatorText(operator, agents)}`, isDoubtful }];
+  for (const { name, operator: own } of guards) {
+    if (own === null || own.state === 'running' || own.state === 'off') continue;
+    const because = own.reason === '' ? '' : `: ${printable(own.reason)}`;
+    lines.push({ text: `In the operator, ${name} is ${own.state}${because}`, isDoubtful: true });
   }
-  return reports.flatMap(({ name, operator: holder }) =>
-    holder === null ? [] : [lineOf(`Operator of ${name}`, holder)],
-  );
+  return lines;
 }
 
-function operatorText(report: HolderReport): string {
+function operatorText(report: HolderReport, agents: number): string {
   const { state, renewedSecondsAgo } = report;
   const renewed = renewedSecondsAgo === null ? '' : `, ${agoText(renewedSecondsAgo * 1000)}`;
-  const still = 'Guards on nodes keep working; conditions and clean-up are not updated.';
+  const rest = 'conditions are not updated and nothing is cleaned up.';
+  const still =
+    agents === 0
+      ? `No agent runs either: ${rest}`
+      : `${counted(agents, 'agent')} ${agents === 1 ? 'runs' : 'run'}, but ${rest}`;
   switch (state) {
     case 'held':
       return `${printable(holderName(report))}${renewed}`;

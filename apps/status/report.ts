@@ -1,46 +1,64 @@
 /**
  * What `rampart status` says, as one object: `--format json`. The sections of the guards add their fields, which their `status/`
- * has the types of.
+ * has the types of. docs/status.md describes every key; a test compares them.
  *
- * Within `rampart.dev/status/v1` fields keep their names and meanings; new ones, and new kinds of problems, may come.
+ * Within `rampart.dev/status/v2` fields keep their names and meanings; new ones, and new kinds of problems, may come.
  */
 import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
+import type { Problem } from '../../guard/guarded.ts';
 import type { HolderReport } from '../../guard/lease-holder.ts';
 
 /** All that is no guard's. Times are RFC 3339 in UTC. */
 export interface StatusReport {
-  readonly schema: 'rampart.dev/status/v1';
+  readonly schema: 'rampart.dev/status/v2';
   readonly server: string;
   readonly time: string;
   /** The namespace that was asked for; `null`: all. */
   readonly namespace: string | null;
-  /** Whether all that is asked of the guards is guarded: the exit code is 0 then. */
+  /** Whether all that is asked of the guards is guarded: without `problems`. The exit code is 0 then. */
   readonly guarded: boolean;
   /** In the order of the list of guards. */
   readonly guards: readonly GuardReport[];
+  /** Why something is not guarded, by guard and object. */
+  readonly problems: readonly Problem[];
   /** All that are known; by name. */
   readonly nodes: readonly NodeReport[];
-  /** The worst of `guards[].operator`. Without one, guarding goes on, but status and clean-up stop. */
+  /** Who holds the operator's lease. */
   readonly operator: HolderReport;
   /** What this user may not read; what depends on it is `null` or unknown. */
   readonly notRead: readonly { readonly resource: string; readonly why: string }[];
 }
 
+/** `off`: its process runs without it (`--guards`). */
+export type GuardState = AgentGuardState['state'] | 'off';
+
 export interface GuardReport {
   readonly name: string;
-  /** Whether the API serves what users write for it; `null` where it is not known. */
-  readonly installed: boolean | null;
+  /**
+   * - `on`: a process that is alive runs it;
+   * - `off`: none does, although some are alive: `--guards`;
+   * - `not-running`: no process is alive;
+   * - `not-installed`: the API does not serve what users write for it;
+   * - `unknown`: leases may not be read.
+   */
+  readonly state: 'on' | 'off' | 'not-running' | 'not-installed' | 'unknown';
+  /** What users ask of it; `null` where that may not be read. */
+  readonly objects: number | null;
+  /** Of these, how many are not guarded. */
+  readonly notGuarded: number;
   readonly guarded: boolean;
-  /** Who looks after all that it needs once in a cluster; `null` where it needs nothing, or is not installed. */
-  readonly operator: HolderReport | null;
-  /** Where it does not work, as the agents say. */
-  readonly nodes: readonly GuardNodeReport[];
+  /** Nodes where an agent runs it. */
+  readonly on: readonly string[];
+  /** Nodes whose agent is alive and does not run it. */
+  readonly notOn: readonly GuardNodeReport[];
+  /** Its part in the operator; `null` where it has none, or no operator is alive. */
+  readonly operator: { readonly state: GuardState; readonly reason: string } | null;
 }
 
 export interface GuardNodeReport {
   readonly name: string;
   /** `waiting` for what it needs; `unavailable` where the node cannot serve it. */
-  readonly state: Extract<AgentGuardState['state'], 'waiting' | 'unavailable'>;
+  readonly state: Exclude<GuardState, 'running'>;
   /** A sentence or two; empty where the agent gives none. */
   readonly reason: string;
 }
@@ -48,8 +66,15 @@ export interface GuardNodeReport {
 /** Sections of guards add fields. */
 export interface NodeReport {
   readonly name: string;
-  /** `running`: it renews its lease or that of its kernel, or its pod is ready. `not-seen`: none of these is known. */
-  readonly agent: 'running' | 'not-seen';
+  /**
+   * `running`: it renews its lease; `dead`: it no longer does; `stopped`: it has given its lease back; `not-seen`: it never had one, or
+   * leases may not be read.
+   */
+  readonly agent: 'running' | 'dead' | 'stopped' | 'not-seen';
+  /** When it renewed its lease last; `null` where it is not known. */
+  readonly agentRenewed: string | null;
   /** As deploy/ labels it; `null` where there is none. */
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
+  /** By the guard's name, as the agent says; none where it is not running. */
+  readonly guards: Readonly<Record<string, GuardState>>;
 }

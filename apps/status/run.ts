@@ -11,9 +11,8 @@ import type { StatusOptions } from './command.ts';
 import { renderStatus } from './render.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { outputOptions } from '../../lib/cli/output.ts';
-import { examine } from './examine.ts';
+import { examine, type Examined } from './examine.ts';
 import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
-import type { StatusReport } from './report.ts';
 
 /** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
 export async function runStatus(guards: readonly Guard[], options: StatusOptions): Promise<0 | 1 | 2> {
@@ -25,12 +24,12 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
     process.stderr.write(describeFailure(error).text);
     return 2;
   }
-  const { report } = asked;
+  const { report } = asked.examined;
   const { stdout } = process;
   stdout.write(
     options.format === 'json'
       ? `${visibleJson(JSON.stringify(report))}\n`
-      : renderStatus(report, asked.guards, outputOptions(80, 120)),
+      : renderStatus(asked.examined, asked.guards, outputOptions(80, 120)),
   );
   return report.guarded ? 0 : 1;
 }
@@ -73,7 +72,7 @@ interface AskOptions extends StatusReaderOptions {
 }
 
 export interface Asked {
-  readonly report: StatusReport;
+  readonly examined: Examined;
   readonly guards: readonly ReadGuard[];
 }
 
@@ -88,17 +87,19 @@ export async function askCluster({ guards, server, ...options }: AskOptions): Pr
   const reader = new StatusReader({ ...options, signal: AbortSignal.any([options.signal, end.signal]) });
   try {
     const read = await Promise.all(guards.map((guard) => reader.guard(guard)));
-    const [locks, agents, agentPods, nodes] = await Promise.all([
+    const [locks, agents, operator, agentPods, nodes] = await Promise.all([
       reader.locks(),
       reader.agents(),
+      reader.operator(),
       reader.agentPods(),
       reader.nodes(),
     ]);
     // Guards without kinds of their own are told of by their agents alone.
     if (agents === undefined || agents.length === 0) requireOne(read, server);
     const { timeMs, notRead } = reader;
-    const found = { server, timeMs, namespace, guards: read, locks, agents, agentPods, nodes, notRead };
-    return { report: examine(found), guards: read };
+    const processes = { locks, agents, operator, agentPods, nodes };
+    const examined = examine({ server, timeMs, namespace, guards: read, ...processes, notRead });
+    return { examined, guards: read };
   } finally {
     end.abort();
   }

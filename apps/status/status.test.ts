@@ -56,8 +56,8 @@ async function until(args: readonly string[], holds: (report: JsonReport) => boo
   }
 }
 
-const kinds = ({ policies }: JsonReport): string[] =>
-  policies.flatMap(({ name, problems }) => problems.map(({ kind }) => `${name} ${kind}`));
+const kinds = ({ problems }: JsonReport): string[] =>
+  problems.map(({ object, kind }) => `${object.name} ${kind}`);
 
 const policy = (name: string, ...traps: readonly object[]): string =>
   JSON.stringify({
@@ -117,7 +117,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       ({ policies, guarded, operator }) =>
         guarded && policies[0]?.ready?.status === 'True' && operator.state === 'held',
     );
-    assert.equal(well.schema, 'rampart.dev/status/v1');
+    assert.equal(well.schema, 'rampart.dev/status/v2');
     assert.deepEqual(
       well.policies.map(({ name, containers, files, kiveData }) => [name, containers, files, kiveData]),
       [['secrets', 1, 1, 1]],
@@ -134,9 +134,9 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     );
     const { code, stdout, stderr } = statusProcess(...data);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
-    assert.match(stdout, /^The policy guards everything it requests\./);
+    assert.match(stdout, /^All files of the policy are watched\./);
     assert.match(stdout, /^kivebpf-system\/secrets {2}1 {6}1 {11}1 {6}- {11}yes$/m);
-    assert.match(stdout, /^\S+ +running +itself, \d s ago +[0-9a-f]{8} +1 +1$/m);
+    assert.match(stdout, /^\S+ +running +this agent, \d s ago +[0-9a-f]{8} +1 +1$/m);
 
     await apply('missing', { path: '/etc/shadow', matchAny: high }, { path: '/no/such', matchAny: high });
     await apply('nobody', { path: '/etc/shadow', matchAny: [{ pod: 'vault-0' }] });
@@ -156,8 +156,11 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.ok(broken.policies.every(({ ready }) => ready?.isCurrent === true));
     const text = await status(...data);
     assert.equal(text.code, 1);
-    assert.match(text.stdout, /^3 of 4 policies do not guard everything requested\./);
-    assert.match(text.stdout, /^ {4}node \S+: \/no\/such in shop\/nginx-pod\/nginx: \/no does not exist/m);
+    assert.match(text.stdout, /^3 of 4 policies are not fully in effect\./);
+    assert.match(
+      text.stdout,
+      /^ {4}node \S+, spec\.traps\[1\]: \/no\/such in shop\/nginx-pod\/nginx is not watched:\s+\/no\s+does\s+not\s+exist/m,
+    );
     assert.equal((await status(...data, '-n', 'shop')).code, 0);
 
     await one.stop('SIGKILL');
@@ -209,11 +212,11 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       kubectl(['apply', '-f', '-'], policy('secrets', { path: '/etc/shadow', matchAny: high }));
       const cluster = ['--kubeconfig', kubeconfig];
       const silent = await until(cluster, () => true);
-      assert.deepEqual(kinds(silent), ['secrets node-silent']);
+      assert.deepEqual(kinds(silent), ['secrets agent-missing']);
       assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
       assert.match(
         (await status(...cluster)).stdout,
-        /node n1: 1 container matches there, but no agent has reported on it\./,
+        /node n1: the agent has never run, although a trap matches 1 container there\. Start/,
       );
 
       const agent = spawn(
@@ -243,11 +246,8 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
 
       agent.kill('SIGKILL');
       await ended;
-      const killed = await until(
-        cluster,
-        (report) => !report.guarded && report.nodes[0]?.agent === 'not-seen',
-      );
-      assert.deepEqual(kinds(killed), ['secrets no-loader']);
+      const killed = await until(cluster, (report) => !report.guarded && report.nodes[0]?.agent === 'dead');
+      assert.deepEqual(kinds(killed), ['secrets agent-dead']);
       assert.equal(killed.nodes[0]?.loader.state, 'stale');
     },
   );

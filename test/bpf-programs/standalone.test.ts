@@ -137,7 +137,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
     const ofData = ['--data', machine.process.at('data')];
     const status = await machine.rampart('status', ...ofData);
-    assert.match(status.stdout, /All 2 eBPF programs run everywhere as specified\./);
+    assert.match(status.stdout, /All 2 eBPF programs run on every node they select\./);
     machine.apply(xdp('absent', 'absent0'));
     await machine.untilCondition('ReconcileError', 'xdpprogram', 'absent');
 

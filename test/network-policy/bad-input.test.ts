@@ -13,7 +13,7 @@ import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
 import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
-import { reports } from '../../guards/network-policy/status/section.ts';
+import { examine } from '../../guards/network-policy/status/section.ts';
 import { networkPolicies } from '../../guards/network-policy/api.ts';
 import { pods } from '../../lib/kube/object/object.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
@@ -113,12 +113,12 @@ suite('what cannot be expressed', { timeout: 300_000 }, () => {
         await node.start();
         assert.deepEqual(await reached(node, 'x/a', 'x/b'), ['x/b 81 IPv4', 'x/b 81 IPv6']);
         const [policies, known] = [await node.client.list(networkPolicies), await node.client.list(pods)];
-        const status = reports(policies.items, known.items);
+        const status = examine(policies.items, known.items, Date.now());
         for (const [name, [, field, why]] of Object.entries(wrong)) {
           const note = await until(`the event of ${name}`, () => notes(node, name));
           assert.match(note, why);
           assert.ok(note.startsWith(`spec.ingress[0].${field}: `), note);
-          const [problem, ...more] = status.find((one) => one.name === name)?.problems ?? [];
+          const [problem, ...more] = status.find((one) => one.name === name)?.notExpressed ?? [];
           assert.deepEqual([problem?.field, more], [`spec.ingress[0].${field}`, []]);
           assert.match(problem?.message ?? '', why);
         }

@@ -118,10 +118,10 @@ suite('a guard that is one folder', () => {
     assert.match(status.stdout, /DOOR +SEEN\ndefault\/front +1/);
     const json = JSON.parse(run('status', '--data', data, '--format', 'json').stdout) as {
       doors: string[];
-      guards: { name: string; installed: boolean }[];
+      guards: { name: string; state: string }[];
     };
     assert.deepEqual(json.doors, ['front']);
-    assert.equal(json.guards.find(({ name }) => name === 'door-watch')?.installed, true);
+    assert.equal(json.guards.find(({ name }) => name === 'door-watch')?.state, 'on');
     const doors = run('door', 'list', '--data', data);
     assert.deepEqual([doors.status, doors.stdout], [0, 'default/front: Hello front\n'], doors.stderr);
     const alerts = run('alerts', '--data', data, '--format', 'pretty');

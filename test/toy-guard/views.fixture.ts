@@ -12,11 +12,14 @@ export const doorStatus: StatusSection = {
       cells: [`${namespace}/${name}`, String(status?.seen ?? '-')],
     }));
     return {
-      fields: { doors: doors.map(({ metadata }) => metadata.name) },
-      isAsked: doors.length > 0,
-      guarded: true,
+      objects: doors.map(({ metadata: { namespace = null, name = '', generation = 0 } }) => ({
+        ...{ kind: 'Door', namespace, name, revision: generation },
+        needs: [],
+        problems: [],
+      })),
+      fields: () => ({ doors: doors.map(({ metadata }) => metadata.name) }),
       headline: () => (doors.length === 0 ? '' : `${doors.length} doors are greeted.`),
-      table: (options) =>
+      table: (_, options) =>
         rows.length === 0 ? '' : renderTable(rows, { head: ['DOOR', 'SEEN'], ...options }),
       foot: [],
     };

@@ -1,7 +1,12 @@
 /** This guard's section of `rampart status`. */
-import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
+import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
+import { problemTexts } from '../../../guard/problem-text.ts';
+import type { NodeView, SectionReport, StatusSection } from '../../../guard/status-section.ts';
+import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
+import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
+import { labelSelectorOf, labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
 import { paint, renderTable, type Row } from '../../../lib/output/table.ts';
-import { printable } from '../../../lib/output/printable.ts';
 import { type NodeObject, type ParentObject, nodeTypes, parentKinds } from '../api.ts';
 import { nodeOf } from '../engine/parent-condition.ts';
 
@@ -11,17 +16,19 @@ export interface ProgramReport {
   /** `null`: cluster-scoped. */
   readonly namespace: string | null;
   readonly name: string;
-  /** The type of its condition; `null` before the operator has evaluated it. */
+  readonly guarded: boolean;
+  /** The type of its condition, by the operator; `null` before the operator has evaluated it. */
   readonly condition: string | null;
-  readonly message: string;
-  /** Of its per-node objects: how many are Loaded, and those that should run but do not. */
+  /** Of its per-node objects: how many are Loaded, and how many should be but are not. */
   readonly loaded: number;
-  readonly notLoaded: readonly {
-    readonly node: string;
-    readonly name: string;
-    readonly condition: string;
-    readonly message: string;
-  }[];
+  readonly notLoaded: number;
+}
+
+/** A user's object with its per-node objects. */
+export interface ProgramView {
+  readonly kind: string;
+  readonly parent: ParentObject;
+  readonly objects: readonly NodeObject[];
 }
 
 /** Nothing is meant to run there. */
@@ -49,67 +56,153 @@ export const bpfProgramsStatus: StatusSection = {
         context.list(nodeTypes.Namespaced, add, { namespace }),
       );
     }
-    if (readable !== true) return section(undefined);
-    return section(
-      written.map(({ kind, object }) => reportOf(kind, object, byOwner.get(object.metadata.uid ?? '') ?? [])),
-    );
+    const nodes = (await context.nodes()) ?? [];
+    if (readable !== true) return section(undefined, nodes, context.timeMs);
+    const views = written.map(({ kind, object }) => ({
+      kind,
+      parent: object,
+      objects: byOwner.get(object.metadata.uid ?? '') ?? [],
+    }));
+    return section(views, nodes, context.timeMs);
   },
 };
 
-function reportOf(
-  kind: string,
-  { metadata, status }: ParentObject,
-  objects: readonly NodeObject[],
-): ProgramReport {
-  const [condition] = status?.conditions ?? [];
-  const states = objects.map((object) => ({ object, is: object.status?.conditions?.[0] }));
+/** The agents of the nodes that it selects; a machine without a Node object is selected. */
+function needsOf({ parent, objects }: ProgramView, nodes: readonly NodeView[]): Need[] {
+  const byNode = Map.groupBy(objects, nodeOf);
+  const names = nodes.length > 0 ? nodes.filter((node) => isSelected(parent, node)) : undefined;
+  const labels = names?.map(({ name }) => name) ?? [...byNode.keys()];
+  return labels.map((node) => ({
+    process: 'agent',
+    node,
+    why: 'spec.nodeselector selects it',
+    seen: seenOf(byNode.get(labelValue(node)) ?? [], parent),
+  }));
+}
+
+function isSelected({ spec }: ParentObject, { labels = {} }: NodeView): boolean {
+  try {
+    return labelsMatch(labelSelectorOf(spec.nodeselector), labels);
+  } catch {
+    // The agents say what is wrong with it.
+    return true;
+  }
+}
+
+/** An application is seen in the generation that all its programs are. */
+function seenOf(objects: readonly NodeObject[], { metadata }: ParentObject): number | undefined {
+  if (objects.length === 0) return undefined;
+  const seen = objects.map(({ status }) => {
+    const [condition] = status?.conditions ?? [];
+    return condition === undefined ? -1 : (condition.observedGeneration ?? metadata.generation ?? 0);
+  });
+  const least = Math.min(...seen);
+  return least < 0 ? undefined : least;
+}
+
+function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedObject {
+  const { kind, parent, objects } = view;
+  const { namespace = null, name = '', generation = 0 } = parent.metadata;
+  const needs = needsOf(view, nodes);
+  const nameOf = new Map(
+    needs.flatMap((need) => (need.process === 'agent' ? [[labelValue(need.node), need.node]] : [])),
+  );
+  const problems = objects.flatMap((object): OwnProblem[] => {
+    const [condition] = object.status?.conditions ?? [];
+    if (condition === undefined || quiet.has(condition.type)) return [];
+    const node = nodeOf(object);
+    return [
+      {
+        ...{ kind: 'not-loaded', by: 'agent', node: nameOf.get(node) ?? node },
+        why: `${condition.type}: ${condition.message.replace(/\.$/, '')}`,
+        next: `kubectl describe ${namespace === null ? 'bpfprogram' : `-n ${namespace} bpfnsprogram`} ${object.metadata.name}`,
+        sinceMs: Date.parse(condition.lastTransitionTime),
+      },
+    ];
+  });
+  if (needs.length === 0) {
+    const next = 'Compare spec.nodeselector with the labels of the nodes';
+    problems.push({ kind: 'no-node', field: 'spec.nodeselector', why: 'it selects no node', next });
+  } else if (problems.length === 0 && objects.length > 0 && !objects.some(isLoaded)) {
+    const [condition] = objects[0]?.status?.conditions ?? [];
+    if (condition !== undefined) {
+      const why = `it runs nowhere: ${condition.message.replace(/\.$/, '')}`;
+      problems.push({ kind: 'nothing-to-attach-to', why, next: 'Compare its selectors with the pods' });
+    }
+  }
   return {
-    kind,
-    namespace: metadata.namespace ?? null,
-    name: metadata.name ?? '',
-    condition: condition?.type ?? null,
-    message: condition?.message ?? '',
-    loaded: states.filter(({ is }) => is?.type === 'Loaded').length,
-    notLoaded: states
-      .filter(({ is }) => !quiet.has(is?.type ?? 'None'))
-      .map(({ object, is }) => ({
-        node: nodeOf(object),
-        name: object.metadata.name ?? '',
-        condition: is?.type ?? 'None',
-        message: is?.message ?? '',
-      })),
+    ...{ kind, namespace, name, revision: generation, changedMs: changedAtMs(parent) },
+    needs,
+    problems,
   };
 }
 
-function section(all: readonly ProgramReport[] | undefined): SectionReport {
-  const programs = all ?? [];
-  const failing = programs.filter(({ condition }) => condition !== 'ReconcileSuccess').length;
+function isLoaded({ status }: NodeObject): boolean {
+  return status?.conditions?.[0]?.type === 'Loaded';
+}
+
+export function section(
+  all: readonly ProgramView[] | undefined,
+  nodes: readonly NodeView[],
+  timeMs: number,
+): SectionReport {
+  const programs = (all ?? []).map((view) => {
+    const { kind, parent, objects } = view;
+    const { namespace = null, name = '' } = parent.metadata;
+    return {
+      object: guardedObject(view, nodes),
+      isDeleting: isDeleting(parent),
+      report: {
+        ...{ kind, namespace, name },
+        condition: parent.status?.conditions?.[0]?.type ?? null,
+        loaded: objects.filter(isLoaded).length,
+        notLoaded: objects.filter(({ status }) => !quiet.has(status?.conditions?.[0]?.type ?? 'None')).length,
+      },
+    };
+  });
+  const asked = programs.filter((one) => !one.isDeleting);
   return {
-    fields: { bpfPrograms: all ?? null },
-    isAsked: programs.length > 0,
-    guarded: failing === 0,
-    headline({ colour }) {
-      if (programs.length === 0) return '';
+    objects: all && asked.map(({ object }) => object),
+    fields: (verdict) => ({
+      bpfPrograms:
+        all === undefined
+          ? null
+          : programs.map(({ report }): ProgramReport => ({
+              ...report,
+              guarded: verdict.of(report).length === 0,
+            })),
+    }),
+    headline({ failing }, { colour }) {
+      const count = asked.length;
+      if (count === 0) return '';
       if (failing === 0) {
-        const one = 'The eBPF program runs everywhere as specified.';
-        const text =
-          programs.length === 1 ? one : `All ${programs.length} eBPF programs run everywhere as specified.`;
+        const one = 'The eBPF program runs on every node it selects.';
+        const text = count === 1 ? one : `All ${count} eBPF programs run on every node they select.`;
         return paint('green', text, colour);
       }
-      return paint('red', `${failing} of ${programs.length} eBPF programs do not run everywhere.`, colour);
+      const text =
+        failing === 1
+          ? 'is not running on every node it selects'
+          : 'are not running on every node they select';
+      return paint('red', `${failing} of ${count} eBPF programs ${text}.`, colour);
     },
-    table(options) {
+    table(verdict, options) {
       if (programs.length === 0) return '';
-      const rows = programs.map(({ kind, namespace, name, condition, message, loaded, notLoaded }): Row => ({
-        cells: [
-          `${kind}/${namespace === null ? '' : `${namespace}/`}${name}`,
-          condition === 'ReconcileSuccess' ? condition : { text: condition ?? 'not evaluated', style: 'red' },
-          String(loaded),
-          String(notLoaded.length),
-        ],
-        note: condition === 'ReconcileSuccess' ? undefined : message.split('\n').map(printable).join('\n'),
-      }));
-      return renderTable(rows, { head: ['PROGRAM', 'CONDITION', 'LOADED', 'NOT LOADED'], ...options });
+      const rows = programs.map(({ report, isDeleting: deleting }): Row => {
+        const problems = verdict.of(report);
+        const running: Row['cells'][number] = deleting
+          ? { text: 'deleting', style: 'yellow' }
+          : problems.length > 0
+            ? { text: 'no', style: 'red' }
+            : { text: 'yes', style: 'green' };
+        const { kind, namespace, name, loaded, notLoaded } = report;
+        const path = `${kind}/${namespace === null ? '' : `${namespace}/`}${name}`;
+        return {
+          cells: [path, String(loaded), String(notLoaded), running],
+          note: problemTexts(problems, timeMs).join('\n'),
+        };
+      });
+      return renderTable(rows, { head: ['PROGRAM', 'LOADED', 'NOT LOADED', 'RUNNING'], ...options });
     },
     foot: [],
   };

@@ -42,7 +42,7 @@ export const loaderLease = { leaseDurationSeconds: 10, renewDeadlineMs: 7000, re
 export async function runLoaderElection(options: LoaderElectionOptions): Promise<void> {
   const { client, kernelId, cache, identity, loader, signal, logger, clock = systemClock } = options;
   const target = { namespace: systemNamespace, name: kernelId };
-  const store = leaseStore(client, target, { labels: loaderLeaseLabels(kernelId) });
+  const store = leaseStore(client, target, () => ({ labels: loaderLeaseLabels(kernelId) }));
   let holder = '';
   try {
     await runElection({

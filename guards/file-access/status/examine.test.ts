@@ -4,6 +4,10 @@ import { suite, test } from 'node:test';
 import { movedTo, policyOf, trapOn } from '../policy/policy.fixture.ts';
 import { examine } from './examine.ts';
 import type { Snapshot } from './snapshot.ts';
+import { fileAccess } from '../guard.ts';
+import type { Processes } from '../../../guard/guarded.ts';
+import { processesOn, processWith, running } from '../../../guard/processes.fixture.ts';
+import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
 import { fileAccessSection } from './section.ts';
 import {
   bootIdOf,
@@ -17,12 +21,14 @@ import {
   withStatus,
 } from './snapshot.fixture.ts';
 
+function verdictOf(change: Partial<Snapshot>, processes: Partial<Processes> = {}): Verdict {
+  const { objects = [] } = fileAccessSection({ ...well, ...change }, nowMs);
+  return verdictOn(fileAccess, objects, { ...processesOn(['n1', 'n2'], 'file-access'), ...processes });
+}
+
 function problemsOf(change: Partial<Snapshot>): string[] {
-  const snapshot = { ...well, ...change };
-  const problems = examine(snapshot).policies.flatMap((policy) => policy.problems);
-  assert.equal(fileAccessSection(snapshot, nowMs).guarded, problems.length === 0);
-  return problems.map(({ kind, node, container, path }) =>
-    [kind, node, container, path].filter(Boolean).join(' '),
+  return verdictOf(change).problems.map(({ kind, node, field }) =>
+    [kind, node, field?.replace(/\].*/, ']')].filter(Boolean).join(' '),
   );
 }
 
@@ -40,8 +46,8 @@ suite('callbacks', () => {
     const callbackProblems = [{ callback: 'https://sink#1', message: 'HTTP 404' }];
     const parts = [nodePart('n1', { callbackProblems }), nodePart('n2')];
     assert.deepEqual(problemsOf({ parts }), ['callback-failing n1']);
-    const [report] = examine({ ...well, parts }).policies;
-    assert.equal(report?.problems[0]?.message, 'alerts for https://sink#1 are not delivered: HTTP 404');
+    const [problem] = verdictOf({ parts }).problems;
+    assert.equal(problem?.why, 'alerts for https://sink#1 are not delivered: HTTP 404');
   });
 });
 
@@ -53,7 +59,6 @@ suite('what is guarded', () => {
       {
         namespace: 'kivebpf-system',
         name: 'secrets',
-        guarded: true,
         deleting: false,
         ready: { status: 'True', reason: 'Watching', message: ready.message, isCurrent: true },
         traps: 1,
@@ -61,7 +66,6 @@ suite('what is guarded', () => {
         files: 2,
         kiveData: 2,
         lastAlertTime: '2026-11-21T11:59:48Z',
-        problems: [],
         nodes: [
           {
             name: 'n1',
@@ -96,7 +100,7 @@ suite('what is guarded', () => {
           nodePart('n2'),
         ],
       },
-      ['file-missing n1 shop/a/web /etc/shadow', 'file-missing n1'],
+      ['file-missing n1 spec.traps[0]', 'file-missing n1'],
     ],
     [
       'a trap that is refused, of two',
@@ -107,12 +111,12 @@ suite('what is guarded', () => {
           }),
         ],
       },
-      ['trap-refused /x'],
+      ['trap-refused spec.traps[1]'],
     ],
     [
       'all traps refused: not also that nothing matches',
       { policies: [withStatus(policyOf('secrets', trapOn('etc/shadow', web)), {})], parts: [], pods: [] },
-      ['trap-refused etc/shadow'],
+      ['trap-refused spec.traps[0]'],
     ],
     [
       'a trap for another namespace, of a policy that the operator says is confined',
@@ -120,7 +124,7 @@ suite('what is guarded', () => {
         policies: [withStatus(movedTo('shop', policyOf('p', trapOn('/x', { namespace: 'other' }))), {})],
         ...{ parts: [], pods: [] },
       },
-      ['trap-refused /x'],
+      ['trap-refused spec.traps[0]'],
     ],
     [
       'the same of a policy that the operator says matches pods of all namespaces',
@@ -145,10 +149,10 @@ suite('what is guarded', () => {
         pods: [...(well.pods ?? []), podOn('n3', 'c')],
         nodes: [...(well.nodes ?? []), { name: 'n3', kernel: bootIdOf('n3') }],
       },
-      ['node-silent n3', 'no-loader n3'],
+      ['agent-missing n3'],
     ],
     [
-      'an agent that was killed',
+      'a kernel whose lease is not renewed, although the agent of its node is alive',
       {
         leases: [
           leaseOf('rampart-operator', 'o'),
@@ -159,7 +163,7 @@ suite('what is guarded', () => {
       ['no-loader n1'],
     ],
     [
-      'an agent that was stopped and gave its lease back',
+      'a kernel that no agent raises alerts for',
       {
         leases: [
           leaseOf('rampart-operator', 'o'),
@@ -191,7 +195,7 @@ suite('what is guarded', () => {
     [
       'a policy that was edited just now',
       { policies: [{ ...secrets, metadata: { ...secrets.metadata, generation: 3 } }] },
-      ['node-behind n1', 'node-behind n2'],
+      ['outdated n1', 'outdated n2'],
     ],
     [
       'what only the operator knows',
@@ -223,7 +227,7 @@ suite('what is guarded', () => {
     [
       'what was said of another policy of that name',
       { parts: [nodePart('n1', { uid: 'uid-0' }), nodePart('n2')] },
-      ['node-silent n1'],
+      ['not-reported n1'],
     ],
     ['a user who may read policies only', policiesOnly, []],
     [
@@ -240,12 +244,12 @@ suite('what is guarded', () => {
           }),
         ],
       },
-      ['file-missing n1 shop/a/web /x', 'file-missing', 'callback-failing n2'],
+      ['file-missing n1 spec.traps[0]', 'file-missing', 'callback-failing n2'],
     ],
     [
       'a user who may read policies only, of one that was edited just now',
       { ...policiesOnly, policies: [{ ...secrets, metadata: { ...secrets.metadata, generation: 3 } }] },
-      ['not-ready'],
+      ['outdated'],
     ],
     [
       'a user who may read policies only, while nodes are behind',
@@ -261,9 +265,9 @@ suite('what is guarded', () => {
       ['not-ready'],
     ],
     [
-      'pods may be read, and what nodes say may not: nobody is called silent',
-      { ...policiesOnly, pods: [podOn('n3', 'c')] },
-      [],
+      'pods may be read, and what nodes say may not: only whether their agents are alive',
+      { ...policiesOnly, pods: [podOn('n1', 'a'), podOn('n3', 'c')] },
+      ['agent-missing n3'],
     ],
   ] as const satisfies readonly (readonly [string, Partial<Snapshot>, readonly string[]])[]) {
     test(what, () => assert.deepEqual(problemsOf(change), problems));
@@ -283,6 +287,20 @@ suite('what is guarded', () => {
     }
   });
 
+  test('agents that were killed: each node is named, and nothing that they reported counts', () => {
+    const problems = [{ trap: 0, path: '/x', container: 'shop/a/web', message: 'it does not exist' }];
+    const parts = [nodePart('n1', { problemCount: 1, problems }), nodePart('n2')];
+    const dead = processWith(running('file-access'), { isRenewed: false });
+    const agents = new Map(['n1', 'n2'].map((node) => [node, dead]));
+    assert.deepEqual(
+      verdictOf({ parts }, { agents }).problems.map(({ kind, node }) => `${kind} ${node}`),
+      ['agent-dead n1', 'agent-dead n2'],
+    );
+    // The operator writes conditions, and guards nothing here.
+    assert.equal(verdictOf({}, { operator: null }).failing, 0);
+    assert.equal(verdictOf(policiesOnly, { operator: null }).failing, 1);
+  });
+
   test('KiveData of policies that are gone; not where other namespaces were not asked for', () => {
     const data = [
       ...(well.data ?? []),
@@ -293,14 +311,12 @@ suite('what is guarded', () => {
   });
 
   test('a machine without Node objects: its kernel is that of the lease that it holds', () => {
-    const { nodes, guarded } = fileAccessSection({ ...well, nodes: [], data: [] }, nowMs);
+    const { nodes } = fileAccessSection({ ...well, nodes: [], data: [] }, nowMs);
     assert.ok(nodes);
     for (const name of ['n1', 'n2']) {
       assert.ok(nodes.names.includes(name));
-      const { fields, isRunning } = nodes.of(name);
-      assert.deepEqual([fields['kernel'], isRunning], [bootIdOf(name), true]);
+      assert.equal(nodes.of(name).fields['kernel'], bootIdOf(name));
     }
-    assert.equal(guarded, true);
   });
 
   test('a lock that is not named after a boot id is no kernel, and its holder no node', () => {

@@ -5,13 +5,18 @@ import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import { isCurrentPart, lastAlertTimeOf, partsOf } from '../cluster/policy-status.ts';
+import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
+import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
+import { counted } from '../../../lib/output/words.ts';
 import { type CallbackProblem, type NodePart, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
 import { defaultScope, type PolicyScope, unlimitedScope } from '../policy/policy-scope.ts';
-import { describeProblem, noMatchMessage, validatePolicy } from '../policy/validation.ts';
-import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
+import { noMatchMessage, validatePolicy } from '../policy/validation.ts';
+import type { FileAccessNodeFields, Unjudged } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
 
-export interface Examined extends FileAccessFields {
+export interface Examined extends Unjudged {
+  /** Of the policies that are not being deleted. */
+  readonly objects: readonly GuardedObject[];
   /** Nodes that it knows of. */
   readonly nodeNames: readonly string[];
   readonly nodeOf: (name: string) => FileAccessNodeFields;
@@ -34,18 +39,23 @@ export function examine(snapshot: Snapshot): Examined {
   const matching = matchingContainers(snapshot, compiled);
   const parts = snapshot.parts && Map.groupBy(snapshot.parts, keyOfPart);
   const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
-  const policies = compiled
-    .map((one) =>
-      policyReport(one, {
-        parts: parts && partsOf(one.policy.metadata.uid, parts.get(one.compiled.key) ?? []),
-        data: dataCounts && (dataCounts.get(one.compiled.key) ?? 0),
-        matching: matching.get(one.compiled.key) ?? new Map(),
+  const examined = compiled
+    .map(({ policy, compiled: { key } }) => {
+      const surroundings = {
+        parts: parts && partsOf(policy.metadata.uid, parts.get(key) ?? []),
+        data: dataCounts && (dataCounts.get(key) ?? 0),
+        matching: matching.get(key) ?? new Map<string, number>(),
         loaderOf,
-      }),
-    )
-    .toSorted((a, b) => compareText(a.namespace, b.namespace) || compareText(a.name, b.name));
+      };
+      return { report: policyReport(policy, surroundings), object: guardedObject(policy, surroundings) };
+    })
+    .toSorted(
+      ({ report: a }, { report: b }) => compareText(a.namespace, b.namespace) || compareText(a.name, b.name),
+    );
+  const policies = examined.map(({ report }) => report);
   return {
     policies,
+    objects: examined.filter(({ report }) => !report.deleting).map(({ object }) => object),
     kiveData: { total: snapshot.data?.length ?? null, orphans: orphans(snapshot) },
     nodeNames: [
       ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
@@ -97,45 +107,29 @@ interface Surroundings {
   readonly loaderOf: (node: string) => HolderReport;
 }
 
-function policyReport(
-  { policy }: { readonly policy: KivePolicy },
-  { parts, data, matching, loaderOf }: Surroundings,
-): PolicyReport {
+function policyReport(policy: KivePolicy, { parts, data }: Surroundings): Unjudged['policies'][number] {
   const { namespace = '', name = '', generation = 0 } = policy.metadata;
   const status = statusOf(policy);
   const condition = status.conditions?.find(({ type }) => type === 'Ready');
-  const ready = condition && {
-    status: condition.status,
-    reason: condition.reason,
-    message: condition.message,
-    isCurrent: (condition.observedGeneration ?? 0) >= generation,
-  };
-  const deleting = isDeleting(policy);
-  const problems = deleting ? [] : problemsOf(policy, { parts, matching, loaderOf });
-  if (!deleting && problems.length === 0) {
-    // Without the parts of nodes the word of the operator is all there is.
-    if (ready?.isCurrent !== true) {
-      if (parts === undefined) {
-        const message = 'The operator has not looked at this version of the policy yet.';
-        problems.push({ kind: 'not-ready', message });
-      }
-    } else if (ready.status === 'False' || (parts === undefined && ready.status !== 'True')) {
-      problems.push({ kind: 'not-ready', message: `${ready.reason}: ${ready.message}` });
-    }
-  }
   const totals = totalsOf(status, parts);
   return {
     namespace,
     name,
-    guarded: problems.length === 0,
-    deleting,
-    ready: ready ?? null,
+    deleting: isDeleting(policy),
+    ready:
+      condition === undefined
+        ? null
+        : {
+            status: condition.status,
+            reason: condition.reason,
+            message: condition.message,
+            isCurrent: (condition.observedGeneration ?? 0) >= generation,
+          },
     traps: policy.spec.traps.length,
     containers: totals.containers,
     files: totals.files,
     kiveData: data ?? null,
     lastAlertTime: lastAlertTimeOf(status.lastAlertTime, parts ?? []) ?? null,
-    problems,
     nodes: (parts ?? []).map((part) => ({
       name: part.node,
       containers: part.matchedContainers,
@@ -145,6 +139,65 @@ function policyReport(
       lastAlertTime: part.lastAlertTime ?? null,
     })),
   };
+}
+
+function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedObject {
+  const { namespace = '', name = '', generation = 0 } = policy.metadata;
+  const problems = problemsOf(policy, surroundings);
+  const condition = statusOf(policy).conditions?.find(({ type }) => type === 'Ready');
+  // What nodes say themselves is newer; the operator may know more.
+  if (
+    problems.length === 0 &&
+    condition !== undefined &&
+    (condition.status === 'False' || (surroundings.parts === undefined && condition.status !== 'True')) &&
+    (condition.observedGeneration ?? 0) >= generation
+  ) {
+    problems.push({
+      kind: 'not-ready',
+      by: 'operator',
+      why: `${condition.reason}: ${condition.message}`,
+      next: `kubectl -n ${namespace} describe kivepolicy ${name}`,
+      sinceMs: Date.parse(condition.lastTransitionTime),
+    });
+  }
+  return {
+    ...{ kind: 'KivePolicy', namespace, name, revision: generation, changedMs: changedAtMs(policy) },
+    needs: needsOf(policy, surroundings),
+    problems,
+  };
+}
+
+/** The agents of nodes with containers that a trap matches. Who may not read what they say depends on the operator's word. */
+function needsOf(policy: KivePolicy, { parts, matching }: Surroundings): Need[] {
+  const generation = policy.metadata.generation ?? 0;
+  if (parts === undefined) {
+    const { conditions } = statusOf(policy);
+    const seen = conditions?.find(({ type }) => type === 'Ready')?.observedGeneration;
+    const why = 'what the agents report may not be read';
+    return [
+      { process: 'operator', why, seen },
+      ...[...matching].map(([node, count]) => ({
+        ...{ process: 'agent' as const, node, why: matches(count), seen: generation },
+      })),
+    ];
+  }
+  const containers = new Map(
+    parts
+      .filter(({ matchedContainers }) => matchedContainers > 0)
+      .map(({ node, matchedContainers }) => [node, matchedContainers]),
+  );
+  for (const [node, count] of matching) containers.set(node, count);
+  return [...containers]
+    .toSorted(([a], [b]) => compareText(a, b))
+    .map(([node, count]) => {
+      const part = parts.find((one) => one.node === node);
+      const seen = part && (part.observedGeneration ?? generation);
+      return { process: 'agent', node, why: matches(count), seen };
+    });
+}
+
+function matches(containers: number): string {
+  return containers === 1 ? 'a trap matches 1 container there' : `traps match ${containers} containers there`;
 }
 
 /** As nodes say now, or where that may not be read, as the operator summed it up. */
@@ -161,116 +214,98 @@ function totalsOf(
   };
 }
 
-function problemsOf(
-  policy: KivePolicy,
-  { parts, matching, loaderOf }: Omit<Surroundings, 'data'>,
-): PolicyProblemReport[] {
-  const problems: PolicyProblemReport[] = [];
+function problemsOf(policy: KivePolicy, { parts, matching, loaderOf }: Surroundings): OwnProblem[] {
+  const problems: OwnProblem[] = [];
   const { traps } = policy.spec;
   const refused = validatePolicy(policy, scopeOf(policy));
-  for (const [trap, faults] of refused) {
-    for (const fault of faults) {
-      const path = traps[trap]?.path;
-      problems.push({
-        kind: 'trap-refused',
-        message: describeProblem(fault).replace(/\.?$/, '.'),
-        trap,
-        ...(path !== undefined && { path }),
-      });
-    }
-  }
-  const status = statusOf(policy);
-  if (parts === undefined) problems.push(...toldProblems(status));
-  for (const part of parts ?? []) problems.push(...partProblems(part, policy));
-  const heard = new Set(parts?.map(({ node }) => node));
-  for (const [node, containers] of [...matching].toSorted(([a], [b]) => compareText(a, b))) {
-    if (parts === undefined || heard.has(node)) continue;
-    const what = containers === 1 ? '1 container matches' : `${containers} containers match`;
+  for (const { field, what, why, next } of [...refused.values()].flat()) {
     problems.push({
-      kind: 'node-silent',
-      node,
-      message: `${what} there, but no agent has reported on it.`,
+      ...{ kind: 'trap-refused', field },
+      why: `${what} is invalid: ${why}`,
+      next: next.replace(/\.$/, ''),
     });
   }
+  const status = statusOf(policy);
+  if (parts === undefined) problems.push(...gatheredProblems(status));
+  for (const part of parts ?? []) problems.push(...partProblems(part));
   const nodes = new Set([
     ...(parts ?? []).filter((part) => part.matchedContainers > 0).map(({ node }) => node),
     ...matching.keys(),
   ]);
   for (const node of [...nodes].toSorted(compareText)) {
     const why = noLoader(loaderOf(node));
-    if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
+    const next = 'Look into the log of its agent';
+    if (why !== undefined) problems.push({ kind: 'no-loader', by: 'agent', node, why, next });
   }
   // Where all traps are refused, none of them matches anything.
   const works = refused.size < traps.length;
   if (totalsOf(status, parts).containers === 0 && matching.size === 0 && works) {
-    problems.push({ kind: 'no-match', message: noMatchMessage(policy, scopeOf(policy)) });
+    const why = noMatchMessage(policy, scopeOf(policy)).replace(/\.$/, '');
+    problems.push({
+      kind: 'no-match',
+      why,
+      next: 'Compare matchAny of its traps with the labels of the pods',
+    });
   }
   return problems;
 }
 
 /** What the operator has gathered of all nodes: the first problems, and how many there are. */
-function toldProblems({
+function gatheredProblems({
   problems = [],
   callbackProblems = [],
   problemCount = 0,
-}: PolicyStatus): PolicyProblemReport[] {
+}: PolicyStatus): OwnProblem[] {
   const more = problemCount - problems.length;
   return [
     ...problems.map((problem) => fileMissing(problem.node, problem)),
     ...(more > 0 ? [moreMissing(more)] : []),
     ...callbackProblems.map((problem) => callbackFailing(problem.node, problem)),
-  ];
+  ].map((problem) => ({ ...problem, by: 'operator' }));
 }
 
-function partProblems(part: NodePart, policy: KivePolicy): PolicyProblemReport[] {
-  const { node, problems = [], callbackProblems = [] } = part;
-  const more = part.problemCount - problems.length;
+function partProblems({ node, problems = [], callbackProblems = [], problemCount }: NodePart): OwnProblem[] {
+  const more = problemCount - problems.length;
   return [
     ...problems.map((problem) => fileMissing(node, problem)),
     ...(more > 0 ? [moreMissing(more, node)] : []),
     ...callbackProblems.map((problem) => callbackFailing(node, problem)),
-    ...(isCurrentPart(part, policy)
-      ? []
-      : [
-          {
-            kind: 'node-behind' as const,
-            node,
-            message: 'Its agent has reported only on an older version of the policy.',
-          },
-        ]),
   ];
 }
 
 function fileMissing(
   node: string,
   { trap, path, container, message }: NonNullable<NodePart['problems']>[number],
-): PolicyProblemReport {
-  return { kind: 'file-missing', node, container, path, trap, message };
-}
-
-function moreMissing(more: number, node?: string): PolicyProblemReport {
-  const files = more === 1 ? '1 more file is' : `${more} more files are`;
-  const whose = node === undefined ? 'the logs of the agents say' : 'the log of its agent says';
-  const message = `${files} not watched; ${whose} which.`;
-  return { kind: 'file-missing', ...(node !== undefined && { node }), message };
-}
-
-function callbackFailing(node: string, { callback, message }: CallbackProblem): PolicyProblemReport {
+): OwnProblem {
   return {
-    kind: 'callback-failing',
-    node,
-    message: `alerts for ${callback} are not delivered: ${message}`,
+    ...{ kind: 'file-missing', by: 'agent', node, field: `spec.traps[${trap}]` },
+    why: `${path} in ${container} is not watched: ${message.replace(/\.$/, '')}`,
+    next: 'It is watched as soon as it exists; correct the path if it never will',
+  };
+}
+
+function moreMissing(more: number, node?: string): OwnProblem {
+  return {
+    ...{ kind: 'file-missing', by: 'agent', ...(node !== undefined && { node }) },
+    why: `${counted(more, 'more file')} ${more === 1 ? 'is' : 'are'} not watched`,
+    next: `The ${node === undefined ? 'logs of the agents say' : 'log of its agent says'} which`,
+  };
+}
+
+function callbackFailing(node: string, { callback, message }: CallbackProblem): OwnProblem {
+  return {
+    ...{ kind: 'callback-failing', by: 'agent', node },
+    why: `alerts for ${callback} are not delivered: ${message.replace(/\.$/, '')}`,
+    next: 'Alerts are kept and sent when it accepts them',
   };
 }
 
 function noLoader(loader: HolderReport): string | undefined {
   const { state, renewedSecondsAgo } = loader;
-  if (state === 'free') return 'No agent raises alerts for its kernel: the lease has no holder.';
+  if (state === 'free') return 'no agent raises alerts for its kernel: the lease has no holder';
   if (state !== 'stale') return undefined;
-  return (
-    `No agent appears to raise alerts for its kernel: the agent of ${holderName(loader)} has not renewed the lease` +
-    `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
-  );
+  const age = renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`;
+  return `no agent raises alerts for its kernel: the agent of ${holderName(loader)} has not renewed the lease${age}`;
 }
 
 function orphans({ data, policies, namespace }: Snapshot): number | null {

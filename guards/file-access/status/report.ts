@@ -1,5 +1,5 @@
 /**
- * What file access has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
+ * What file access has in `rampart status --format json`.
  */
 import type { HolderReport } from '../../../guard/lease-holder.ts';
 
@@ -29,7 +29,7 @@ export interface FileAccessNodeFields {
 export interface PolicyReport {
   readonly namespace: string;
   readonly name: string;
-  /** No problem is known, and a container matches. */
+  /** Without an entry in `problems[]`. */
   readonly guarded: boolean;
   /** It is being deleted: nothing is asked for any more. */
   readonly deleting: boolean;
@@ -47,7 +47,6 @@ export interface PolicyReport {
   readonly files: number;
   readonly kiveData: number | null;
   readonly lastAlertTime: string | null;
-  readonly problems: readonly PolicyProblemReport[];
   readonly nodes: readonly PolicyNodeReport[];
 }
 
@@ -60,35 +59,7 @@ export interface PolicyNodeReport {
   readonly lastAlertTime: string | null;
 }
 
-/**
- * Why a policy does not guard all that it asks for:
- *
- * - `trap-refused`: a trap cannot work; the others do.
- * - `file-missing`: a file in a container is not watched.
- * - `no-match`: no running container matches.
- * - `node-silent`: containers match on a node whose agent has said nothing of the policy.
- * - `node-behind`: what the agent of a node says is of an older version of the policy.
- * - `no-loader`: on the node's kernel nobody alerts.
- * - `callback-failing`: files are watched, and a callback takes no alerts of the node.
- * - `not-ready`: the operator says so for another reason.
- */
-export type ProblemKind =
-  | 'trap-refused'
-  | 'file-missing'
-  | 'no-match'
-  | 'node-silent'
-  | 'node-behind'
-  | 'no-loader'
-  | 'callback-failing'
-  | 'not-ready';
-
-export interface PolicyProblemReport {
-  readonly kind: ProblemKind;
-  readonly message: string;
-  readonly node?: string;
-  /** `namespace/pod/container`. */
-  readonly container?: string;
-  readonly path?: string;
-  /** Which of `spec.traps`. */
-  readonly trap?: number;
+/** Before it is decided what is guarded. */
+export interface Unjudged extends Pick<FileAccessFields, 'kiveData'> {
+  readonly policies: readonly Omit<PolicyReport, 'guarded'>[];
 }

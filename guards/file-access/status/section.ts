@@ -9,26 +9,30 @@ export const fileAccessStatus: StatusSection = {
 
 /** What the snapshot says; ages count from `timeMs`. */
 export function fileAccessSection(snapshot: Snapshot, timeMs: number): SectionReport {
-  const { policies, kiveData, nodeNames, nodeOf } = examine(snapshot);
-  const named = new Set(policies.flatMap(({ problems }) => problems.map(({ node }) => node)));
+  const { policies, objects, kiveData, nodeNames, nodeOf } = examine(snapshot);
   return {
-    fields: { policies, kiveData },
-    isAsked: policies.length > 0,
-    guarded: policies.every(({ guarded }) => guarded),
-    headline: ({ colour }) => policyHeadline(policies, snapshot.namespace, colour),
-    table: (options) => policyTable(policies, timeMs, options),
+    objects,
+    fields: (verdict) => ({
+      policies: policies.map((policy) => ({
+        ...policy,
+        guarded: policy.deleting || verdict.of({ kind: 'KivePolicy', ...policy }).length === 0,
+      })),
+      kiveData,
+    }),
+    headline: ({ failing }, { colour }) =>
+      policyHeadline(objects.length, failing, snapshot.namespace, colour),
+    table: (verdict, options) => policyTable(policies, verdict, timeMs, options),
     foot: kiveDataLines(kiveData),
     nodes: {
       names: nodeNames,
       columns: nodeColumns,
       of(name) {
         const fields = nodeOf(name);
-        const { state, holder } = fields.loader;
+        const { state } = fields.loader;
         return {
           fields: { ...fields },
           cells: nodeCells(name, fields),
-          isDoubtful: state === 'stale' || state === 'free' || named.has(name),
-          isRunning: state === 'held' && (holder ?? '').startsWith(`${name}_`),
+          isDoubtful: state === 'stale' || state === 'free',
         };
       },
     },

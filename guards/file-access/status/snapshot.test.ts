@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { processWith } from '../../../guard/processes.fixture.ts';
 import { leaseOf } from './snapshot.fixture.ts';
 import { runningPod, withAgents } from './snapshot.ts';
 
@@ -34,7 +35,7 @@ test('the lease of a kernel that its holder need not renew counts as long as tha
   const lease = leaseOf('k', 'n1', 3_600_000, false);
   const state = (loads: boolean, isRenewed: boolean): boolean | undefined => {
     const guards = new Map([['file-access', { state: 'running', reason: '', facts: { loads } } as const]]);
-    const agent = { nodeName: 'n1', guards, isRenewed, renewedSecondsAgo: 4 };
+    const agent = { ...processWith({}, { guards, isRenewed }), nodeName: 'n1', renewedSecondsAgo: 4 };
     const [told] = withAgents([lease], [agent]) ?? [];
     assert.equal(told?.renewedSecondsAgo, told?.isRenewed === true ? 4 : 3600);
     return told.isRenewed;

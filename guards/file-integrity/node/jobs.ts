@@ -26,8 +26,8 @@ export interface WantedJob {
 export interface NodeJobsOptions extends Omit<JobContext, 'wake'> {
   readonly signal: AbortSignal;
   readonly metrics?: SharedMetrics | undefined;
-  /** Told of each step: when it begins, and when it has ended. */
-  readonly onStep?: (step: Step['kind'] | undefined) => void;
+  /** Told of each step: when it begins, with the key of its job, and when it has ended. */
+  readonly onStep?: (step: Step['kind'] | undefined, job?: string) => void;
 }
 
 interface Followed {
@@ -144,7 +144,7 @@ export class NodeJobs {
   async #do(next: Planned, planned: readonly Planned[], nowMs: number): Promise<void> {
     const { onStep } = this.#options;
     const { job, step } = next;
-    onStep?.(step.kind);
+    onStep?.(step.kind, job.key);
     switch (step.kind) {
       case 'look':
         await this.#attempt(job, () => job.look());

@@ -16,6 +16,8 @@ import { isForNode } from '../results/for-node.ts';
 import type { NodeJobs, WantedJob } from './jobs.ts';
 import { NodeCounts } from './node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node-health.ts';
+import { StepProgress } from './step-progress.ts';
+import { nodeFacts as statusFacts } from '../status/node-facts.ts';
 import type { IntegrityProvider } from '../provider/provider.ts';
 import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
@@ -95,6 +97,9 @@ export async function runFileIntegrityNode(
   let jobs: NodeJobs | undefined;
   let count = 0;
   let step: NodeState['step'];
+  let followed: { readonly uid: string; readonly generation: number }[] = [];
+  const progress = new StepProgress(counts, clock);
+  context.tellFacts(() => statusFacts({ followed, progress: progress.now() }));
   const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
 
   const work = async (): Promise<void> => {
@@ -117,8 +122,9 @@ export async function runFileIntegrityNode(
           root: { directory: context.hostRoot, prefix: hostPrefix },
           directory: context.directory,
           providers: providersOf(context.version, options),
-          onStep: (kind) => {
+          onStep: (kind, job) => {
             step = kind === 'wait' ? undefined : kind;
+            progress.begin(step, job);
             steps.set(step);
             tellState();
           },
@@ -127,6 +133,10 @@ export async function runFileIntegrityNode(
       }
       if (jobs !== undefined) jobs.wanted = now;
       count = now.size;
+      followed = [...now.values()].map(({ integrity: { metadata } }) => ({
+        uid: metadata.uid ?? '',
+        generation: metadata.generation ?? 0,
+      }));
       isReady = true;
       tellState();
       await changed.promise;

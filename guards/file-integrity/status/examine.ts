@@ -1,145 +1,201 @@
 /** Derives from the objects of the API what is known about each node. No I/O, no clock. */
 import { compareText } from '../../../lib/output/compare-text.ts';
-import type { NodeView } from '../../../guard/status-section.ts';
+import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
+import type { AgentView, NodeView } from '../../../guard/status-section.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
-import type { FileIntegrityStatus } from '../api.ts';
+import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
+import type { FileIntegrity, FileIntegrityStatus } from '../api.ts';
 import { isForNode } from '../results/for-node.ts';
 import { describeAuthor } from '../cluster/report-entries.ts';
-import type { IntegrityNodeReport, IntegrityReport } from './report.ts';
+import { readNodeFacts } from './node-facts.ts';
+import type { IntegrityNodeReport, Unjudged } from './report.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
 import { someOf } from '../../../lib/output/words.ts';
 
 const NAMED_NODES = 3;
 
-type Problem = IntegrityReport['problems'][number];
+export interface Surroundings {
+  readonly nodes: readonly NodeView[];
+  /** Undefined: leases may not be read. */
+  readonly agents: readonly AgentView[] | undefined;
+}
+
+export interface Examined {
+  readonly report: Unjudged;
+  /** Undefined: it is being deleted. */
+  readonly object: GuardedObject | undefined;
+}
 
 /** By namespace, name and group. */
-export function integrityReports(
+export function examineIntegrities(
   integrities: readonly IntegrityView[],
-  nodes: readonly NodeView[],
-): IntegrityReport[] {
+  surroundings: Surroundings,
+): Examined[] {
   return integrities
-    .map((view) => integrityReport(view, nodes))
+    .map((view) => ({
+      report: integrityReport(view, surroundings),
+      object: isDeleting(view.integrity) ? undefined : guardedObject(view, surroundings),
+    }))
     .toSorted(
-      (a, b) =>
+      ({ report: a }, { report: b }) =>
         compareText(a.namespace, b.namespace) || compareText(a.name, b.name) || compareText(a.group, b.group),
     );
 }
 
 function integrityReport(
   { group, integrity, nodes: views }: IntegrityView,
-  known: readonly NodeView[],
-): IntegrityReport {
+  { agents = [] }: Surroundings,
+): Unjudged {
   const { namespace = '', name = '' } = integrity.metadata;
-  const nodes = views.map(nodeReport).toSorted((a, b) => compareText(a.name, b.name));
-  const deleting = isDeleting(integrity);
-  const problems = deleting
-    ? []
-    : [
-        ...problemsOf(integrity, known),
-        ...silentNodes(integrity, views, known),
-        ...views.flatMap(nodeProblems),
-      ];
+  const progressOf = new Map(
+    agents.flatMap(({ nodeName, isRenewed, guards }) => {
+      const progress = readNodeFacts(guards.get('file-integrity')?.facts).progress;
+      return isRenewed && progress?.object === `${namespace}/${name}` ? [[nodeName, progress]] : [];
+    }),
+  );
+  const nodes = views
+    .map((view) => nodeReport(view, progressOf.get(view.nodeName)))
+    .toSorted((a, b) => compareText(a.name, b.name));
   const isKnown = nodes.length > 0 && nodes.every(({ condition }) => isResult(condition));
   return {
     group,
     namespace,
     name,
-    guarded: problems.length === 0,
-    deleting,
+    deleting: isDeleting(integrity),
     phase: integrity.status?.phase ?? null,
     paused: integrity.status?.conditions?.some(isPaused) === true,
     intact: nodes.some(({ condition }) => condition === 'Failed') ? false : isKnown ? true : null,
-    problems,
     nodes,
   };
 }
 
-function problemsOf({ spec, status }: IntegrityView['integrity'], known: readonly NodeView[]): Problem[] {
-  switch (status?.phase) {
-    case undefined:
-      return [{ message: 'The operator has not processed it yet.' }];
-    case 'Pending':
-      return reasonsOf(status) ?? [{ message: nowhere(spec, known) ?? 'Nothing runs yet.' }];
-    case 'Error': {
-      // Where it is one of the nodes, that says so itself.
-      const isOfNode = status.nodeStatus?.some(({ condition }) => condition === 'Errored') === true;
-      return (
-        reasonsOf(status) ??
-        (isOfNode ? [] : [{ message: 'It has an error; kubectl describe shows its events.' }])
-      );
-    }
-    case 'Initializing':
-    case 'Active':
-      // Another configuration than the one that is asked for.
-      return reasonsOf(status) ?? [];
+/** The agents of the nodes that it selects, and the operator, which writes their results into the API. */
+function guardedObject(view: IntegrityView, { nodes, agents = [] }: Surroundings): GuardedObject {
+  const { integrity, nodes: views } = view;
+  const { namespace = '', name = '', generation = 0, uid = '' } = integrity.metadata;
+  const results = new Map(views.map((one) => [one.nodeName, one]));
+  const names =
+    nodes.length > 0
+      ? nodes.filter((node) => isChosen(integrity.spec, node)).map((node) => node.name)
+      : [...new Set([...results.keys(), ...agents.map(({ nodeName }) => nodeName)])];
+  names.sort(compareText);
+  const seen = integrity.status?.conditions?.find(({ type }) => type === 'Configured')?.observedGeneration;
+  const needs: Need[] = [
+    { process: 'operator', why: 'it writes the results into the API', seen },
+    ...names.map((node) => {
+      const facts = agents.find(({ nodeName }) => nodeName === node)?.guards.get('file-integrity')?.facts;
+      return {
+        process: 'agent' as const,
+        node,
+        why: 'spec.nodeSelector and spec.tolerations select it',
+        seen: readNodeFacts(facts).generations.get(uid.slice(0, 8)),
+      };
+    }),
+  ];
+  const own = problemsOf(integrity, nodes);
+  return {
+    ...{ kind: 'FileIntegrity', namespace, name, revision: generation, changedMs: changedAtMs(integrity) },
+    needs,
+    problems: [
+      ...own,
+      // Without a configuration there is nothing to wait for.
+      ...names.flatMap((node) => nodeProblems(node, results.get(node), own.length === 0)),
+    ],
+  };
+}
+
+function problemsOf(integrity: FileIntegrity, known: readonly NodeView[]): OwnProblem[] {
+  const { spec, status, metadata } = integrity;
+  const reasons = reasonsOf(status);
+  const nowhere = nowhereOf(spec, known);
+  if (nowhere !== undefined) return [...reasons, nowhere];
+  // Where it is one of the nodes, that says so itself.
+  const isOfNode = status?.nodeStatus?.some(({ condition }) => condition === 'Errored') === true;
+  if (status?.phase === 'Error' && reasons.length === 0 && !isOfNode) {
+    return [
+      {
+        ...{ kind: 'error', by: 'operator', why: 'it has an error' },
+        next: `kubectl -n ${metadata.namespace} describe fileintegrity ${metadata.name} shows its events`,
+      },
+    ];
   }
+  return reasons;
 }
 
 /** Why no node is guarded, where none is chosen. */
-function nowhere(spec: IntegrityView['integrity']['spec'], known: readonly NodeView[]): string | undefined {
+function nowhereOf(spec: FileIntegrity['spec'], known: readonly NodeView[]): OwnProblem | undefined {
   if (known.length === 0 || known.some((node) => isChosen(spec, node))) return undefined;
   const selector = Object.entries(spec.nodeSelector ?? {}).map(([name, value]) => `${name}=${value}`);
   const names = known.map(({ name }) => name).toSorted(compareText);
   const nodes = someOf(names, NAMED_NODES);
   return selector.length === 0
-    ? `No node is selected: spec.tolerations do not tolerate the taints of any node (${nodes}).`
-    : `No node is selected by spec.nodeSelector ${selector.join(', ')} and spec.tolerations (there are ${nodes}).`;
+    ? {
+        ...{ kind: 'no-node', field: 'spec.tolerations' },
+        why: `no node is selected: it tolerates the taints of no node (${nodes})`,
+        next: 'Add a toleration',
+      }
+    : {
+        ...{ kind: 'no-node', field: 'spec.nodeSelector' },
+        why: `no node is selected by ${selector.join(', ')} and spec.tolerations (there are ${nodes})`,
+        next: 'Compare it with the labels of the nodes',
+      };
 }
 
-function isChosen(spec: IntegrityView['integrity']['spec'], { labels = {}, taints = [] }: NodeView): boolean {
+function isChosen(spec: FileIntegrity['spec'], { labels = {}, taints = [] }: NodeView): boolean {
   return isForNode(spec, { metadata: { labels }, spec: { taints: [...taints] } });
 }
 
-/** Nodes that it is for, and of which nobody has told anything: mostly no agent runs there. */
-function silentNodes(
-  { spec, status }: IntegrityView['integrity'],
-  views: readonly IntegrityNodeView[],
-  known: readonly NodeView[],
-): Problem[] {
-  // While baselines are made, nobody has.
-  if (status?.phase !== 'Active') return [];
-  const told = new Set(
-    views.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
-  );
-  const silent = known
-    .filter((node) => !told.has(node.name) && isChosen(spec, node))
-    .map(({ name }) => name)
-    .toSorted(compareText);
-  if (silent.length === 0) return [];
-  const nodes = `${silent.length === 1 ? 'node' : 'nodes'} ${someOf(silent, NAMED_NODES)}`;
-  return [{ message: `No agent has reported on ${nodes}.` }];
+function nodeProblems(
+  node: string,
+  view: IntegrityNodeView | undefined,
+  isConfigured: boolean,
+): OwnProblem[] {
+  const result = view?.lastResult;
+  if (result === undefined) {
+    if (!isConfigured) return [];
+    const next = 'The column RESULT shows how far it is';
+    return [{ kind: 'initializing', by: 'agent', node, why: 'there is no result of this node yet', next }];
+  }
+  if (result.condition !== 'Errored') return [];
+  return [
+    {
+      ...{ kind: 'errored', by: 'agent', node },
+      why: result.errorMessage?.replace(/\.$/, '') ?? 'the state of its files is unknown',
+      next: 'Remove the cause; the next scan follows by itself',
+      sinceMs: Date.parse(result.lastProbeTime),
+    },
+  ];
+}
+
+/** Another configuration than the one that is asked for, or none. */
+function reasonsOf({ conditions = [] }: FileIntegrityStatus = {}): OwnProblem[] {
+  return conditions
+    .filter(({ type, status }) => type === 'Configured' && status === 'False')
+    .map(({ message, lastTransitionTime }) => ({
+      ...{ kind: 'not-configured', by: 'operator', field: 'spec.config' },
+      why: message.replace(/\.$/, ''),
+      next: 'Correct the configuration',
+      sinceMs: Date.parse(lastTransitionTime),
+    }));
 }
 
 function isPaused({ type, status }: { readonly type: string; readonly status: string }): boolean {
   return type === 'Paused' && status === 'True';
 }
 
-function reasonsOf({ conditions = [] }: FileIntegrityStatus): Problem[] | undefined {
-  const reasons = conditions.filter(({ type, status }) => type === 'Configured' && status === 'False');
-  return reasons.length === 0 ? undefined : reasons.map(({ message }) => ({ message }));
-}
-
-function nodeProblems({ nodeName: node, lastResult }: IntegrityNodeView): Problem[] {
-  if (lastResult?.condition !== 'Errored') return [];
-  return [{ node, message: lastResult.errorMessage ?? 'The state of its files is unknown.' }];
-}
-
 function isResult(condition: IntegrityNodeReport['condition']): boolean {
   return condition === 'Succeeded' || condition === 'Failed';
 }
 
-function nodeReport({
-  nodeName,
-  lastResult,
-  detection,
-  findings,
-  findingCount,
-}: IntegrityNodeView): IntegrityNodeReport {
+function nodeReport(
+  { nodeName, lastResult, detection, findings, findingCount }: IntegrityNodeView,
+  progress: IntegrityNodeReport['progress'] | undefined,
+): IntegrityNodeReport {
   return {
     name: nodeName,
     condition: lastResult?.condition ?? null,
     lastProbeTime: lastResult?.lastProbeTime ?? null,
+    progress: progress ?? null,
     filesAdded: lastResult?.filesAdded ?? 0,
     filesChanged: lastResult?.filesChanged ?? 0,
     filesRemoved: lastResult?.filesRemoved ?? 0,

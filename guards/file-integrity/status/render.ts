@@ -2,7 +2,9 @@
 import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { type Cell, paint, renderTable, type Row, type RenderOptions } from '../../../lib/output/table.ts';
-import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+import { problemTexts } from '../../../guard/problem-text.ts';
+import type { Verdict } from '../../../guard/verdict.ts';
+import type { IntegrityFindingReport, IntegrityNodeReport, Unjudged } from './report.ts';
 import { counted, someOf } from '../../../lib/output/words.ts';
 
 /** Of more nodes only those are shown that something is the matter with. */
@@ -10,9 +12,12 @@ const MANY_NODES = 20;
 const NAMED_NODES = 3;
 
 /** One line over all; empty where there is no FileIntegrity. */
-export function integrityHeadline(reports: readonly IntegrityReport[], colour: boolean): string {
+export function integrityHeadline(
+  reports: readonly Unjudged[],
+  { failing, problems }: Verdict,
+  colour: boolean,
+): string {
   if (reports.length === 0) return '';
-  const failing = reports.filter(({ guarded }) => !guarded).length;
   const nodes = new Map<string, boolean>();
   for (const { nodes: of } of reports) {
     for (const { name, condition } of of) nodes.set(name, nodes.get(name) === true || condition === 'Failed');
@@ -21,20 +26,21 @@ export function integrityHeadline(reports: readonly IntegrityReport[], colour: b
   const sentences: string[] = [];
   if (changed > 0) sentences.push(`Files have changed on ${changed} of ${counted(nodes.size, 'node')}.`);
   if (failing > 0) {
-    const are = failing === 1 ? 'is' : 'are';
-    const all = counted(reports.length, 'FileIntegrity', 'FileIntegrities');
-    sentences.push(`${failing} of ${all} ${are} not guarded as requested.`);
+    const all = `${failing} of ${reports.length} FileIntegrity objects`;
+    sentences.push(
+      problems.every(({ kind }) => kind === 'initializing')
+        ? `The first results of ${all} are not there yet.`
+        : `${all} ${failing === 1 ? 'is' : 'are'} not being checked.`,
+    );
   }
   if (sentences.length > 0) return paint('red', sentences.join(' '), colour);
-  const known = reports.every(({ intact }) => intact === true);
-  return known
-    ? paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour)
-    : paint('yellow', 'Some nodes have not reported yet.', colour);
+  return paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour);
 }
 
 /** A row for each node; empty where there is no FileIntegrity. */
 export function integrityTable(
-  reports: readonly IntegrityReport[],
+  reports: readonly Unjudged[],
+  verdict: Verdict,
   nowMs: number,
   options: RenderOptions,
 ): string {
@@ -43,7 +49,8 @@ export function integrityTable(
     const shown = report.nodes.length <= MANY_NODES ? report.nodes : report.nodes.filter(isDoubtful);
     const name = `${report.namespace}/${report.name}`;
     const hidden = report.nodes.length - shown.length;
-    const texts = [...problemTexts(report), ...detectionTexts(report)];
+    const problems = report.deleting ? [] : verdict.of({ kind: 'FileIntegrity', ...report });
+    const texts = [...problemTexts(problems, nowMs), ...detectionTexts(report)];
     if (shown.length === 0) {
       const cells = [name, phase(report), hidden > 0 ? `${hidden} nodes` : '-'];
       return [{ cells, note: texts.join('\n') }];
@@ -61,7 +68,7 @@ export function integrityTable(
 
 function nodeCells(
   name: string,
-  report: IntegrityReport,
+  report: Unjudged,
   node: IntegrityNodeReport,
   nowMs: number,
 ): readonly Cell[] {
@@ -69,30 +76,40 @@ function nodeCells(
     name,
     phase(report),
     node.name,
-    result(node),
+    result(node, nowMs),
     node.lastProbeTime === null ? '-' : agoText(nowMs - Date.parse(node.lastProbeTime)),
     changes(node),
     atOnce(node),
   ];
 }
 
-function phase({ phase: is, deleting, paused }: IntegrityReport): Cell {
+function phase({ phase: is, deleting, paused }: Unjudged): Cell {
   if (deleting) return 'deleting';
   if (paused && is !== 'Error') return { text: 'paused', style: 'yellow' };
-  if (is === null) return { text: 'not seen', style: 'yellow' };
+  if (is === null) return { text: 'waiting for the operator', style: 'yellow' };
   return is === 'Error' ? { text: is, style: 'red' } : is;
 }
 
-function result({ condition }: IntegrityNodeReport): Cell {
+function result({ condition, progress }: IntegrityNodeReport, nowMs: number): Cell {
   switch (condition) {
     case null:
-      return { text: 'not yet', style: 'yellow' };
+      return {
+        text: progress === null ? 'not yet' : `not yet: ${progressText(progress, nowMs)}`,
+        style: 'yellow',
+      };
     case 'Succeeded':
       return { text: condition, style: 'green' };
     case 'Failed':
     case 'Errored':
       return { text: condition, style: 'red' };
   }
+}
+
+function progressText(
+  { entries, entriesPerSecond, since }: NonNullable<IntegrityNodeReport['progress']>,
+  nowMs: number,
+): string {
+  return `${counted(entries, 'entry', 'entries')}, ${entriesPerSecond}/s, began ${agoText(nowMs - Date.parse(since))}`;
 }
 
 function changes({ filesAdded, filesChanged, filesRemoved }: IntegrityNodeReport): string {
@@ -122,14 +139,8 @@ function atOnce({ detection }: IntegrityNodeReport): string {
   }
 }
 
-function problemTexts({ problems }: IntegrityReport): string[] {
-  return problems.map(({ node, message }) =>
-    printable(`${node === undefined ? '' : `node ${node}: `}${message.replace(/\s*\n\s*/g, ' ')}`),
-  );
-}
-
 /** Why changes are not known at once, or not who made them: each reason once. */
-function detectionTexts({ nodes }: IntegrityReport): string[] {
+function detectionTexts({ nodes }: Unjudged): string[] {
   const byReason = new Map<string, string[]>();
   for (const { name, detection } of nodes) {
     if (detection === null) continue;

@@ -1,8 +1,9 @@
 /**
- * What file integrity has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
+ * What file integrity has in `rampart status --format json`.
  */
 import type { ReportedFinding } from '../api.ts';
 import type { Detection } from '../model/finding.ts';
+import type { Progress } from './node-facts.ts';
 
 /** At the top level. */
 export interface FileIntegrityFields {
@@ -15,7 +16,7 @@ export interface IntegrityReport {
   readonly group: string;
   readonly namespace: string;
   readonly name: string;
-  /** It is compared on every node that has said something, and no problem is known. */
+  /** Without an entry in `problems[]`. */
   readonly guarded: boolean;
   readonly deleting: boolean;
   /** `null` before the operator has looked at it. */
@@ -24,16 +25,19 @@ export interface IntegrityReport {
   readonly paused: boolean;
   /** Whether the latest result of every node is that nothing has changed; `null` while nothing is known of one. */
   readonly intact: boolean | null;
-  /** Sentences: why files are not compared, or not all. */
-  readonly problems: readonly { readonly message: string; readonly node?: string }[];
   readonly nodes: readonly IntegrityNodeReport[];
 }
+
+/** Before it is decided whether it is guarded. */
+export type Unjudged = Omit<IntegrityReport, 'guarded'>;
 
 export interface IntegrityNodeReport {
   readonly name: string;
   /** `Succeeded`: nothing has changed; `Failed`: something has; `Errored`: it is not known. `null` before the first result. */
   readonly condition: 'Succeeded' | 'Failed' | 'Errored' | null;
   readonly lastProbeTime: string | null;
+  /** What its agent does now for this FileIntegrity; `null`: nothing, or it is not known. */
+  readonly progress: Progress | null;
   readonly filesAdded: number;
   readonly filesChanged: number;
   readonly filesRemoved: number;

@@ -1,29 +1,37 @@
 import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
-import { integrityReports } from './examine.ts';
+import { type Examined, examineIntegrities } from './examine.ts';
 import { integrityHeadline, integrityTable } from './render.ts';
-import type { IntegrityReport } from './report.ts';
+import type { FileIntegrityFields } from './report.ts';
 import { readIntegrities } from './snapshot.ts';
 
 export const fileIntegrityStatus: StatusSection = {
   async read(context) {
     const integrities = await context.orForbidden('fileintegrities', () => readIntegrities(context));
-    const nodes = (await context.nodes()) ?? [];
-    return integritySection(integrities && integrityReports(integrities, nodes), context.timeMs);
+    const [nodes = [], agents] = await Promise.all([context.nodes(), context.agents()]);
+    return integritySection(
+      integrities && examineIntegrities(integrities, { nodes, agents }),
+      context.timeMs,
+    );
   },
 };
 
-/** What the reports say; without any where they may not be read. Ages count from `timeMs`. */
-export function integritySection(
-  reports: readonly IntegrityReport[] | undefined,
-  timeMs: number,
-): SectionReport {
-  const known = reports ?? [];
+/** Undefined: they may not be read. Ages count from `timeMs`. */
+export function integritySection(all: readonly Examined[] | undefined, timeMs: number): SectionReport {
+  const reports = (all ?? []).map(({ report }) => report);
   return {
-    fields: { fileIntegrities: reports ?? null },
-    isAsked: known.length > 0,
-    guarded: known.every(({ guarded }) => guarded),
-    headline: ({ colour }) => integrityHeadline(known, colour),
-    table: (options) => integrityTable(known, timeMs, options),
+    objects: all?.flatMap(({ object }) => object ?? []),
+    fields: (verdict) =>
+      ({
+        fileIntegrities:
+          all === undefined
+            ? null
+            : reports.map((report) => ({
+                ...report,
+                guarded: report.deleting || verdict.of({ kind: 'FileIntegrity', ...report }).length === 0,
+              })),
+      }) satisfies FileIntegrityFields,
+    headline: (verdict, { colour }) => integrityHeadline(reports, verdict, colour),
+    table: (verdict, options) => integrityTable(reports, verdict, timeMs, options),
     foot: [],
   };
 }

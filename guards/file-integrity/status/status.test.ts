@@ -3,7 +3,12 @@ import { suite, test } from 'node:test';
 
 import type { FileIntegrity, FileIntegrityNodeStatus } from '../api.ts';
 import type { NodeView, SectionReport } from '../../../guard/status-section.ts';
-import { integrityReports } from './examine.ts';
+import type { Processes } from '../../../guard/guarded.ts';
+import { processesOn, processWith, running } from '../../../guard/processes.fixture.ts';
+import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
+import { fileIntegrity } from '../guard.ts';
+import { examineIntegrities } from './examine.ts';
+import { nodeFacts } from './node-facts.ts';
 import type { IntegrityReport } from './report.ts';
 import { integritySection } from './section.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
@@ -18,9 +23,18 @@ function view(
   nodes: readonly IntegrityNodeView[] = [],
   status: Status = { phase: 'Active' },
 ): IntegrityView {
-  const metadata = { namespace: 'openshift-file-integrity', name };
+  const metadata = { namespace: 'openshift-file-integrity', name, uid: `${name}-of-2026`, generation: 2 };
   const spec = { config: {}, nodeSelector: { watched: 'yes' }, tolerations: [] };
-  const integrity = { metadata, spec, status } as unknown as FileIntegrity;
+  const configured = {
+    type: 'Configured',
+    status: 'True',
+    reason: 'Ok',
+    message: '',
+    lastTransitionTime: '',
+    observedGeneration: 2,
+  };
+  const conditions = [...(status?.conditions ?? [configured])];
+  const integrity = { metadata, spec, status: { ...status, conditions } } as unknown as FileIntegrity;
   return { group: 'fileintegrity.openshift.io', integrity, nodes };
 }
 
@@ -76,26 +90,51 @@ const changed: IntegrityNodeView = {
   findingCount: 5,
 };
 
-function sectionOf(integrities: readonly IntegrityView[], nodes: readonly NodeView[] = []): SectionReport {
-  return integritySection(integrityReports(integrities, nodes), nowMs);
+/** Each agent has seen these FileIntegrities as they are. */
+function sectionOf(
+  integrities: readonly IntegrityView[],
+  nodes: readonly NodeView[] = [],
+  progress?: Parameters<typeof nodeFacts>[0]['progress'],
+): SectionReport {
+  const followed = integrities.map(({ integrity: { metadata } }) => ({
+    uid: metadata.uid ?? '',
+    generation: 2,
+  }));
+  const names = new Set(integrities.flatMap((one) => one.nodes.map(({ nodeName }) => nodeName)));
+  for (const { name } of nodes) names.add(name);
+  const facts = nodeFacts({ followed, progress });
+  const process = processWith({ 'file-integrity': { state: 'running', reason: '', facts } });
+  const agents = [...names].map((nodeName) => ({ ...process, nodeName, renewedSecondsAgo: 1 }));
+  return integritySection(examineIntegrities(integrities, { nodes, agents }), nowMs);
 }
 
-function reportsOf({ fields }: SectionReport): readonly IntegrityReport[] {
-  return fields['fileIntegrities'] as readonly IntegrityReport[];
+const everyNode = Array.from({ length: 40 }, (_, at) => `n${at}`);
+
+function verdictOf({ objects = [] }: SectionReport, processes: Partial<Processes> = {}): Verdict {
+  return verdictOn(fileIntegrity, objects, { ...processesOn(everyNode, 'file-integrity'), ...processes });
+}
+
+function reportsOf(section: SectionReport): readonly IntegrityReport[] {
+  return section.fields(verdictOf(section))['fileIntegrities'] as readonly IntegrityReport[];
+}
+
+function texts(section: SectionReport): string[] {
+  return verdictOf(section).problems.map(({ node: of, why }) => (of === null ? why : `${of} ${why}`));
 }
 
 suite('file integrity in the status', () => {
   test('nothing has changed; a changed file is no fault of the guard', () => {
     const intact = sectionOf([view('example', [node('n1', 'Succeeded')])]);
-    assert.deepEqual([intact.guarded, reportsOf(intact)[0]?.intact], [true, true]);
+    assert.deepEqual([verdictOf(intact).failing, reportsOf(intact)[0]?.intact], [0, true]);
     const section = sectionOf([view('example', [changed, node('n1', 'Succeeded')])]);
-    assert.deepEqual([section.guarded, section.isAsked], [true, true]);
+    assert.equal(verdictOf(section).failing, 0);
     const [report] = reportsOf(section);
     assert.equal(report?.intact, false);
     assert.deepEqual(report.nodes[1], {
       name: 'n2',
       condition: 'Failed',
       lastProbeTime: '2026-11-21T11:55:00Z',
+      progress: null,
       filesAdded: 0,
       filesChanged: 4,
       filesRemoved: 1,
@@ -116,18 +155,22 @@ suite('file integrity in the status', () => {
 
   test('a nodeSelector that no node has is named', () => {
     const nodes = [{ name: 'n2' }, { name: 'n1', labels: { watched: 'no' } }] as unknown as NodeView[];
-    const [report] = integrityReports([view('a', [], { phase: 'Pending' })], nodes);
-    assert.deepEqual(report?.problems, [
-      {
-        message:
-          'No node is selected by spec.nodeSelector watched=yes and spec.tolerations (there are n1, n2).',
-      },
+    assert.deepEqual(texts(sectionOf([view('a', [], { phase: 'Pending' })], nodes)), [
+      'no node is selected by watched=yes and spec.tolerations (there are n1, n2)',
     ]);
   });
 
   for (const [what, one, problems] of [
-    ['the operator is away', view('a', [], {}), ['The operator has not processed it yet.']],
-    ['nothing runs', view('a', [], { phase: 'Pending' }), ['Nothing runs yet.']],
+    [
+      'the operator has not seen it',
+      view('a', [node('n1', 'Succeeded')], { conditions: [] }),
+      ['the operator has not reported on it, although it writes the results into the API'],
+    ],
+    [
+      'no result',
+      view('a', [node('n1', undefined)], { phase: 'Pending' }),
+      ['n1 there is no result of this node yet'],
+    ],
     [
       'the configuration has an error',
       view('a', [], {
@@ -139,6 +182,7 @@ suite('file integrity in the status', () => {
             reason: 'BadConf',
             message: 'line 3',
             lastTransitionTime: '',
+            observedGeneration: 2,
           },
           { type: 'Paused', status: 'False', reason: 'NoHoldOff', message: '', lastTransitionTime: '' },
         ],
@@ -156,29 +200,26 @@ suite('file integrity in the status', () => {
   ] as const) {
     test(`not looked after: ${what}`, () => {
       const section = sectionOf([one]);
-      assert.equal(section.guarded, false);
-      const [report] = reportsOf(section);
-      assert.deepEqual(
-        report?.problems.map(({ node: of, message }) => (of === undefined ? message : `${of} ${message}`)),
-        problems,
-      );
-      assert.equal(report?.intact, null);
+      assert.deepEqual(texts(section), problems);
+      assert.equal(reportsOf(section)[0]?.guarded, false);
     });
   }
 
   test('scans that are held are no problem, and are told', () => {
     const held = { type: 'Paused', status: 'True', reason: 'HoldOff', message: 'no', lastTransitionTime: '' };
+    const configured = { ...held, type: 'Configured', observedGeneration: 2 };
     const section = sectionOf([
-      view('a', [node('n1', 'Succeeded')], { phase: 'Active', conditions: [held] as never }),
+      view('a', [node('n1', 'Succeeded')], { phase: 'Active', conditions: [held, configured] as never }),
     ]);
-    assert.deepEqual([section.guarded, reportsOf(section)[0]?.paused], [true, true]);
-    assert.match(section.table(plain), /a {2}paused {2}n1/);
+    assert.deepEqual([verdictOf(section).failing, reportsOf(section)[0]?.paused], [0, true]);
+    assert.match(section.table(verdictOf(section), plain), /a {2}paused {2}n1/);
   });
 
   test('what may not be read is not known, and no reason to say no', () => {
-    const { fields, guarded, isAsked, headline, table } = integritySection(undefined, nowMs);
-    assert.deepEqual([fields['fileIntegrities'], guarded, isAsked], [null, true, false]);
-    assert.deepEqual([headline(plain), table(plain)], ['', '']);
+    const section = integritySection(undefined, nowMs);
+    const verdict = verdictOf(section);
+    assert.deepEqual([section.fields(verdict)['fileIntegrities'], section.objects], [null, undefined]);
+    assert.deepEqual([section.headline(verdict, plain), section.table(verdict, plain)], ['', '']);
   });
 
   test('nodes that it is for and nobody tells of; not those that it is not for', () => {
@@ -191,12 +232,53 @@ suite('file integrity in the status', () => {
       { name: 'n4', kernel: undefined, labels, taints },
       ...['n8', 'n7', 'n6'].map((name) => ({ name, kernel: undefined, labels })),
     ];
-    const messages = (phase: 'Active' | 'Initializing'): readonly string[] =>
-      reportsOf(
-        sectionOf([view('a', [node('n1', 'Succeeded'), node('n2', undefined)], { phase })], nodes),
-      ).flatMap(({ problems }) => problems.map(({ message }) => message));
-    assert.deepEqual(messages('Active'), ['No agent has reported on nodes n2, n6, n7 and 1 more.']);
-    assert.deepEqual(messages('Initializing'), []);
+    const section = sectionOf([view('a', [node('n1', 'Succeeded'), node('n2', undefined)])], nodes);
+    const none = 'there is no result of this node yet';
+    assert.deepEqual(
+      texts(section),
+      ['n2', 'n6', 'n7', 'n8'].map((name) => `${name} ${none}`),
+    );
+  });
+
+  test('a killed agent and a killed operator: what they said does not count', () => {
+    const section = sectionOf([
+      view('a', [node('n1', 'Errored', { errorMessage: 'why' }), node('n2', 'Succeeded')]),
+    ]);
+    const dead = processWith(running('file-integrity'), { isRenewed: false });
+    const kinds = (processes: Partial<Processes>): string[] =>
+      verdictOf(section, processes).problems.map(({ kind, node: of }) => `${kind} ${of}`);
+    const { agents = new Map() } = processesOn(['n2'], 'file-integrity');
+    assert.deepEqual(kinds({ agents: new Map([...agents, ['n1', dead]]) }), ['agent-dead n1']);
+    assert.deepEqual(kinds({ operator: dead }), ['operator-dead null', 'errored n1']);
+  });
+
+  test('an agent that has not seen the latest version', () => {
+    const { integrity, ...rest } = view('a', [node('n1', 'Succeeded')]);
+    const edited = {
+      ...rest,
+      integrity: { ...integrity, metadata: { ...integrity.metadata, generation: 3 } },
+    };
+    assert.deepEqual(
+      verdictOf(sectionOf([edited])).problems.map(({ kind, node: of }) => `${kind} ${of}`),
+      ['outdated null', 'outdated n1'],
+    );
+  });
+
+  test('a first baseline that is being made: how far it is', () => {
+    const object = 'openshift-file-integrity/a';
+    const since = '2026-11-21T11:59:20Z';
+    const progress = { object, step: 'init', since, entries: 12_000, entriesPerSecond: 300 } as const;
+    const section = sectionOf([view('a', [node('n1', undefined)])], [], progress);
+    const verdict = verdictOf(section);
+    assert.deepEqual(reportsOf(section)[0]?.nodes[0]?.progress, progress);
+    assert.match(
+      section.table(verdict, { ...plain, widthColumns: 200 }),
+      /not yet: 12000 entries, 300\/s, began 40 s ago/,
+    );
+    assert.equal(
+      section.headline(verdict, plain),
+      'The first results of 1 of 1 FileIntegrity objects are not there yet.',
+    );
   });
 
   test('for people', () => {
@@ -208,21 +290,22 @@ suite('file integrity in the status', () => {
           status: 'False',
           reason: 'BadConf',
           message: 'line 3\u001b',
-          lastTransitionTime: '',
+          lastTransitionTime: '2026-11-21T11:00:00Z',
+          observedGeneration: 2,
         },
       ],
     });
     const section = sectionOf([view('example', [changed, node('n1', 'Succeeded')]), error]);
     assert.equal(
-      section.headline(plain),
-      'Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrities is not guarded as requested.',
+      section.headline(verdictOf(section), plain),
+      'Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrity objects is not being checked.',
     );
     assert.equal(
-      section.table(plain),
+      section.table(verdictOf(section), plain),
       `\
 FILE INTEGRITY                    PHASE   NODE  RESULT     CHECKED    CHANGES               AT ONCE
 openshift-file-integrity/broken   Error   -
-    line 3\\x1b
+    spec.config: line 3\\x1b (60 min ago). Correct the configuration.
 openshift-file-integrity/example  Active  n1    Succeeded  5 min ago  -                     with author
 openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed, 1 removed  without author
     /etc/passwd changed (size, sha256) 10 s ago by /usr/bin/vi /etc/passwd (pid
@@ -235,9 +318,8 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
   test('what is missed between scans, and for whom', () => {
     const busy = { ...sensor, lostEvents: 2, lostAuthors: 7, directoriesWithoutAuthors: 1 };
     const nodes = [node('n1', 'Failed', {}, busy), node('n2', 'Succeeded')];
-    const lines = sectionOf([view('example', nodes)])
-      .table({ ...plain, widthColumns: 120 })
-      .split('\n');
+    const section = sectionOf([view('example', nodes)]);
+    const lines = section.table(verdictOf(section), { ...plain, widthColumns: 120 }).split('\n');
     assert.deepEqual(
       lines.filter((line) => line.startsWith('    node ')).map((line) => line.trim()),
       [
@@ -253,8 +335,8 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
       node(`n${index}`, index === 7 ? 'Failed' : 'Succeeded', {}, index % 2 === 0 ? inotify : sensor),
     );
     const section = sectionOf([view('example', nodes)]);
-    const text = section.table(plain);
-    assert.equal(section.headline(plain), 'Files have changed on 1 of 30 nodes.');
+    const text = section.table(verdictOf(section), plain);
+    assert.equal(section.headline(verdictOf(section), plain), 'Files have changed on 1 of 30 nodes.');
     assert.equal(text.split('\n').filter((line) => line.startsWith('openshift-')).length, 1);
     assert.match(text, /nodes n0, n10, n12 and 12 more: The author of changes is unknown/);
     assert.match(text, /29 more nodes without changes/);
@@ -264,7 +346,7 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
         nodes.map((one) => ({ ...one, ...node(one.nodeName, 'Succeeded') })),
       ),
     ]);
-    assert.equal(all.headline(plain), 'No file has changed on 30 nodes.');
-    assert.match(all.table(plain), /Active {2}30 nodes$/m);
+    assert.equal(all.headline(verdictOf(all), plain), 'No file has changed on 30 nodes.');
+    assert.match(all.table(verdictOf(all), plain), /Active {2}30 nodes$/m);
   });
 });

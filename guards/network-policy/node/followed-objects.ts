@@ -23,6 +23,8 @@ export interface FollowedObjects extends Disposable {
   readonly pods: IndexedCache<Pod>;
   readonly namespaces: IndexedCache<Namespace>;
   readonly caches: readonly IndexedCache<never>[];
+  /** The latest `resourceVersion` of a policy; undefined without policies, and where versions are not numbers. */
+  policiesVersion(): string | undefined;
   /** Call once, when the caches are synced: `onChange` is called after each change from then on. */
   begin(onChange: () => void): void;
 }
@@ -94,11 +96,27 @@ export function followObjects(
     pods: allPods,
     namespaces: allNamespaces,
     caches: [policies, allPods, allNamespaces, node] as unknown as IndexedCache<never>[],
+    policiesVersion: latestVersion(policies, stack),
     begin(onChange) {
       setCidrs();
       notify = onChange;
     },
     [Symbol.dispose]: () => stack.dispose(),
+  };
+}
+
+/** Looks at all objects again only after a change. */
+function latestVersion(cache: IndexedCache<NetworkPolicy>, stack: DisposableStack): () => string | undefined {
+  let latest: number | undefined;
+  let isStale = true;
+  stack.use(cache.subscribe(() => void (isStale = true)));
+  return () => {
+    if (isStale) {
+      const versions = [...cache.keys()].map((key) => Number(cache.versionOf(key)));
+      latest = versions.length === 0 ? undefined : Math.max(...versions);
+      isStale = false;
+    }
+    return Number.isSafeInteger(latest) ? String(latest) : undefined;
   };
 }
 

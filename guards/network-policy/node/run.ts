@@ -109,10 +109,13 @@ export async function runNetworkPolicyNode(
     bridges: options.bridges,
   });
   const tellProblems = problemTeller(logger, recorder, objects.policies);
+  let policiesVersion: string | undefined;
   const tellFacts = (): void => {
     const { isProgrammed, refused, bypassed } = enforcement;
     const untold = refusals.problem;
-    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, refused, untold, bypassed }));
+    context.tellFacts(
+      nodeFacts({ backend, isProgrammed, counts, policiesVersion, problem, refused, untold, bypassed }),
+    );
   };
 
   await whenSynced(objects.caches, signal, async () => {
@@ -121,7 +124,10 @@ export async function runNetworkPolicyNode(
     const backoff = new Backoff(RETRY);
     while (!signal.aborted) {
       try {
+        // Read before: what changes meanwhile may not be in the kernel yet.
+        const version = objects.policiesVersion();
         await turns.take();
+        policiesVersion = version;
         problem = undefined;
         backoff.reset();
         options.onProgrammed?.();

@@ -17,10 +17,14 @@ export interface NodeReport {
   /** Since the agent has started. */
   readonly driftRepaired: number;
   readonly failedSyncs: number;
+  /** All NetworkPolicies up to this `resourceVersion` are in the kernel; `null` before the first sync. */
+  readonly policiesVersion: string | null;
   /** Whether the policies are enforced: the kernel has accepted all rules, and all packets pass them. */
   readonly enforced: boolean;
   /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets are not reported. */
   readonly problems: readonly string[];
+  /** Those of them that let packets pass, or refuse too many. */
+  readonly notEnforced: readonly string[];
 }
 
 interface SyncCounts {
@@ -37,6 +41,8 @@ export interface NodeState {
   readonly backend: string;
   readonly isProgrammed: boolean;
   readonly counts: SyncCounts;
+  /** As above. */
+  readonly policiesVersion: string | undefined;
   /** Why the kernel has rejected the rules. */
   readonly problem: string | undefined;
   /** Rules that the kernel has rejected: all others apply. */
@@ -51,6 +57,7 @@ export function nodeFacts({
   backend,
   isProgrammed,
   counts,
+  policiesVersion,
   problem,
   refused,
   untold,
@@ -66,6 +73,8 @@ export function nodeFacts({
     policies: counts.policies,
     driftRepaired: counts.driftRepaired,
     failedSyncs: counts.failedSyncs,
+    // As a number, which is written with the next renewal: another policy changes it on all nodes.
+    ...(policiesVersion !== undefined && { policiesVersion: Number(policiesVersion) }),
     ...(problem !== undefined && { notTaken: text(problem) }),
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
     ...(bypassed !== undefined && { bypassed: text(bypassed) }),
@@ -90,6 +99,11 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
   };
   const [notTaken, leftOut, bypassed, untold] = ['notTaken', 'leftOut', 'bypassed', 'untold'].map(text);
   const lastFullSync = text('lastFullSync');
+  const notEnforced = [
+    ...(notTaken === undefined ? [] : [`the kernel refuses the rules: ${notTaken}`]),
+    ...(leftOut === undefined ? [] : [`a rule is left out: ${leftOut}`]),
+    ...(bypassed === undefined ? [] : [bypassed]),
+  ];
   return {
     backend: facts['backend'],
     programmed: facts['programmed'] === true,
@@ -99,11 +113,11 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     policies: number('policies'),
     driftRepaired: number('driftRepaired'),
     failedSyncs: number('failedSyncs'),
-    enforced: [notTaken, leftOut, bypassed].every((one) => one === undefined),
+    policiesVersion: Number.isSafeInteger(facts['policiesVersion']) ? String(facts['policiesVersion']) : null,
+    enforced: notEnforced.length === 0,
+    notEnforced,
     problems: [
-      ...(notTaken === undefined ? [] : [`the kernel refuses the rules: ${notTaken}`]),
-      ...(leftOut === undefined ? [] : [`a rule is left out: ${leftOut}`]),
-      ...(bypassed === undefined ? [] : [bypassed]),
+      ...notEnforced,
       ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
     ],
   };

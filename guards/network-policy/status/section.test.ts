@@ -5,16 +5,24 @@ import { NodeCounts } from '../node/metrics.ts';
 import type { PodObject } from '../engine/objects.ts';
 import type { NetworkPolicy } from '../api.ts';
 import { type NodeReport, nodeFacts, readNodeFacts } from './node-facts.ts';
-import { reports, section } from './section.ts';
+import { networkPolicy } from '../guard.ts';
+import type { Processes } from '../../../guard/guarded.ts';
+import { processesOn, processWith, running } from '../../../guard/processes.fixture.ts';
+import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
+import type { SectionReport } from '../../../guard/status-section.ts';
+import { examine, section } from './section.ts';
 
 const nowMs = Date.parse('2026-11-23T10:00:00Z');
 const plain = { widthColumns: 120, colour: false };
 const policy = (name: string, spec: object): NetworkPolicy => ({
-  metadata: { namespace: 'shop', name },
+  metadata: { namespace: 'shop', name, resourceVersion: '90' },
   spec,
 });
 const pod = (name: string, nodeName: string, ip: string): PodObject => ({
-  metadata: { namespace: 'shop', name, labels: { app: name.replace(/-.*/, '') } },
+  metadata: {
+    ...{ namespace: 'shop', name, labels: { app: name.replace(/-.*/, '') } },
+    creationTimestamp: '2026-11-23T09:00:00Z',
+  },
   spec: { nodeName },
   status: { podIP: ip },
 });
@@ -31,7 +39,7 @@ function told(
 ): NodeReport {
   const counts = Object.assign(
     new NodeCounts(),
-    { lastSyncMs: nowMs - 30_000, lastSyncSeconds: 0.0123 },
+    { lastSyncMs: nowMs - 30_000, lastSyncSeconds: 0.0123, localPods: 4 },
     change,
   );
   const report = readNodeFacts(
@@ -39,6 +47,7 @@ function told(
       backend: 'nftables',
       isProgrammed: true,
       counts,
+      policiesVersion: '100',
       problem: undefined,
       refused: [],
       untold: undefined,
@@ -50,11 +59,15 @@ function told(
   return report;
 }
 
+function verdictOf({ objects = [] }: SectionReport, processes: Partial<Processes> = {}): Verdict {
+  return verdictOn(networkPolicy, objects, { ...processesOn(['n1', 'n2'], 'network-policy'), ...processes });
+}
+
 suite('the section of network-policy', () => {
   test('how many pods each policy selects, on which node', () => {
     const db = policy('db', { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] });
     const none = policy('none', { podSelector: { matchLabels: { app: 'gone' } }, policyTypes: ['Egress'] });
-    const all = reports([none, db], pods);
+    const all = examine([none, db], pods, nowMs);
     assert.deepEqual(
       all.map(({ name, pods: count, podsByNode }) => [name, count, podsByNode]),
       [
@@ -62,27 +75,32 @@ suite('the section of network-policy', () => {
         ['none', 0, {}],
       ],
     );
-    const { table } = section(all, new Map(), nowMs);
-    assert.deepEqual(table(plain).split('\n'), [
-      'NETWORK POLICY  ISOLATES  PODS  PROBLEMS',
-      'shop/db         Ingress   3     0',
+    const both = new Map(['n1', 'n2'].map((node) => [node, told()]));
+    const report = section(all, both, nowMs);
+    assert.deepEqual(report.table(verdictOf(report), plain).split('\n'), [
+      'NETWORK POLICY  ISOLATES  PODS  ENFORCED',
+      'shop/db         Ingress   3     yes',
       '    pods: 1 on n1, 2 on n2',
-      'shop/none       Egress    0     0',
+      'shop/none       Egress    0     yes',
     ]);
     assert.deepEqual(
-      reports([db], undefined).map(({ pods: count, podsByNode }) => [count, podsByNode]),
+      examine([db], undefined, nowMs).map(({ pods: count, podsByNode }) => [count, podsByNode]),
       [[null, null]],
     );
   });
 
   test('how each node is: backend, last full sync, its time, drift repaired', () => {
-    const db = reports([policy('db', { podSelector: {} })], pods);
+    const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
     const nodes = new Map([
       ['n1', told()],
       ['n2', told({ driftRepaired: 2, lastSyncMs: nowMs - 240_000 }, { isProgrammed: false })],
     ]);
-    const { nodes: rows, guarded, foot } = section(db, nodes, nowMs);
-    assert.deepEqual([guarded, foot, rows?.columns], [true, [], ['NETWORK', 'LAST FULL SYNC', 'REPAIRED']]);
+    const report = section(db, nodes, nowMs);
+    const { nodes: rows, foot } = report;
+    assert.deepEqual(
+      [verdictOf(report).failing, foot, rows?.columns],
+      [0, [], ['NETWORK', 'LAST FULL SYNC', 'REPAIRED']],
+    );
     assert.deepEqual(rows?.of('n1').cells, ['nftables', '30 s ago, in 12 ms', '0']);
     assert.deepEqual(rows?.of('n2').cells, [
       'nftables, no rules',
@@ -98,7 +116,7 @@ suite('the section of network-policy', () => {
   });
 
   test('what is the matter on a node: then not all is guarded', () => {
-    const db = reports([policy('db', { podSelector: {} })], pods);
+    const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
     const around = told({}, { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' });
     const silent = told({}, { untold: 'cannot read NFLOG group 100: another program reads it' });
@@ -106,12 +124,22 @@ suite('the section of network-policy', () => {
       {},
       { refused: [0, 1].map((at) => ({ policy: 'shop/db', field: `spec.ingress[${at}]`, message: 'full' })) },
     );
-    const of = (node: NodeReport) => section(db, new Map([['n1', node]]), nowMs);
+    const of = (node: NodeReport) =>
+      section(
+        db,
+        new Map([
+          ['n1', node],
+          ['n2', told()],
+        ]),
+        nowMs,
+      );
     assert.deepEqual(
-      [refused, leftOut, around, silent].map((node) => of(node).guarded),
-      [false, false, false, true],
+      [refused, leftOut, around, silent].map((node) => verdictOf(of(node)).failing),
+      [1, 1, 1, 0],
     );
-    assert.equal(of(refused).headline(plain), 'NetworkPolicies are not enforced as written on n1.');
+    const headline = (report: SectionReport): string => report.headline(verdictOf(report), plain);
+    assert.equal(headline(of(refused)), '1 of 1 NetworkPolicies is not enforced as written.');
+    assert.equal(headline(of(silent)), '1 NetworkPolicy is enforced on all its nodes.');
     assert.deepEqual(of(refused).foot, [
       'network-policy on n1: the kernel refuses the rules: nftables refused a change: No space left on device',
     ]);
@@ -124,7 +152,64 @@ suite('the section of network-policy', () => {
     );
     assert.ok([refused, around, silent].every((node) => of(node).nodes?.of('n1').isDoubtful));
     // Nobody asks for anything: nothing can be missing.
-    assert.equal(section([], new Map([['n1', refused]]), nowMs).guarded, true);
+    assert.equal(verdictOf(section([], new Map([['n1', refused]]), nowMs)).failing, 0);
+  });
+
+  test('not enforced: a killed agent, one that has not programmed this version, one that knows too few pods', () => {
+    const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
+    const kinds = (n1: NodeReport | undefined, processes: Partial<Processes> = {}): string[] => {
+      const nodes = new Map([...(n1 ? [['n1', n1] as const] : []), ['n2', told()] as const]);
+      return verdictOf(section(db, nodes, nowMs), processes).problems.map(
+        ({ kind, node }) => `${kind} ${node}`,
+      );
+    };
+    assert.deepEqual(kinds(told()), []);
+    const dead = processWith(running('network-policy'), { isRenewed: false });
+    const agents = new Map(
+      ['n1', 'n2'].map((node) => [node, node === 'n1' ? dead : processWith(running('network-policy'))]),
+    );
+    assert.deepEqual(kinds(told(), { agents }), ['agent-dead n1']);
+    assert.deepEqual(kinds(told({}, { policiesVersion: '89' })), ['outdated n1']);
+    assert.deepEqual(kinds(told({}, { policiesVersion: undefined })), ['not-reported n1']);
+    assert.deepEqual(kinds(undefined), ['not-reported n1']);
+    assert.deepEqual(kinds(told({ localPods: 1 })), ['outdated n1']);
+    // Pods that have just been created may take until the lease is renewed.
+    const young = pods.map((one) => ({
+      ...one,
+      metadata: { ...one.metadata, creationTimestamp: '2026-11-23T09:59:45Z' },
+    }));
+    const report = section(
+      examine([policy('db', { podSelector: {} })], young, nowMs),
+      new Map([
+        ['n1', told({ localPods: 1 })],
+        ['n2', told()],
+      ]),
+      nowMs,
+    );
+    assert.equal(verdictOf(report).failing, 0);
+  });
+
+  test('a rule that cannot be expressed is named by its field', () => {
+    const ports = [{ protocol: 'TCP', port: 80 }];
+    const odd = policy('odd', {
+      podSelector: {},
+      policyTypes: ['Ingress'],
+      ingress: [{ from: [{ ipBlock: { cidr: 'x' } }], ports }],
+    });
+    const report = section(
+      examine([odd], pods, nowMs),
+      new Map(['n1', 'n2'].map((node) => [node, told()])),
+      nowMs,
+    );
+    const verdict = verdictOf(report);
+    assert.deepEqual(
+      verdict.problems.map(({ kind, field }) => [kind, field?.startsWith('spec.ingress[0]')]),
+      [['not-expressed', true]],
+    );
+    assert.equal(
+      report.headline(verdict, plain),
+      '1 of 1 NetworkPolicies has rules that cannot be enforced.',
+    );
   });
 
   test('what an agent says that is none of this, or makes no sense, is passed over', () => {

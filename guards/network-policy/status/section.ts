@@ -1,10 +1,14 @@
 /** This guard's section of `rampart status`. */
+import type { GuardedObject, OwnProblem } from '../../../guard/guarded.ts';
+import { problemTexts } from '../../../guard/problem-text.ts';
 import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
+import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { podFacts } from '../../../lib/kube/object/facts.ts';
 import { pods } from '../../../lib/kube/object/object.ts';
 import { type Cell, paint, renderTable, type Row } from '../../../lib/output/table.ts';
 import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
+import { counted } from '../../../lib/output/words.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import { PolicyEngine } from '../engine/engine.ts';
 import { objectKey, type PodObject } from '../engine/objects.ts';
@@ -12,6 +16,7 @@ import { type NodeReport, readNodeFacts } from './node-facts.ts';
 
 /** A NetworkPolicy, as in `--format json`. */
 export interface PolicyReport {
+  readonly guarded: boolean;
   readonly namespace: string;
   readonly name: string;
   /** `Ingress`, `Egress`: the directions in which its pods are isolated. */
@@ -20,8 +25,19 @@ export interface PolicyReport {
   readonly pods: number | null;
   /** The same by node; `null` if pods may not be read. */
   readonly podsByNode: Readonly<Record<string, number>> | null;
-  readonly problems: readonly { readonly field: string; readonly message: string }[];
 }
+
+/** Before it is decided whether it is guarded. */
+export interface Examined extends Omit<PolicyReport, 'guarded'> {
+  readonly policy: NetworkPolicy;
+  /** Parts of it that cannot be expressed. */
+  readonly notExpressed: readonly { readonly field: string; readonly message: string }[];
+  /** Of its pods, by node: how many have been there for long enough to have rules. */
+  readonly settledPods: Readonly<Record<string, number>>;
+}
+
+/** An agent reports how many pods it knows every 10 s. */
+const SETTLE_MS = 30_000;
 
 export const networkPolicyStatus: StatusSection = {
   async read(context) {
@@ -43,49 +59,102 @@ export const networkPolicyStatus: StatusSection = {
         return report === undefined ? [] : [[nodeName, report]];
       }),
     );
-    const all = readable ? reports(found, known ? kept : undefined) : undefined;
+    const all = readable ? examine(found, known ? kept : undefined, context.timeMs) : undefined;
     return section(all, nodes, context.timeMs);
   },
 };
 
 /** By namespace and name. */
-export function reports(
+export function examine(
   policies: readonly NetworkPolicy[],
   known: readonly PodObject[] | undefined,
-): PolicyReport[] {
+  nowMs: number,
+): Examined[] {
   // One node for all pods, so that the rules name the policies of each.
   const engine = new PolicyEngine('all');
   for (const policy of policies) engine.upsertPolicy(policy);
   for (const pod of known ?? []) engine.upsertPod({ ...pod, spec: { ...pod.spec, nodeName: 'all' } });
-  const nodeOf = new Map((known ?? []).map((pod) => [objectKey(pod), pod.spec?.nodeName ?? '']));
-  const selected = new Map<string, Record<string, number>>();
-  for (const { pod, ingress = [], egress = [] } of engine.rules.pods.values()) {
-    const node = nodeOf.get(pod) ?? '';
+  const byKey = new Map((known ?? []).map((pod) => [objectKey(pod), pod]));
+  const selected = new Map<string, PodObject[]>();
+  for (const { pod: podKey, ingress = [], egress = [] } of engine.rules.pods.values()) {
+    const pod = byKey.get(podKey);
+    if (pod === undefined) continue;
     for (const key of new Set([...ingress, ...egress])) {
-      const byNode = selected.get(key) ?? {};
-      byNode[node] = (byNode[node] ?? 0) + 1;
-      selected.set(key, byNode);
+      const of = selected.get(key);
+      if (of === undefined) selected.set(key, [pod]);
+      else of.push(pod);
     }
   }
-  const byNodeOf = (key: string): Readonly<Record<string, number>> => selected.get(key) ?? {};
+  const isSettled = ({ metadata }: PodObject): boolean =>
+    nowMs - Date.parse(String(metadata.creationTimestamp ?? '')) > SETTLE_MS;
   const problems = Map.groupBy(engine.problems(), ({ policy }) => policy);
   return policies
-    .map(({ metadata: { namespace = '', name = '' }, spec }) => ({
-      namespace,
-      name,
-      directions: spec?.policyTypes ?? ['Ingress'],
-      pods: known === undefined ? null : sum(Object.values(byNodeOf(`${namespace}/${name}`))),
-      podsByNode: known === undefined ? null : byNodeOf(`${namespace}/${name}`),
-      problems: (problems.get(`${namespace}/${name}`) ?? []).map(({ field, message }) => ({
-        field,
-        message,
-      })),
-    }))
+    .map((policy) => {
+      const { namespace = '', name = '' } = policy.metadata;
+      const key = `${namespace}/${name}`;
+      const of = selected.get(key) ?? [];
+      return {
+        policy,
+        namespace,
+        name,
+        directions: policy.spec?.policyTypes ?? ['Ingress'],
+        pods: known === undefined ? null : of.length,
+        podsByNode: known === undefined ? null : countByNode(of),
+        settledPods: countByNode(of.filter(isSettled)),
+        notExpressed: problems.get(key) ?? [],
+      };
+    })
     .toSorted((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
 }
 
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, one) => total + one, 0);
+function countByNode(all: readonly PodObject[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { spec } of all) counts[spec?.nodeName ?? ''] = (counts[spec?.nodeName ?? ''] ?? 0) + 1;
+  return counts;
+}
+
+function guardedObject(
+  { policy, namespace, name, podsByNode, settledPods, notExpressed }: Examined,
+  nodes: ReadonlyMap<string, NodeReport>,
+): GuardedObject {
+  const own: OwnProblem[] = notExpressed.map(({ field, message }) => ({
+    ...{ kind: 'not-expressed', field, why: message.replace(/\.$/, '') },
+    next: 'Change this rule; until then it allows nothing',
+  }));
+  if (podsByNode === null) {
+    own.push({
+      ...{ kind: 'unknown', why: 'which pods it selects is unknown: pods may not be read' },
+      next: 'Allow this user to list pods',
+    });
+  }
+  const needed = Object.entries(podsByNode ?? {})
+    .filter(([node]) => node !== '')
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
+  for (const [node] of needed) {
+    const report = nodes.get(node);
+    if (report === undefined) continue;
+    const by = { by: 'agent', node } as const;
+    for (const why of report.notEnforced) {
+      own.push({ ...by, kind: 'not-enforced', why, next: 'Look into the log of its agent' });
+    }
+    const missing = (settledPods[node] ?? 0) - report.pods;
+    if (missing > 0) {
+      const why = `the agent knows ${report.pods} pods there, although this policy selects ${settledPods[node]}`;
+      own.push({ ...by, kind: 'outdated', why, next: 'Look into the log of its agent' });
+    }
+  }
+  return {
+    ...{ kind: 'NetworkPolicy', namespace, name },
+    revision: policy.metadata.resourceVersion ?? '',
+    changedMs: changedAtMs(policy),
+    needs: needed.map(([node, count]) => ({
+      process: 'agent',
+      node,
+      why: count === 1 ? 'it selects 1 pod there' : `it selects ${count} pods there`,
+      seen: nodes.get(node)?.policiesVersion ?? undefined,
+    })),
+    problems: own,
+  };
 }
 
 function nodeCells(node: NodeReport | undefined, nowMs: number): Cell[] {
@@ -106,58 +175,57 @@ function nodeCells(node: NodeReport | undefined, nowMs: number): Cell[] {
 /** More nodes are not listed line by line. */
 const MANY_NODES = 8;
 
-function podLines({ podsByNode }: PolicyReport): string[] {
+function podLines({ podsByNode }: Examined): string[] {
   const nodes = Object.entries(podsByNode ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
   if (nodes.length < 2 || nodes.length > MANY_NODES) return [];
   return [`pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
 }
 
 export function section(
-  all: readonly PolicyReport[] | undefined,
+  all: readonly Examined[] | undefined,
   nodes: ReadonlyMap<string, NodeReport>,
   nowMs: number,
 ): SectionReport {
   const policies = all ?? [];
-  const loose = [...nodes].filter(([, { enforced }]) => !enforced).map(([name]) => name);
-  const failing = policies.filter(({ problems }) => problems.length > 0).length;
   return {
-    fields: { networkPolicies: all ?? null },
-    isAsked: policies.length > 0,
-    guarded: failing === 0 && (policies.length === 0 || loose.length === 0),
-    headline({ colour }) {
-      if (policies.length === 0) return '';
-      if (failing > 0) {
-        return paint(
-          'red',
-          `${failing} of ${policies.length} NetworkPolicies cannot be fully expressed.`,
-          colour,
-        );
+    objects: all?.map((one) => guardedObject(one, nodes)),
+    fields: (verdict) => ({
+      networkPolicies:
+        all?.map(({ namespace, name, directions, pods: count, podsByNode }): PolicyReport => {
+          const guarded = verdict.of({ kind: 'NetworkPolicy', namespace, name }).length === 0;
+          return { namespace, name, guarded, directions, pods: count, podsByNode };
+        }) ?? null,
+    }),
+    headline({ failing, problems }, { colour }) {
+      const count = policies.length;
+      if (count === 0) return '';
+      const many = counted(count, 'NetworkPolicy', 'NetworkPolicies');
+      if (failing === 0) {
+        const whose = count === 1 ? 'its' : 'their';
+        const are = count === 1 ? 'is' : 'are';
+        return paint('green', `${many} ${are} enforced on all ${whose} nodes.`, colour);
       }
-      if (loose.length > 0) {
-        const where = loose.length === 1 ? `on ${loose[0]}` : `on ${loose.length} nodes`;
-        return paint('red', `NetworkPolicies are not enforced as written ${where}.`, colour);
-      }
-      const many = policies.length === 1 ? '1 NetworkPolicy' : `${policies.length} NetworkPolicies`;
-      return paint('green', `${many} can be fully expressed.`, colour);
+      const what = problems.every(({ kind }) => kind === 'not-expressed')
+        ? `${failing === 1 ? 'has' : 'have'} rules that cannot be enforced.`
+        : `${failing === 1 ? 'is' : 'are'} not enforced as written.`;
+      return paint('red', `${failing} of ${count} NetworkPolicies ${what}`, colour);
     },
-    table(options) {
+    table(verdict, options) {
       if (policies.length === 0) return '';
       const rows = policies.map((policy): Row => {
-        const { namespace, name, directions, pods: count, problems } = policy;
+        const { namespace, name, directions, pods: count } = policy;
+        const problems = verdict.of({ kind: 'NetworkPolicy', namespace, name });
         return {
           cells: [
             `${namespace}/${name}`,
             directions.join(', '),
             String(count ?? '-'),
-            String(problems.length),
+            problems.length === 0 ? { text: 'yes', style: 'green' } : { text: 'no', style: 'red' },
           ],
-          note: [
-            ...podLines(policy),
-            ...problems.map(({ field, message }) => printable(`${field}: ${message}`)),
-          ].join('\n'),
+          note: [...podLines(policy), ...problemTexts(problems, nowMs)].join('\n'),
         };
       });
-      return renderTable(rows, { head: ['NETWORK POLICY', 'ISOLATES', 'PODS', 'PROBLEMS'], ...options });
+      return renderTable(rows, { head: ['NETWORK POLICY', 'ISOLATES', 'PODS', 'ENFORCED'], ...options });
     },
     foot: [...nodes].flatMap(([name, { problems }]) =>
       problems.map((problem) => printable(`network-policy on ${name}: ${problem}`)),
@@ -171,8 +239,6 @@ export function section(
           fields: { networkPolicy: node ?? null },
           cells: policies.length > 0 ? nodeCells(node, nowMs) : [],
           isDoubtful: (node?.problems.length ?? 0) > 0,
-          // That is what its lease says.
-          isRunning: false,
         };
       },
     },

@@ -25,6 +25,7 @@ import { AskedCluster } from '../policies/asked-cluster.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { keepSummaries } from '../status/last-pass.ts';
+import { admissionFact, byPolicyServers, inProcess } from '../status/admission-fact.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { Scanner } from '../scanner/scanner.ts';
 
@@ -32,6 +33,7 @@ import { Scanner } from '../scanner/scanner.ts';
 export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
+  context.tellFacts({ [admissionFact]: context.admission === undefined ? byPolicyServers : inProcess });
   await context.lead((term) => work(term, context, options, metrics));
 };
 

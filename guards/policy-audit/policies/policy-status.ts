@@ -9,6 +9,9 @@ export const policyActive = 'PolicyActive';
 /** Upstream waits until every server has the policy under its path; there is one engine here. */
 export const policyReachable = 'PolicyUniquelyReachable';
 
+/** The reason of {@link policyReachable} while no pod of its server is ready. */
+export const noReadyPods = 'NoReadyPods';
+
 export type Status = NonNullable<AnyKubewardenPolicy['status']>;
 
 const reachable = {
@@ -63,7 +66,7 @@ export function withAnswers(object: AnyKubewardenPolicy, status: Status, isAnswe
   const unanswered = {
     type: policyReachable,
     status: 'False',
-    reason: 'NoReadyPods',
+    reason: noReadyPods,
     message:
       `the webhook ${policyId(object)} is not answered, because the PolicyServer ${spec.policyServer} has no ready pod: ` +
       `requests that it applies to are ${fate}`,

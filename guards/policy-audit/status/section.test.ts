@@ -1,53 +1,126 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { suite, test } from 'node:test';
 
-import type { StatusContext } from '../../../guard/status-section.ts';
+import type { Processes, ProcessView } from '../../../guard/guarded.ts';
+import { processesOn, processWith } from '../../../guard/processes.fixture.ts';
+import type { NodeView, SectionReport, StatusContext } from '../../../guard/status-section.ts';
+import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
 import { type AnyKubewardenPolicy, clusterAdmissionPolicyType } from '../api.ts';
-import { activeStatus, withAnswers } from '../policies/policy-status.ts';
+import { serverLabel } from '../cluster/server-objects.ts';
+import { policyAudit } from '../guard.ts';
+import { activeStatus, refusedStatus, type Status } from '../policies/policy-status.ts';
+import { byPolicyServers, inProcess } from './admission-fact.ts';
 import { policyAuditStatus } from './section.ts';
 
-test('a webhook that is not answered is named, with what happens and since when', async () => {
-  const object = {
-    apiVersion: 'policies.kubewarden.io/v1',
-    kind: 'ClusterAdmissionPolicy',
-    metadata: { name: 'root', generation: 1 },
-    spec: { policyServer: 'default', mode: 'protect', failurePolicy: 'Fail' },
-  } as unknown as AnyKubewardenPolicy;
-  const read = async (isAnswering: boolean, laterMs = 0) => {
-    const status = withAnswers(object, activeStatus(object), isAnswering);
-    return policyAuditStatus.read({
-      namespace: undefined,
-      timeMs: Date.now() + laterMs,
-      list: async (type, onItem) => {
-        if (type.plural === clusterAdmissionPolicyType.plural) onItem({ ...object, status } as never);
-      },
-      orForbidden: (_, ask) => ask(),
-    } as StatusContext);
-  };
-  const well = await read(true);
-  assert.ok(well.guarded);
-  const away = await read(false, 4 * 3600_000);
-  assert.ok(!away.guarded);
-  assert.match(
-    away.table({ colour: false, width: 400 } as never),
-    /webhook clusterwide-root is not answered, because the PolicyServer default has no ready pod: .* refused \(4 h ago\)/,
-  );
-});
+const plain = { colour: false, widthColumns: 400 };
 
-test('kinds that could not be listed are named, so that nobody takes them for audited', async () => {
-  const pass = { endedMs: 0, objects: 1, failing: 0, errored: 0, seconds: 1, missed: 0, unread: ['secrets'] };
-  const read = async (summary: object) =>
-    policyAuditStatus.read({
-      namespace: undefined,
-      timeMs: 0,
-      list: async (type, onItem) => {
-        if (type.plural === clusterAdmissionPolicyType.plural)
-          onItem({ metadata: { name: 'all' }, spec: { mode: 'protect' } } as never);
-        if (type.plural === 'configmaps')
-          onItem({ metadata: {}, data: { 'summary.json': JSON.stringify(summary) } } as never);
-      },
-      orForbidden: (_, ask) => ask(),
-    } as StatusContext);
-  assert.match((await read(pass)).foot.join('\n'), /^Not audited: secrets \(.*Custom resources in audits/);
-  assert.deepEqual((await read({ ...pass, unread: [] })).foot, []);
+function operatorWith(admission: string, change: Partial<ProcessView> = {}): ProcessView {
+  return processWith({ 'policy-audit': { state: 'running', reason: '', facts: { admission } } }, change);
+}
+
+const policy = {
+  apiVersion: 'policies.kubewarden.io/v1',
+  kind: 'ClusterAdmissionPolicy',
+  metadata: { name: 'root', generation: 1 },
+  spec: { policyServer: 'default', mode: 'protect', failurePolicy: 'Fail' },
+} as unknown as AnyKubewardenPolicy;
+
+const readyPod = {
+  metadata: { name: 'policy-server-1', labels: { [serverLabel]: 'default' } },
+  spec: { nodeName: 'n1' },
+  status: { conditions: [{ type: 'Ready', status: 'True' }] },
+};
+
+interface Cluster {
+  readonly object?: AnyKubewardenPolicy;
+  readonly status?: Status;
+  readonly operator?: ProcessView | null;
+  readonly pods?: readonly object[];
+  readonly nodes?: readonly NodeView[];
+  readonly pass?: object;
+}
+
+async function read(cluster: Cluster = {}): Promise<{ section: SectionReport; verdict: Verdict }> {
+  const { object = policy, operator = operatorWith(byPolicyServers), pods = [readyPod], pass } = cluster;
+  const { status = activeStatus(object), nodes = [] } = cluster;
+  const section = await policyAuditStatus.read({
+    namespace: undefined,
+    timeMs: Date.UTC(2026, 10, 21, 12),
+    list: (type, onItem) => {
+      if (type.plural === clusterAdmissionPolicyType.plural) onItem({ ...object, status } as never);
+      if (type.plural === 'pods') for (const pod of pods) onItem(pod as never);
+      if (type.plural === 'configmaps' && pass !== undefined)
+        onItem({ metadata: {}, data: { 'summary.json': JSON.stringify(pass) } } as never);
+      return Promise.resolve();
+    },
+    orForbidden: (_, ask) => ask(),
+    operator: () => Promise.resolve(operator),
+    nodes: () => Promise.resolve(nodes),
+  } as Partial<StatusContext> as StatusContext);
+  const processes: Processes = { ...processesOn([], 'policy-audit'), operator };
+  return { section, verdict: verdictOn(policyAudit, section.objects ?? [], processes) };
+}
+
+async function problems(cluster: Cluster): Promise<string[]> {
+  const { verdict } = await read(cluster);
+  return verdict.problems.map(({ kind, why }) => `${kind}: ${why}`);
+}
+
+suite('the section of policy-audit', () => {
+  test('active, with an operator and a policy server that are alive', async () => {
+    const { section, verdict } = await read();
+    assert.deepEqual(verdict.problems, []);
+    assert.match(section.headline(verdict, plain), /^1 admission policy is active\. No full pass/);
+  });
+
+  test('an operator that was killed: its conditions do not count', async () => {
+    const operator = operatorWith(byPolicyServers, { isRenewed: false });
+    const refused = refusedStatus(policy, 'its module is not there', false);
+    assert.deepEqual(await problems({ operator, status: refused }), [
+      'operator-dead: the operator no longer renews its lease, although it evaluates the policy',
+    ]);
+    assert.deepEqual(await problems({ status: refused }), ['not-active: its module is not there']);
+  });
+
+  test('a policy that was changed since, and one that nobody has seen', async () => {
+    const object = { ...policy, metadata: { ...policy.metadata, generation: 2 } };
+    const [first] = await problems({ object, status: activeStatus(policy) });
+    assert.equal(first, 'outdated: the operator has reported only on an older version of it');
+    const unscheduled: Status = { policyStatus: 'unscheduled', mode: 'unknown' };
+    const [unseen] = await problems({ status: unscheduled });
+    assert.match(unseen ?? '', /^not-reported: the operator has not reported on it/);
+  });
+
+  test('in protect mode in a cluster, a policy server that is ready now is needed', async () => {
+    const why =
+      'no-policy-server: the policy server default has no ready pod, although it answers the webhook: ' +
+      'requests that it applies to are refused meanwhile';
+    assert.deepEqual(await problems({ pods: [] }), [why]);
+    // Its pod is called ready for as long as the node controller waits for the kubelet.
+    const nodes = [{ name: 'n1', kernel: undefined, isReady: false }];
+    assert.deepEqual(await problems({ nodes }), [why]);
+    const monitored = { ...policy, spec: { ...policy.spec, mode: 'monitor' } } as const;
+    assert.equal((await problems({ pods: [], object: monitored })).length, 0);
+    // On one machine, the API server itself asks the policies.
+    assert.deepEqual(await problems({ pods: [], operator: operatorWith(inProcess) }), []);
+  });
+
+  test('what the last pass came to; kinds that could not be listed are named', async () => {
+    const pass = {
+      endedMs: 0,
+      objects: 1,
+      failing: 1,
+      errored: 0,
+      seconds: 1,
+      missed: 0,
+      unread: ['secrets'],
+    };
+    const { section, verdict } = await read({ pass });
+    assert.match(
+      section.headline(verdict, plain),
+      / 1 object audited: 1 fails, none with errors\. The last full pass ended/,
+    );
+    assert.match(section.foot.join('\n'), /^Not audited: secrets \(.*Custom resources in audits/);
+    assert.deepEqual((await read({ pass: { ...pass, unread: [] } })).section.foot, []);
+  });
 });

@@ -1,37 +1,57 @@
 /** This guard's section of `rampart status`. */
 import { systemNamespace } from '../../../guard/guard.ts';
-import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
+import type { GuardedObject, Need, OwnProblem, ProcessView } from '../../../guard/guarded.ts';
+import { problemTexts } from '../../../guard/problem-text.ts';
+import type { NodeView, SectionReport, StatusSection } from '../../../guard/status-section.ts';
+import type { Verdict } from '../../../guard/verdict.ts';
+import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
+import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { findCondition } from '../../../lib/kube/object/conditions.ts';
-import { configMaps } from '../../../lib/kube/object/object.ts';
+import { configMaps, type Pod, pods } from '../../../lib/kube/object/object.ts';
+import { counted } from '../../../lib/output/words.ts';
+import { serverLabel } from '../cluster/server-objects.ts';
 import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, type RenderOptions } from '../../../lib/output/table.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, policyServerType } from '../api.ts';
-import { policyActive, policyReachable } from '../policies/policy-status.ts';
+import { noReadyPods, policyActive, policyReachable } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
+import { admissionFact, byPolicyServers } from './admission-fact.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
 
 /** A policy, as in `--format json`. */
 export interface PolicyStatusReport {
   readonly kind: string;
-  readonly namespace: string;
+  /** `null`: cluster-scoped. */
+  readonly namespace: string | null;
   readonly name: string;
+  readonly guarded: boolean;
   readonly mode: string;
+  /** As the operator says: `active`, `pending`, ... */
   readonly status: string;
-  /** Why it is not evaluated as written; '' if it is. */
-  readonly why: string;
-  /** Since when; '' if it is, or if that is unknown. */
-  readonly since: string;
+}
+
+interface Found {
+  readonly kind: string;
+  readonly policy: AnyKubewardenPolicy;
+}
+
+export interface Surroundings {
+  readonly operator: ProcessView | null | undefined;
+  /** The policy servers that have a pod which is ready now; undefined: pods may not be read. */
+  readonly readyServers: ReadonlySet<string> | undefined;
+  readonly pass: PassSummary | undefined;
+  readonly timeMs: number;
 }
 
 export const policyAuditStatus: StatusSection = {
   async read(context) {
-    const found: PolicyStatusReport[] = [];
+    const found: Found[] = [];
     const isReadable = await context.orForbidden('admission policies', async () => {
       for (const type of kubewardenTypes) {
         await context.list<AnyKubewardenPolicy>(
           type,
-          (policy) => void found.push(reportOf(type.kind, policy)),
+          (policy) => void found.push({ kind: type.kind, policy }),
           type.namespaced ? { namespace: context.namespace } : {},
         );
       }
@@ -40,77 +60,151 @@ export const policyAuditStatus: StatusSection = {
       return true;
     });
     let pass: PassSummary | undefined;
+    const inSystem = { namespace: systemNamespace };
     await context.orForbidden(`configmaps in ${systemNamespace}`, async () => {
       if (found.length === 0) return true;
-      await context.list(configMaps, (one) => void (pass = readLastPass(one) ?? pass), {
-        namespace: systemNamespace,
-        labelSelector: passLabel,
+      const selected = { ...inSystem, labelSelector: passLabel };
+      await context.list(configMaps, (one) => void (pass = readLastPass(one) ?? pass), selected);
+      return true;
+    });
+    const operator = await context.operator();
+    const serverPods: Pod[] = [];
+    const isKnown = await context.orForbidden(`pods in ${systemNamespace}`, async () => {
+      if (!hasServers(operator) || found.length === 0) return true;
+      await context.list(pods, (pod) => void serverPods.push(pod), {
+        ...inSystem,
+        labelSelector: serverLabel,
       });
       return true;
     });
-    return section(isReadable === true ? found.toSorted(byName) : undefined, pass, context.timeMs);
+    const nodes = (await context.nodes()) ?? [];
+    const readyServers = isKnown === true ? readyServersOf(serverPods, nodes) : undefined;
+    return section(isReadable === true ? found : undefined, {
+      ...{ operator, readyServers, pass },
+      timeMs: context.timeMs,
+    });
   },
 };
 
-function reportOf(kind: string, { spec, status, metadata }: AnyKubewardenPolicy): PolicyStatusReport {
-  const { policyStatus = 'unscheduled', conditions } = status ?? {};
-  const active = findCondition(conditions, policyActive);
-  const reachable = findCondition(conditions, policyReachable);
-  // On one machine, and once it is enforced in a cluster, both are true.
-  const doubtful = [active, reachable].find((one) => one?.status === 'False') ?? active;
+function hasServers(operator: ProcessView | null | undefined): boolean {
+  return operator?.guards.get('policy-audit')?.facts?.[admissionFact] === byPolicyServers;
+}
+
+/**
+ * A pod is ready as long as its kubelet says so. A server has no lease that would say it: its pods run as the account that the
+ * PolicyServer names, which has no rights here. So the kubelet has to be alive too, which the node controller knows.
+ */
+function readyServersOf(all: readonly Pod[], nodes: readonly NodeView[]): Set<string> {
+  const alive = new Set(nodes.filter(({ isReady }) => isReady !== false).map(({ name }) => name));
+  return new Set(
+    all
+      .filter(({ metadata, spec, status }) => {
+        const isReady = status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True';
+        const isAlive = nodes.length === 0 || alive.has(spec?.nodeName ?? '');
+        return isReady && isAlive && metadata.deletionTimestamp === undefined;
+      })
+      .flatMap(({ metadata }) => metadata.labels?.[serverLabel] ?? []),
+  );
+}
+
+function guardedObject({ kind, policy }: Found, { operator, readyServers }: Surroundings): GuardedObject {
+  const { spec, status, metadata } = policy;
+  const { namespace = null, name = '', generation = 0 } = metadata;
+  const active = findCondition(status?.conditions, policyActive);
+  const reachable = findCondition(status?.conditions, policyReachable);
+  const needs: Need[] = [
+    {
+      process: 'operator',
+      why: 'it evaluates the policy',
+      seen: active && (active.observedGeneration ?? generation),
+    },
+  ];
+  if (spec.mode === 'protect' && hasServers(operator)) {
+    const server = spec.policyServer;
+    const fate = spec.failurePolicy === 'Ignore' ? 'allowed unchecked' : 'refused';
+    const why =
+      readyServers === undefined
+        ? 'it answers the webhook (pods in rampart-system may not be read)'
+        : `it answers the webhook: requests that it applies to are ${fate} meanwhile`;
+    needs.push({
+      ...{ process: 'policy-server', name: server, why },
+      isReady: readyServers?.has(server) ?? false,
+      seen: reachable && (reachable.observedGeneration ?? generation),
+    });
+  }
   return {
-    kind,
-    namespace: metadata.namespace ?? '',
-    name: metadata.name ?? '',
-    mode: spec.mode,
-    status: policyStatus,
-    why:
-      doubtful?.status === 'True'
-        ? ''
-        : (doubtful?.message ?? 'its state is unknown: the operator or standalone may not be running'),
-    since: doubtful?.status === 'True' ? '' : (doubtful?.lastTransitionTime ?? ''),
+    ...{ kind, namespace, name, revision: generation, changedMs: changedAtMs(policy) },
+    needs,
+    problems: [active, reachable]
+      .flatMap((condition): OwnProblem[] => {
+        // That no pod is ready is read from the pods.
+        if (condition?.status !== 'False' || condition.reason === noReadyPods) return [];
+        return [
+          {
+            ...{ kind: 'not-active', by: 'operator', why: condition.message.replace(/\.$/, '') },
+            next: 'Correct the policy, or what it needs',
+            sinceMs: Date.parse(condition.lastTransitionTime),
+          },
+        ];
+      })
+      .slice(0, 1),
   };
 }
 
-const byName = (a: PolicyStatusReport, b: PolicyStatusReport): number =>
-  [a.kind, a.namespace, a.name].join('/') < [b.kind, b.namespace, b.name].join('/') ? -1 : 1;
+const pathOf = ({ kind, policy: { metadata } }: Found): string =>
+  [kind, metadata.namespace ?? '', metadata.name].join('/');
 
-function section(
-  all: readonly PolicyStatusReport[] | undefined,
-  pass: PassSummary | undefined,
-  timeMs: number,
-): SectionReport {
-  const policies = all ?? [];
-  const failing = policies.filter(({ why }) => why !== '').length;
-  const said = (): string => {
-    if (pass === undefined) return 'No full pass over the objects has finished yet.';
-    const { objects, failing: bad, errored, seconds, endedMs, missed } = pass;
-    const doubt = missed > 0 ? `; it found ${missed} that had been missed` : '';
-    return (
-      `${objects} objects checked, ${bad} failing, ${errored} with errors: ` +
-      `the last pass ended ${agoText(timeMs - endedMs)} and took ${seconds} s${doubt}.`
-    );
-  };
+export function section(found: readonly Found[] | undefined, surroundings: Surroundings): SectionReport {
+  const { pass, timeMs } = surroundings;
+  const policies = (found ?? []).toSorted((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
+  const asked = policies.filter(({ policy }) => !isDeleting(policy));
+  const reports = policies.map(({ kind, policy: { metadata, spec, status } }) => ({
+    kind,
+    namespace: metadata.namespace ?? null,
+    name: metadata.name ?? '',
+    mode: spec.mode,
+    status: status?.policyStatus ?? 'unscheduled',
+  }));
   return {
-    fields: { admissionPolicies: all ?? null, lastAuditPass: pass ?? null },
-    isAsked: policies.length > 0,
-    guarded: failing === 0,
-    headline({ colour }) {
-      if (policies.length === 0) return '';
-      const many = policies.length === 1 ? '1 admission policy' : `${policies.length} admission policies`;
+    objects: found && asked.map((one) => guardedObject(one, surroundings)),
+    fields: (verdict) => ({
+      admissionPolicies:
+        found === undefined
+          ? null
+          : reports.map((report): PolicyStatusReport => ({
+              ...report,
+              guarded: verdict.of(report).length === 0,
+            })),
+      lastAuditPass: pass ?? null,
+    }),
+    headline({ failing }, { colour }) {
+      const count = asked.length;
+      if (count === 0) return '';
+      const many = counted(count, 'admission policy', 'admission policies');
       const first =
         failing > 0
           ? paint(
               'red',
-              `${failing} of ${many} ${failing === 1 ? 'is' : 'are'} not evaluated as written.`,
+              `${failing} of ${count} admission policies ${failing === 1 ? 'is' : 'are'} not active as written.`,
               colour,
             )
-          : paint('green', `${many} ${policies.length === 1 ? 'is' : 'are'} asked.`, colour);
-      return `${first} ${said()}`;
+          : paint('green', `${many} ${count === 1 ? 'is' : 'are'} active.`, colour);
+      return `${first} ${passText(pass, timeMs)}`;
     },
-    table: (options) => (policies.length === 0 ? '' : table(policies, timeMs, options)),
+    table: (verdict, options) => (policies.length === 0 ? '' : table(reports, verdict, timeMs, options)),
     foot: pass === undefined || pass.unread.length === 0 ? [] : [unreadLine(pass.unread)],
   };
+}
+
+function passText(pass: PassSummary | undefined, timeMs: number): string {
+  if (pass === undefined) return 'No full pass over the objects has finished yet.';
+  const { objects, failing, errored, seconds, endedMs, missed } = pass;
+  const doubt = missed > 0 ? `; it found ${missed} that had been missed` : '';
+  const errors = errored === 0 ? 'none' : String(errored);
+  return (
+    `${counted(objects, 'object')} audited: ${failing} ${failing === 1 ? 'fails' : 'fail'}, ${errors} with errors. ` +
+    `The last full pass ended ${agoText(timeMs - endedMs)} and took ${seconds} s${doubt}.`
+  );
 }
 
 function unreadLine(kinds: readonly string[]): string {
@@ -118,10 +212,18 @@ function unreadLine(kinds: readonly string[]): string {
   return `Not audited: ${printable(kinds.join(', '))} (${why})`;
 }
 
-function table(policies: readonly PolicyStatusReport[], timeMs: number, options: RenderOptions): string {
-  const rows = policies.map(({ kind, namespace, name, mode, status, why, since }): Row => ({
-    cells: [`${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`, mode, status],
-    note: printable(since === '' ? why : `${why} (${agoText(timeMs - Date.parse(since))})`),
-  }));
+function table(
+  reports: readonly Omit<PolicyStatusReport, 'guarded'>[],
+  verdict: Verdict,
+  timeMs: number,
+  options: RenderOptions,
+): string {
+  const rows = reports.map((report): Row => {
+    const { kind, namespace, name, mode, status } = report;
+    return {
+      cells: [`${kind} ${namespace === null ? '' : `${namespace}/`}${name}`, mode, status],
+      note: problemTexts(verdict.of(report), timeMs).join('\n'),
+    };
+  });
   return renderTable(rows, { head: ['ADMISSION POLICY', 'MODE', 'STATUS'], ...options });
 }

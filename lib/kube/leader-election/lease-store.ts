@@ -13,17 +13,20 @@ export interface LeaseStore {
   update(lease: Lease, signal: AbortSignal): Promise<Lease>;
 }
 
-/** A Lease of `coordination.k8s.io/v1`, with labels and annotations of its holder. Locks of different names have nothing to do with each other. */
+/** A Lease of `coordination.k8s.io/v1`, with labels and annotations of its holder, which are asked for with each write. Locks of different names have nothing to do with each other. */
 export function leaseStore(
   client: KubeClient,
   { namespace, name }: { readonly namespace: string; readonly name: string },
-  own: Pick<Lease['metadata'], 'labels' | 'annotations'> = {},
+  own: () => Pick<Lease['metadata'], 'labels' | 'annotations'> = () => ({}),
 ): LeaseStore {
-  const withOwn = (metadata: Lease['metadata']): Lease['metadata'] => ({
-    ...metadata,
-    ...(own.labels && { labels: { ...metadata.labels, ...own.labels } }),
-    ...(own.annotations && { annotations: { ...metadata.annotations, ...own.annotations } }),
-  });
+  const withOwn = (metadata: Lease['metadata']): Lease['metadata'] => {
+    const { labels, annotations } = own();
+    return {
+      ...metadata,
+      ...(labels && { labels: { ...metadata.labels, ...labels } }),
+      ...(annotations && { annotations: { ...metadata.annotations, ...annotations } }),
+    };
+  };
   return {
     description: `${namespace}/${name}`,
     get: (signal) => orUndefined(client.get(leases, { namespace, name }, { signal })),

@@ -1,0 +1,240 @@
+/**
+ * Whether an object is guarded: one rule for all guards. No I/O, no clock.
+ *
+ * An object is guarded if each process that it needs is alive, runs the guard, and has reported on the object since its last
+ * change, and if none of these processes reports a problem. What a process said that is dead counts for nothing.
+ */
+import { compareVersions } from '../lib/kube/object/resource-version.ts';
+import type { AgentGuardState } from './agent-lease-names.ts';
+
+export interface ObjectName {
+  readonly kind: string;
+  /** `null`: cluster-scoped. */
+  readonly namespace: string | null;
+  readonly name: string;
+}
+
+/** A `metadata.generation`, or a `metadata.resourceVersion`. Only two of the same type can be compared. */
+export type Revision = number | string;
+
+/** What a section of `rampart status` finds out about an object that a user wrote. */
+export interface GuardedObject extends ObjectName {
+  /** As it is now. */
+  readonly revision: Revision;
+  /** When the user changed it last, if that is known. */
+  readonly changedMs?: number | undefined;
+  readonly needs: readonly Need[];
+  readonly problems: readonly OwnProblem[];
+}
+
+export type Need = {
+  /** Why the object needs it: `2 containers that it selects run there`. */
+  readonly why: string;
+  /** The latest revision that this process has reported on; undefined: it has reported on none. */
+  readonly seen: Revision | undefined;
+} & (
+  | { readonly process: 'agent'; readonly node: string }
+  | { readonly process: 'operator' }
+  /** `isReady`: as its pods are now. */
+  | { readonly process: 'policy-server'; readonly name: string; readonly isReady: boolean }
+);
+
+/** A problem that the section has found. */
+export interface OwnProblem {
+  /** A word for scripts: `file-missing`. */
+  readonly kind: string;
+  readonly why: string;
+  readonly next: string;
+  /** By whom it is known: such a problem is dropped if that process is dead. Default: by the objects themselves. */
+  readonly by?: 'agent' | 'operator';
+  readonly node?: string;
+  /** In the object: `spec.traps[0].path`. */
+  readonly field?: string;
+  readonly sinceMs?: number | undefined;
+}
+
+/** As in `problems[]` of `--format json`. */
+export interface Problem {
+  readonly guard: string;
+  readonly kind: string;
+  readonly object: ObjectName;
+  readonly node: string | null;
+  readonly field: string | null;
+  readonly why: string;
+  readonly next: string;
+  /** RFC 3339; `null` if it is not known. */
+  readonly since: string | null;
+}
+
+/** An agent or an operator, as its lease shows it. */
+export interface ProcessView {
+  /** Empty after the process has stopped and given the lease back. */
+  readonly holder: string;
+  /** Within the duration of the lease. */
+  readonly isRenewed: boolean;
+  readonly renewedMs: number | null;
+  /** All that it runs, by name: the others are switched off. */
+  readonly guards: ReadonlyMap<string, AgentGuardState>;
+}
+
+export interface Processes {
+  /** By node; undefined: leases may not be read. */
+  readonly agents: ReadonlyMap<string, ProcessView> | undefined;
+  /** `null`: there is no lease. */
+  readonly operator: ProcessView | null | undefined;
+  /** What a person does where a process does not run. */
+  readonly start: (process: 'agent' | 'operator', node?: string) => string;
+}
+
+/** Of a guard's descriptor. */
+export interface RunGuard {
+  readonly name: string;
+  /** Undefined: no agent is needed. */
+  readonly node?: unknown;
+}
+
+interface Fault {
+  readonly kind: string;
+  readonly why: string;
+  readonly next: string;
+  readonly sinceMs?: number | null | undefined;
+}
+
+const leasesUnread: Fault = {
+  kind: 'unknown',
+  why: 'whether its processes run is unknown: the leases in rampart-system may not be read',
+  next: 'Bind the Role rampart-viewer in rampart-system to this user',
+};
+
+/** @returns why the object is not guarded; nothing if it is. */
+export function problemsOf(guard: RunGuard, object: GuardedObject, processes: Processes): Problem[] {
+  const { kind, namespace, name } = object;
+  const problem = ({ kind: what, why, next, sinceMs }: Fault, more: Partial<Problem> = {}): Problem => ({
+    guard: guard.name,
+    kind: what,
+    object: { kind, namespace, name },
+    node: null,
+    field: null,
+    why,
+    next,
+    since: typeof sinceMs === 'number' && Number.isFinite(sinceMs) ? new Date(sinceMs).toISOString() : null,
+    ...more,
+  });
+  if (processes.agents === undefined || processes.operator === undefined) {
+    return [problem(leasesUnread), ...object.problems.filter(({ by }) => by === undefined).map(own)];
+  }
+  function own({ node, field, ...fault }: OwnProblem): Problem {
+    return problem(fault, { node: node ?? null, field: field ?? null });
+  }
+  const found: Problem[] = [];
+  for (const need of object.needs) {
+    const fault = faultOf(guard, object, need, processes);
+    if (fault !== undefined) found.push(problem(fault, need.process === 'agent' ? { node: need.node } : {}));
+  }
+  const isNowhere =
+    guard.node !== undefined && ![...processes.agents.values()].some((agent) => runs(guard, agent));
+  if (isNowhere && object.needs.every(({ process }) => process !== 'agent')) {
+    found.push(
+      problem({
+        kind: 'runs-nowhere',
+        why: `no agent runs ${guard.name}`,
+        next: `Start an agent with ${guard.name} in --guards`,
+      }),
+    );
+  }
+  const isHeard = ({ by, node = '' }: OwnProblem): boolean => {
+    if (by === 'agent') return runs(guard, processes.agents?.get(node));
+    return by === undefined || runs(guard, processes.operator ?? undefined);
+  };
+  return [...found, ...object.problems.filter(isHeard).map(own)];
+}
+
+function runs({ name }: RunGuard, process: ProcessView | undefined): boolean {
+  return process?.isRenewed === true && process.guards.get(name)?.state === 'running';
+}
+
+/** Why what the object needs does not guard it. */
+function faultOf(
+  { name: guard }: RunGuard,
+  { revision, changedMs }: GuardedObject,
+  need: Need,
+  { agents, operator, start }: Processes,
+): Fault | undefined {
+  const unseen = (who: string): Fault | undefined =>
+    isSeen(need.seen, revision)
+      ? undefined
+      : {
+          kind: need.seen === undefined ? 'not-reported' : 'outdated',
+          why:
+            need.seen === undefined
+              ? `${who} has not reported on it, although ${need.why}`
+              : `${who} has reported only on an older version of it`,
+          next: `Wait some seconds; then look into the log of ${who}`,
+          sinceMs: changedMs,
+        };
+  if (need.process === 'policy-server') {
+    if (need.isReady) return unseen(`the operator on policy server ${need.name}`);
+    return {
+      kind: 'no-policy-server',
+      why: `the policy server ${need.name} has no ready pod, although ${need.why}`,
+      next: `kubectl -n rampart-system describe deployment policy-server-${need.name}`,
+    };
+  }
+  const isAgent = need.process === 'agent';
+  const process = isAgent ? agents?.get(need.node) : (operator ?? undefined);
+  const who = isAgent ? 'the agent' : 'the operator';
+  const fault = processFault(guard, process, who);
+  if (fault === undefined) return unseen(isAgent ? `the agent of ${need.node}` : who);
+  const prefix = need.process;
+  return {
+    ...fault,
+    kind: `${prefix}-${fault.kind}`,
+    why: `${fault.why}, although ${need.why}`,
+    next: fault.next ?? (isAgent ? start('agent', need.node) : start('operator')),
+  };
+}
+
+/** Why a process does not do the work of a guard now; without `next`: it has to be started. */
+function processFault(
+  guard: string,
+  process: ProcessView | undefined,
+  who: string,
+): (Omit<Fault, 'next'> & { readonly next?: string }) | undefined {
+  if (process === undefined) return { kind: 'missing', why: `${who} has never run` };
+  const sinceMs = process.renewedMs;
+  if (process.holder === '') return { kind: 'stopped', why: `${who} was stopped`, sinceMs };
+  if (!process.isRenewed) return { kind: 'dead', why: `${who} no longer renews its lease`, sinceMs };
+  const { state, reason = '' } = process.guards.get(guard) ?? {};
+  const because = reason === '' ? '' : `: ${reason.replace(/\s*\n\s*/g, ' ').replace(/\.$/, '')}`;
+  switch (state) {
+    case 'running':
+      return undefined;
+    case undefined:
+      return {
+        kind: 'switched-off',
+        why: `${guard} is switched off in ${who}`,
+        next: `Add ${guard} to --guards of ${who}`,
+      };
+    case 'starting':
+      return { kind: 'starting', why: `${guard} is starting in ${who}`, next: 'Wait some seconds' };
+    case 'waiting':
+      return {
+        kind: 'waiting',
+        why: `${guard} waits in ${who}${because}`,
+        next: 'Provide what it waits for; it then starts by itself',
+      };
+    case 'unavailable':
+      return {
+        kind: 'unavailable',
+        why: `${guard} cannot run in ${who}${because}`,
+        next: `Remove the cause, then restart ${who}; rampart doctor on the node shows what its kernel supports`,
+      };
+  }
+}
+
+function isSeen(seen: Revision | undefined, now: Revision): boolean {
+  if (typeof seen === 'number') return typeof now === 'number' && seen >= now;
+  if (seen === undefined || typeof now === 'number') return false;
+  const order = compareVersions(seen, now);
+  return order !== undefined && order >= 0;
+}

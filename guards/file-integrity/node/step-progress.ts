@@ -1,0 +1,44 @@
+/** How far a baseline or a scan is, for `rampart status`. */
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { Progress } from '../status/node-facts.ts';
+import type { NodeCounts } from './node-counts.ts';
+
+interface Begun {
+  readonly object: string;
+  readonly step: Progress['step'];
+  readonly wallMs: number;
+  readonly monotonicMs: number;
+  readonly files: number;
+}
+
+export class StepProgress {
+  readonly #counts: Pick<NodeCounts, 'files'>;
+  readonly #clock: Clock;
+  #begun: Begun | undefined;
+
+  constructor(counts: Pick<NodeCounts, 'files'>, clock: Clock) {
+    this.#counts = counts;
+    this.#clock = clock;
+  }
+
+  /** @param object - `namespace/name`. */
+  begin(step: Progress['step'] | 'look' | undefined, object = ''): void {
+    this.#begun =
+      step === undefined || step === 'look'
+        ? undefined
+        : {
+            ...{ object, step, files: this.#counts.files },
+            wallMs: this.#clock.wallMs(),
+            monotonicMs: this.#clock.monotonicMs(),
+          };
+  }
+
+  now(): Progress | undefined {
+    if (this.#begun === undefined) return undefined;
+    const { object, step, wallMs, monotonicMs, files } = this.#begun;
+    const entries = this.#counts.files - files;
+    const seconds = (this.#clock.monotonicMs() - monotonicMs) / 1000;
+    const entriesPerSecond = seconds > 0 ? Math.round(entries / seconds) : 0;
+    return { object, step, since: new Date(wallMs).toISOString(), entries, entriesPerSecond };
+  }
+}

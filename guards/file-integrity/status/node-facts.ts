@@ -1,0 +1,62 @@
+/** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
+import type { GuardFacts } from '../../../guard/agent-lease-names.ts';
+
+/** A baseline that is being made, or a scan, as in `--format json`. */
+export interface Progress {
+  /** `namespace/name`; other FileIntegrities over the same files may be scanned with it. */
+  readonly object: string;
+  readonly step: 'init' | 'accept' | 'check';
+  /** RFC 3339 */
+  readonly since: string;
+  /** Files and directories until now, and each second. */
+  readonly entries: number;
+  readonly entriesPerSecond: number;
+}
+
+export interface NodeState {
+  /** What it follows: uid and generation of each FileIntegrity. */
+  readonly followed: readonly { readonly uid: string; readonly generation: number }[];
+  readonly progress: Progress | undefined;
+}
+
+const prefix = 'generation-';
+/** Of those that fit into a lease. */
+const MANY = 100;
+const UID_LENGTH = 8;
+
+export function nodeFacts({ followed, progress }: NodeState): GuardFacts {
+  return {
+    ...(progress && {
+      object: progress.object,
+      step: progress.step,
+      since: progress.since,
+      entries: progress.entries,
+      entriesPerSecond: progress.entriesPerSecond,
+    }),
+    ...Object.fromEntries(
+      followed
+        .slice(0, MANY)
+        .map(({ uid, generation }) => [`${prefix}${uid.slice(0, UID_LENGTH)}`, generation]),
+    ),
+  };
+}
+
+/** Takes what it understands: another version of the agent may say something else. */
+export function readNodeFacts(facts: GuardFacts = {}): {
+  /** By the first 8 digits of a uid. */
+  readonly generations: ReadonlyMap<string, number>;
+  readonly progress: Progress | undefined;
+} {
+  const generations = Object.entries(facts).flatMap(([name, value]): [string, number][] =>
+    name.startsWith(prefix) && typeof value === 'number' ? [[name.slice(prefix.length), value]] : [],
+  );
+  return { generations: new Map(generations), progress: progressOf(facts) };
+}
+
+function progressOf({ object, step, since, entries, entriesPerSecond }: GuardFacts): Progress | undefined {
+  if (typeof object !== 'string' || typeof since !== 'string' || Number.isNaN(Date.parse(since)))
+    return undefined;
+  if (step !== 'init' && step !== 'accept' && step !== 'check') return undefined;
+  const number = (value: unknown): number => (typeof value === 'number' ? value : 0);
+  return { object, step, since, entries: number(entries), entriesPerSecond: number(entriesPerSecond) };
+}
