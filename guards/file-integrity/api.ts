@@ -147,15 +147,23 @@ const author = object('The process that made the change; absent if it is unknown
   ),
 });
 
+const seenBy = oneOf(['event', 'scan'], {
+  description: 'event: detected when it happened. scan: found by a full scan.',
+});
+
 const finding = object({
   path: string('The path of the file on the node.'),
   change: oneOf(['added', 'removed', 'changed'], { description: 'Compared with the baseline.' }),
   attributes: list(string(), { description: 'The attributes that differ, by their names in AIDE.' }),
   seen: time('When it was first seen.'),
-  seenBy: oneOf(['event', 'scan'], {
-    description: 'event: detected when it happened. scan: found by a full scan.',
-  }),
+  seenBy,
   author: optional(author),
+  last: optional(
+    object(
+      'The latest change, if it changed attributes alone after the content had changed; author is who changed the content.',
+      { seen: time('When it was seen.'), seenBy, author: optional(author) },
+    ),
+  ),
 });
 
 const unread = object(

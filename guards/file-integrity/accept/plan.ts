@@ -143,7 +143,9 @@ export function planAccept(
   }
   const plans = withFindings.map(({ types, status }): NodePlan => {
     const findings = (status.findings ?? []).filter(({ path }) => fits(path));
-    const times = (status.findings ?? []).map(({ seen }) => Date.parse(seen)).filter(Number.isFinite);
+    const times = (status.findings ?? [])
+      .map(({ seen, last }) => Date.parse(last?.seen ?? seen))
+      .filter(Number.isFinite);
     const seenUntilMs = times.length > 0 ? Math.max(...times) : undefined;
     return { nodeName: status.nodeName, types, findings, omitted: status.omittedFindings ?? 0, seenUntilMs };
   });

@@ -83,6 +83,26 @@ suite('findings as entries of reports', () => {
     ]);
   });
 
+  test('who changed the content is told first, and as before, whoever touched the file later', () => {
+    const chmod = { ...author, binary: '/usr/bin/chmod', arguments: '644', pid: 99 };
+    const last = { seenMs: finding.seenMs + 3000, seenBy: 'event', author: chmod } as const;
+    const [before] = reportEntries(resultOf(failed, [finding]));
+    const [after] = reportEntries(resultOf(failed, [{ ...finding, last }]));
+    assert.equal(
+      after?.message,
+      before?.message.replace(
+        /\.$/,
+        ', touched later by /usr/bin/chmod 644 (pid 99, uid 0) in shop/web/main.',
+      ),
+    );
+    assert.equal(after?.timestampMs, finding.seenMs);
+    assert.deepEqual({ ...after?.properties, ...before?.properties }, after?.properties);
+    assert.deepEqual(
+      [after?.properties?.['last-process-binary'], after?.properties?.['last-seen']],
+      ['/usr/bin/chmod', '2023-11-14T22:13:23.000Z'],
+    );
+  });
+
   test('a file of which nobody knows who it was', () => {
     const { author: _nobody, ...alone } = finding;
     const [one] = reportEntries(

@@ -83,10 +83,25 @@ export function describeUnread({ count, files }: Unread, nodeName: string): stri
 
 const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;
 
-export function describeFinding({ path, change, attributes, author }: Finding, nodeName: string): string {
+export function describeFinding(finding: Finding, nodeName: string): string {
+  const { path, change, attributes, author } = finding;
   const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
   const who = author === undefined ? '' : `, by ${describeAuthor(author)}`;
-  return `${path} ${changes[change]}${what} on node ${nodeName}${who}.`;
+  const toucher = lastAuthorOf(finding);
+  const touched = toucher === undefined ? '' : `, touched later by ${describeAuthor(toucher)}`;
+  return `${path} ${changes[change]}${what} on node ${nodeName}${who}${touched}.`;
+}
+
+/** Who touched it after its content had changed, where that was another process. */
+export function lastAuthorOf({
+  author,
+  last,
+}: {
+  readonly author?: ChangeAuthor;
+  readonly last?: { readonly author?: ChangeAuthor };
+}): ChangeAuthor | undefined {
+  const by = last?.author;
+  return by?.pid === author?.pid && by?.binary === author?.binary ? undefined : by;
 }
 
 /** `/usr/bin/vi /etc/passwd (pid 41, uid 0) in shop/web/main`. */
@@ -118,7 +133,7 @@ function placeText({
 }
 
 function propertiesOf(finding: Finding, nodeName: string): Record<string, string> {
-  const { path, change, attributes, seenBy, author } = finding;
+  const { path, change, attributes, seenBy, author, last } = finding;
   return {
     node: nodeName,
     path,
@@ -126,7 +141,16 @@ function propertiesOf(finding: Finding, nodeName: string): Record<string, string
     ...(attributes.length > 0 && { attributes: attributes.join(',') }),
     'seen-by': seenBy,
     ...(author && authorProperties(author)),
+    ...(last && { 'last-seen': new Date(last.seenMs).toISOString(), 'last-seen-by': last.seenBy }),
+    ...(last?.author && lastProperties(last.author)),
   };
+}
+
+/** With `last-` before their names. */
+function lastProperties(author: ChangeAuthor): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(authorProperties(author)).map(([key, value]) => [`last-${key}`, value]),
+  );
 }
 
 function authorProperties({ pod, container, ...by }: ChangeAuthor): Record<string, string> {

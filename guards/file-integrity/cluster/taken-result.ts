@@ -1,7 +1,7 @@
 /** How a result changes a FileIntegrityNodeStatus, and its events. No I/O. */
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
-import type { Finding } from '../model/finding.ts';
+import type { Finding, Sighting } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
 import { keptName } from '../results/object-names.ts';
@@ -132,9 +132,12 @@ function scanResultOf({ fileIntegrity, nodeName, atMs, outcome }: NodeResult): S
   }
 }
 
-function reportedFinding({ path, change, attributes, seenMs, seenBy, author }: Finding): ReportedFinding {
-  const seen = new Date(seenMs).toISOString();
-  return { path, change, attributes, seen, seenBy, ...(author && { author }) };
+function reportedFinding({ path, change, attributes, last, ...first }: Finding): ReportedFinding {
+  return { path, change, attributes, ...sighting(first), ...(last && { last: sighting(last) }) };
+}
+
+function sighting({ seenMs, seenBy, author }: Sighting): NonNullable<ReportedFinding['last']> {
+  return { seen: new Date(seenMs).toISOString(), seenBy, ...(author && { author }) };
 }
 
 /** As FIO: another condition, or other counts; and besides, other files or another error with the same. */

@@ -22,12 +22,13 @@ function namespaceOf(processPath: string): number | undefined {
 }
 
 function change(path: string, by = cgroup, mountNamespace = 7): Change {
+  const author = {
+    ...{ executable: '/bin/sh', arguments: '', cwd: '/', comm: 'sh', uid: 0, gid: 0, pid: 41, ppid: 1 },
+    ...{ parentExecutable: '', mountNamespace, cgroupId: 0n, cgroup: by, own: false },
+  };
   return {
     ...{ path, kinds: ['modified'], atMs: Date.now(), below: false, others: 0 },
-    author: {
-      ...{ executable: '/bin/sh', arguments: '', cwd: '/', comm: 'sh', uid: 0, gid: 0, pid: 41, ppid: 1 },
-      ...{ parentExecutable: '', mountNamespace, cgroupId: 0n, cgroup: by, own: false },
-    },
+    ...{ author, contentAuthor: author },
   };
 }
 
@@ -43,7 +44,7 @@ class Bench implements Disposable {
     this.untilPassed = promise;
     this.awaited = new AwaitedContainers(
       this.#authors,
-      ({ path }, author) => {
+      ({ path }, { author }) => {
         this.passed.push(`${path} ${(author?.container?.name ?? '') || (author?.relation ?? 'nobody')}`);
         resolve();
       },

@@ -2,9 +2,8 @@
  * Changes by processes whose container may be known in a moment: what a container does when it begins is told before the runtime
  * has told of it.
  */
-import type { Change } from '../../../lib/sensor/changes/change.ts';
-import type { ChangeAuthor } from '../model/finding.ts';
-import type { ChangeAuthors } from './change-author.ts';
+import type { Change, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
+import type { ChangeAuthors, ChangedBy } from './change-author.ts';
 
 /** The runtime is asked at most so late after a container began, on a busy machine too. */
 const defaultWaitMs = 400;
@@ -17,7 +16,7 @@ export const mostAwaiting = 10_000;
 /** Hands changes on in their order, so that the last that changed a path is its author. Disposing forgets those that wait. */
 export class AwaitedContainers implements Disposable {
   readonly #authors: ChangeAuthors;
-  readonly #pass: (change: Change, author: ChangeAuthor | undefined) => void;
+  readonly #pass: (change: Change, by: ChangedBy) => void;
   readonly #waitMs: number;
   readonly #subscription: Disposable;
   readonly #waiting: { readonly change: Change; readonly untilMs: number }[] = [];
@@ -28,7 +27,7 @@ export class AwaitedContainers implements Disposable {
   /** @param pass must not throw */
   constructor(
     authors: ChangeAuthors,
-    pass: (change: Change, author: ChangeAuthor | undefined) => void,
+    pass: (change: Change, by: ChangedBy) => void,
     waitMs: number = defaultWaitMs,
   ) {
     [this.#authors, this.#pass, this.#waitMs] = [authors, pass, waitMs];
@@ -50,15 +49,16 @@ export class AwaitedContainers implements Disposable {
     clearTimeout(this.#timer);
     let passed = 0;
     for (const { change, untilMs } of this.#waiting) {
-      const author = change.author && this.#authors.authorOf(change.author, change.atMs);
+      const by = this.#authors.by(change);
       const mayWait = this.#waiting.length - passed <= mostAwaiting;
-      if (mayWait && author?.relation === 'unknown' && this.#waitsFor(change.author?.cgroup ?? '', untilMs)) {
+      const stranger = strangerOf(change, by);
+      if (mayWait && stranger !== undefined && this.#waitsFor(stranger.cgroup, untilMs)) {
         this.#timer = setTimeout(() => this.#passKnown(), untilMs - performance.now());
         this.#timer.unref();
         break;
       }
       passed++;
-      this.#pass(change, author);
+      this.#pass(change, by);
     }
     this.#waiting.splice(0, passed);
   }
@@ -76,4 +76,10 @@ export class AwaitedContainers implements Disposable {
     clearTimeout(this.#timer);
     this.#waiting.length = 0;
   }
+}
+
+/** Whose container is not known. */
+function strangerOf({ author, contentAuthor }: Change, by: ChangedBy): ChangeProcess | undefined {
+  if (by.author?.relation === 'unknown') return contentAuthor;
+  return by.touchedBy?.relation === 'unknown' ? author : undefined;
 }

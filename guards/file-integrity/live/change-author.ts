@@ -2,10 +2,17 @@
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
-import type { ChangeProcess } from '../../../lib/sensor/changes/change.ts';
+import type { Change, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
 
 type Place = Pick<ChangeAuthor, 'relation' | 'container' | 'pod' | 'unit' | 'mounts'>;
+
+export interface ChangedBy {
+  /** Who changed its content or name last. */
+  readonly author: ChangeAuthor | undefined;
+  /** Who changed attributes alone, after that. */
+  readonly touchedBy: ChangeAuthor | undefined;
+}
 
 /** Follows the containers of a node until it is disposed. */
 export class ChangeAuthors implements Disposable {
@@ -15,6 +22,13 @@ export class ChangeAuthors implements Disposable {
   constructor(source: ContainerSource) {
     this.#source = source;
     this.#containers = new NodeContainerIndex(source, placeIn);
+  }
+
+  /** Who made the changes of one path. */
+  by({ author: last, contentAuthor, atMs }: Change): ChangedBy {
+    const author = contentAuthor && this.authorOf(contentAuthor, atMs);
+    const touchedBy = last === contentAuthor ? undefined : last && this.authorOf(last, atMs);
+    return { author, touchedBy };
   }
 
   /**

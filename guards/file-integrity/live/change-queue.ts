@@ -9,8 +9,14 @@ export interface ChangedPath {
   readonly path: ByteString;
   /** What is in it, too. */
   readonly below: boolean;
-  /** Who made the last change; undefined where nobody saw it. */
+  /** Who changed its content or name last; undefined where nobody saw it. */
   readonly author: ChangeAuthor | undefined;
+  /** Who changed attributes alone, after that. */
+  readonly touchedBy: ChangeAuthor | undefined;
+  /** Wall clock of the last change. */
+  readonly changedMs: number;
+  /** Nothing else than attributes has changed. */
+  readonly isTouch: boolean;
   /** Who brought or took away all that is in it. */
   readonly authorBelow: ChangeAuthor | undefined;
   /** Another name of a file that changed: the names of this one have been asked for already. */
@@ -44,12 +50,13 @@ export class ChangeQueue {
 
   add(path: ByteString, change: PathChange): void {
     const known = this.#paths.get(path);
-    const { below = false, author, authorBelow, isLink = false, saysLittle = false } = change;
+    const { below = false, author, touchedBy, authorBelow, isLink = false, saysLittle = false } = change;
+    const { changedMs = Date.now(), isTouch = false } = change;
     if (known === undefined && this.#paths.size >= this.#most) {
       this.#paths.clear();
       this.#isFull = true;
     }
-    const added = { path, below, author, authorBelow, isLink, saysLittle };
+    const added = { path, below, author, touchedBy, changedMs, isTouch, authorBelow, isLink, saysLittle };
     this.#paths.set(path, known === undefined ? added : bothOf(known, added));
   }
 
@@ -82,7 +89,10 @@ export function bothOf(earlier: ChangedPath, later: ChangedPath): ChangedPath {
   return {
     path: later.path,
     below: later.below || earlier.below,
-    author: later.author ?? (later.saysLittle ? earlier.author : undefined),
+    author: later.author ?? (later.isTouch || later.saysLittle ? earlier.author : undefined),
+    touchedBy: later.touchedBy ?? (later.saysLittle ? earlier.touchedBy : undefined),
+    changedMs: Math.max(later.changedMs, earlier.changedMs),
+    isTouch: later.isTouch && earlier.isTouch,
     authorBelow: later.authorBelow ?? earlier.authorBelow,
     isLink: later.isLink && earlier.isLink,
     saysLittle: later.saysLittle && earlier.saysLittle,

@@ -6,8 +6,8 @@ import { dirname } from 'node:path';
 import type { Change } from '../../../lib/sensor/changes/change.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { fileTypes, type ByteString, type FileType } from '../model/entry.ts';
-import type { ChangeAuthor } from '../model/finding.ts';
 import { Selection } from '../aide-conf/selection.ts';
+import type { ChangedBy } from './change-author.ts';
 import { ChangeQueue } from './change-queue.ts';
 import type { LiveJob } from './live-job.ts';
 
@@ -62,7 +62,7 @@ export class FollowedTree {
   }
 
   /** @param change below the root, without the prefix */
-  add({ path, kinds, below }: Change, author: ChangeAuthor | undefined): void {
+  add({ path, kinds, below, atMs }: Change, { author, touchedBy }: ChangedBy): void {
     const whole = this.withPrefix(path);
     const isGone = kinds.includes('moved-from') || kinds.includes('deleted');
     // A directory that no rule selects may have files in it that rules do.
@@ -71,6 +71,9 @@ export class FollowedTree {
     this.queue.add(whole, {
       below,
       author,
+      touchedBy,
+      changedMs: atMs,
+      isTouch: kinds.every((kind) => kind === 'attributes' || kind === 'closed' || kind === 'changed'),
       authorBelow: isMove ? author : undefined,
       saysLittle: kinds.every((kind) => kind === 'closed' || kind === 'changed'),
     });

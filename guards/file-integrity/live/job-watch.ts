@@ -150,7 +150,8 @@ export class JobWatch implements AsyncDisposable {
     if (change.isLink || entry === undefined) return;
     for (const name of await this.#linksOf(entry, this.#stop.signal)) {
       if (name === path) continue;
-      this.tree.queue.add(name, { author: change.author, isLink: true, saysLittle: true });
+      const { author, touchedBy, changedMs, isTouch } = change;
+      this.tree.queue.add(name, { author, touchedBy, changedMs, isTouch, isLink: true, saysLittle: true });
     }
   }
 
@@ -212,7 +213,7 @@ export class JobWatch implements AsyncDisposable {
   }
 
   async #lookSlowlyAt(change: ChangedPath): Promise<void> {
-    const { path, author, authorBelow } = change;
+    const { path, authorBelow } = change;
     const { signal } = this.#stop;
     const parts = { ...this.job, scanner: this.#scanner };
     if (!change.below) {
@@ -221,7 +222,7 @@ export class JobWatch implements AsyncDisposable {
       const seen = await recheckPaths(parts, paths, signal);
       this.#moves.looked(paths, seen);
       await this.#follow(change, seen);
-      const asked = paths.map((one) => (one === path ? change : { path: one, author: undefined }));
+      const asked = paths.map((one) => (one === path ? change : { path: one }));
       this.#tell(
         asked.filter((one) => !seen.unread.has(one.path) && this.#later?.has(one.path) !== true),
         seen,
@@ -231,13 +232,13 @@ export class JobWatch implements AsyncDisposable {
       return;
     }
     const seen = await recheckBelow(parts, path, signal);
-    const asked = new Map<ByteString, Pick<ChangedPath, 'path' | 'author'>>([[path, { path, author }]]);
+    const asked = new Map<ByteString, AskedPath>([[path, change]]);
     for (const one of seen.changes.keys())
       if (one !== path) asked.set(one, { path: one, author: authorBelow });
     if (seen.isCut) this.#lose('more has changed in a directory than is checked at once');
     else {
       for (const one of this.job.findings.paths()) {
-        if (one.startsWith(`${path}/`) && !asked.has(one)) asked.set(one, { path: one, author: undefined });
+        if (one.startsWith(`${path}/`) && !asked.has(one)) asked.set(one, { path: one });
       }
     }
     this.#tell(
@@ -248,12 +249,14 @@ export class JobWatch implements AsyncDisposable {
     );
   }
 
-  #tell(asked: readonly Pick<ChangedPath, 'path' | 'author'>[], { changes }: Recheck): void {
+  #tell(asked: readonly AskedPath[], { changes }: Recheck): void {
     if (this.#stop.signal.aborted || this.job.isHeld()) return;
-    const updates = asked.map(({ path, author }): PathUpdate => ({
-      path,
-      change: changes.get(path),
+    const updates = asked.map(({ path, author, touchedBy, changedMs, isTouch }): PathUpdate => ({
+      ...{ path, change: changes.get(path) },
       ...(author && { author }),
+      ...(touchedBy && { touchedBy }),
+      ...(changedMs !== undefined && { changedMs }),
+      ...(isTouch !== undefined && { isTouch }),
     }));
     this.job.findings.update(updates, Date.now());
   }
@@ -270,6 +273,10 @@ export class JobWatch implements AsyncDisposable {
     await this.#scanner[Symbol.asyncDispose]();
   }
 }
+
+/** What is told of a path that was looked at. */
+type AskedPath = Pick<ChangedPath, 'path'> &
+  Partial<Pick<ChangedPath, 'author' | 'touchedBy' | 'changedMs' | 'isTouch'>>;
 
 /** Names that are remembered, at some 150 bytes each. */
 const mostNames = 50_000;

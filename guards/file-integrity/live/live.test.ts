@@ -1,7 +1,7 @@
 // Real files, the sensor of this machine, the agent as it is: what is known at once, and who it was.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
@@ -10,7 +10,7 @@ import { names } from '../api.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { namespace } from '../node/node.fixture.ts';
 import type { LiveJob } from './live-job.ts';
-import { Followed, inotifyInstances, run, untilFollowed } from './live.fixture.ts';
+import { Followed, inotifyInstances, type Line, run, untilFollowed } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
 
 suite('known at once', { timeout: 300_000 }, () => {
@@ -104,6 +104,60 @@ suite('known at once', { timeout: 300_000 }, () => {
       const removed = await followed.line('found', '/etc/deep/er/file', ({ author }) => author !== undefined);
       assert.deepEqual([removed.change, removed.author?.binary], ['removed', '/usr/bin/rm']);
     });
+  });
+
+  test('who changed the content stays its author, whoever touches the file later', async (t) => {
+    // As AIDE's group R: what every touch changes is compared.
+    const conf = '/hostroot/etc p+u+g+n+s+m+c+ftype+caps+xattrs+sha256\n';
+    await using followed = await Followed.start({}, { conf });
+    const { cluster } = followed;
+    const script = join(cluster.directory, 'evil.sh');
+    writeFileSync(script, '#!/bin/sh\necho evil >> "$1"\n', { mode: 0o755 });
+    const path = cluster.at('hosts');
+    await run(script, [path]);
+    const isByEvil = ({ author }: Line): boolean => author?.arguments === `${script} ${path}`;
+    const first = await followed.line('found', '/etc/hosts', ({ attributes }) =>
+      attributes.includes('sha256'),
+    );
+    assert.ok(isByEvil(first), first.author?.arguments);
+    for (const [command, ...args] of [
+      ['chmod', '644'],
+      ['chown', '0:0'],
+      ['setfattr', '-n', 'user.touched', '-v', 'x'],
+      ['setcap', 'cap_chown=ep'],
+      ['chattr', '+A'],
+    ] as const) {
+      const probe = join(cluster.directory, 'probe');
+      writeFileSync(probe, '');
+      if (spawnSync(command, [...args, probe]).status !== 0) {
+        t.diagnostic(`${command} is not installed, or not for this file system`);
+        continue;
+      }
+      followed.mark();
+      // AIDE compares whole seconds.
+      const second = Math.trunc(statSync(path).ctimeMs / 1000);
+      await until('another second', () => Math.trunc(Date.now() / 1000) > second);
+      await run(command, [...args, path]);
+      const touched = await followed.line('found', '/etc/hosts', ({ last }) =>
+        (last?.author?.binary ?? '').endsWith(`/${command}`),
+      );
+      assert.ok(isByEvil(touched), `${command}: ${touched.author?.arguments}`);
+      assert.equal(touched.seenMs, first.seenMs);
+      assert.ok((touched.last?.seenMs ?? 0) > first.seenMs);
+    }
+    const { findings } = await cluster.resultWhen('fi', ({ findings: all }) =>
+      all.some(({ last }) => last !== undefined),
+    );
+    assert.equal(findings.find((one) => one.path === '/etc/hosts')?.seenMs, first.seenMs);
+
+    // In one moment, before anybody has looked.
+    followed.mark();
+    const other = cluster.at('passwd');
+    await followed.shell(`"${script}" "$1"; chmod 644 "$1"`, 'passwd');
+    const both = await followed.line('found', '/etc/passwd', ({ attributes }) =>
+      attributes.includes('sha256'),
+    );
+    assert.equal(both.author?.arguments, `${script} ${other}`);
   });
 
   test('what no rule selects is nothing; names that are no text; a holdoff; hard links', async () => {

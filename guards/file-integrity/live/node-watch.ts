@@ -7,9 +7,9 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Change, ChangeLoss } from '../../../lib/sensor/changes/change.ts';
 import { ChangeWatch } from '../../../lib/sensor/changes/change-watch.ts';
 import type { ByteString } from '../model/entry.ts';
-import type { ChangeAuthor, Detection } from '../model/finding.ts';
+import type { Detection } from '../model/finding.ts';
 import { AwaitedContainers } from './awaited-containers.ts';
-import { ChangeAuthors } from './change-author.ts';
+import { ChangeAuthors, type ChangedBy } from './change-author.ts';
 import { walkDirectories } from './directory-walk.ts';
 import { FollowedTree } from './followed-tree.ts';
 import { JobWatch } from './job-watch.ts';
@@ -54,7 +54,7 @@ export class NodeWatch implements Disposable {
     this.#options = options;
     this.#onClosed = onClosed;
     this.#authors = new ChangeAuthors(containers);
-    this.#awaited = new AwaitedContainers(this.#authors, (change, author) => this.#onChange(change, author));
+    this.#awaited = new AwaitedContainers(this.#authors, (change, by) => this.#onChange(change, by));
     try {
       this.#watch = this.#open(options.mode ?? 'auto');
     } catch (error) {
@@ -208,9 +208,9 @@ export class NodeWatch implements Disposable {
     return false;
   }
 
-  #onChange(change: Change, author: ChangeAuthor | undefined): void {
+  #onChange(change: Change, by: ChangedBy): void {
     try {
-      for (const tree of this.#trees) tree.add(change, author);
+      for (const tree of this.#trees) tree.add(change, by);
     } catch (error) {
       this.#problem(error);
     }

@@ -107,14 +107,27 @@ function parsed(json: string, place: string, refuse: (why: string) => RampartErr
 }
 
 export function decodeFinding(fields: Fields): Finding {
+  const last = fields.optional('last');
   return {
     path: fields.text('path'),
     change: fields.oneOf('change', ['added', 'removed', 'changed']),
     attributes: fields.texts('attributes'),
     seenMs: fields.time('seenMs'),
     seenBy: fields.oneOf('seenBy', ['event', 'scan']),
-    ...(fields.has('author') && { author: decodeAuthor(fields.object('author')) }),
+    ...decodeAuthorOf(fields),
+    // Later than the others: findings of before have none.
+    ...(last && {
+      last: {
+        seenMs: last.time('seenMs'),
+        seenBy: last.oneOf('seenBy', ['event', 'scan']),
+        ...decodeAuthorOf(last),
+      },
+    }),
   };
+}
+
+function decodeAuthorOf(fields: Fields): Pick<Finding, 'author'> {
+  return fields.has('author') ? { author: decodeAuthor(fields.object('author')) } : {};
 }
 
 function decodeAuthor(fields: Fields): ChangeAuthor {

@@ -40,8 +40,18 @@ export interface Finding {
   readonly seenMs: number;
   /** `event`: known when it happened; `scan`: found by a full scan. */
   readonly seenBy: 'event' | 'scan';
-  /** Not there where nobody saw who it was. */
+  /** Who changed the content, where that differs. Not there where nobody saw who it was. */
   readonly author?: ChangeAuthor;
+  /** A later change of what is not its content: the mode, the owner, the change time. */
+  readonly last?: Sighting;
+}
+
+/** When a change was seen, how, and who made it where that is known. */
+export type Sighting = Pick<Finding, 'seenMs' | 'seenBy' | 'author'>;
+
+/** Of the latest change. */
+export function lastSeenMs({ seenMs, last }: Finding): number {
+  return last?.seenMs ?? seenMs;
 }
 
 /**

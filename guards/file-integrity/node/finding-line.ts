@@ -1,7 +1,7 @@
 /** Findings of a node as lines of the stream. */
 import { findingLine, type Severity } from '../../../guard/stream/finding.ts';
 import { describeFinding } from '../cluster/report-entries.ts';
-import type { FindingChange } from '../model/finding.ts';
+import { type FindingChange, lastSeenMs } from '../model/finding.ts';
 
 const severityOfVerdict = {
   ...{ changed: 'high', removed: 'high', added: 'medium' },
@@ -31,7 +31,7 @@ export function integrityLine(
   return findingLine(
     {
       ...{ guard: 'file-integrity', kind: 'IntegrityFinding' },
-      time: new Date(state === 'found' ? finding.seenMs : nowMs).toISOString(),
+      time: new Date(state === 'found' ? lastSeenMs(finding) : nowMs).toISOString(),
       node: { name: nodeName },
       severity: severityOfVerdict[verdict],
       object: { kind: 'Node', namespace: '', name: nodeName },

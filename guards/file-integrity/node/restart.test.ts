@@ -139,6 +139,30 @@ suite('the file of findings', () => {
     assert.equal(warnings.length, 4);
   });
 
+  test('who touched a file later is kept too; a file of before, which did not tell of it, is read', async () => {
+    using directory = temporaryDirectory();
+    const { findings, file } = findingsOf(directory.path);
+    const content = { ...change('/a'), kind: 'changed' as const };
+    const touch = { name: 'change_time', old: ['1'], now: ['2'] };
+    findings.update([{ path: content.path, change: content, author }], 1);
+    await file.write(secretKey);
+    const before = findingsOf(directory.path);
+    await before.file.restore(secretKey);
+    assert.deepEqual(before.findings.get(content.path)?.author, author);
+    const chmod = { ...author, binary: '/usr/bin/chmod' };
+    const touched = { ...content, details: [...content.details, touch] };
+    for (const one of [findings, before.findings])
+      one.update([{ path: content.path, change: touched, touchedBy: chmod, isTouch: true }], 2);
+    await file.write(secretKey);
+    const after = findingsOf(directory.path);
+    await after.file.restore(secretKey);
+    for (const one of [before.findings, after.findings]) {
+      const finding = one.get(content.path);
+      assert.deepEqual([finding?.seenMs, finding?.author], [1, author]);
+      assert.deepEqual(finding?.last, { seenMs: 2, seenBy: 'event', author: chmod });
+    }
+  });
+
   test('it has a limit: the findings that were seen last are kept', async () => {
     using directory = temporaryDirectory();
     const { findings, file } = findingsOf(directory.path);

@@ -6,9 +6,17 @@
  * nothing to say.
  */
 import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
-import type { ChangeAuthor, Finding, FindingChange, Unread } from '../model/finding.ts';
+import {
+  type ChangeAuthor,
+  type Finding,
+  type FindingChange,
+  lastSeenMs,
+  type Sighting,
+  type Unread,
+} from '../model/finding.ts';
 import { printable } from '../report/printable.ts';
 import { compareInTree } from '../report/report.ts';
+import { differing, extentOf, extentOfFinding } from './extent.ts';
 import type { Report, ReportCounts, ReportedChange } from '../model/report.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
@@ -22,7 +30,14 @@ export interface PathUpdate {
   readonly path: ByteString;
   /** Undefined where it is as in the baseline. */
   readonly change: ReportedChange | undefined;
+  /** Who changed its content or name last. */
   readonly author?: ChangeAuthor;
+  /** Who changed attributes alone, after that. */
+  readonly touchedBy?: ChangeAuthor;
+  /** When the last of these changes was made; default: now. */
+  readonly changedMs?: number;
+  /** All that happened is known to have changed attributes alone. */
+  readonly isTouch?: boolean;
 }
 
 export interface CurrentFindingsOptions {
@@ -104,7 +119,9 @@ export class CurrentFindings {
 
   /** Paths with a finding that was seen until then, with the prefix; in no order. */
   paths(seenUntilMs = Infinity): ByteString[] {
-    return [...this.#held].filter(([, { finding }]) => finding.seenMs <= seenUntilMs).map(([path]) => path);
+    return [...this.#held]
+      .filter(([, { finding }]) => lastSeenMs(finding) <= seenUntilMs)
+      .map(([path]) => path);
   }
 
   /** Those that were seen last, the latest first, and how many more there are. */
@@ -154,7 +171,7 @@ export class CurrentFindings {
       if (touched.has(path)) continue;
       const known = before.get(path);
       if (known !== undefined && isSame(known.change, change)) kept.set(path, known);
-      else fresh.push([path, this.#hold(change, atMs, 'scan', undefined)]);
+      else fresh.push([path, this.#hold(known, { path, change }, { seenMs: atMs, seenBy: 'scan' })]);
     }
     const unread = new Set(report.problems.map(({ path }) => path));
     for (const [path, known] of before) {
@@ -194,7 +211,8 @@ export class CurrentFindings {
       for (const { path } of updates) if (this.#touched.size < maxTouched) this.#touched.add(path);
     }
     const changes: FindingChange[] = [];
-    for (const { path, change, author } of updates) {
+    for (const update of updates) {
+      const { path, change } = update;
       const known = this.#held.get(path);
       if (change === undefined) {
         if (known === undefined) continue;
@@ -202,11 +220,13 @@ export class CurrentFindings {
         changes.push({ state: 'gone', path, finding: known.finding });
         continue;
       }
+      const seen = { seenMs: atMs, seenBy: 'event' } as const;
+      let held: HeldFinding;
       if (known !== undefined && isSame(known.change, change)) {
-        // The scan has found it before the event was read: now it is known who.
-        if (author === undefined || known.finding.author !== undefined) continue;
-      }
-      const held = this.#hold(change, atMs, 'event', author);
+        const author = foundOut(known, update);
+        if (author === undefined) continue;
+        held = { change, finding: { ...known.finding, ...seen, author } };
+      } else held = this.#hold(known, { ...update, change }, seen);
       this.#held.delete(path);
       this.#held.set(path, held);
       changes.push({ state: 'found', path, finding: held.finding });
@@ -254,21 +274,37 @@ export class CurrentFindings {
     return { counts: this.counts, changes, redefined, problems, omitted: sum(this.#omitted) + omittedOthers };
   }
 
+  /** What is held of a path from now on, where something else was or nothing. */
   #hold(
-    change: ReportedChange,
-    seenMs: number,
-    seenBy: Finding['seenBy'],
-    author: ChangeAuthor | undefined,
+    known: HeldFinding | undefined,
+    update: FoundUpdate,
+    seen: Pick<Finding, 'seenMs' | 'seenBy'>,
   ): HeldFinding {
-    const finding: Finding = {
+    const { change, author, touchedBy } = update;
+    const who = by(touchedBy ?? author);
+    const isTouch = isTouchOf(update);
+    const extent = known && extentOf(known.change, change, isTouch);
+    if (known !== undefined && (extent === 'touch' || (extent === 'attributes' && isOfContent(known)))) {
+      const { seenMs, seenBy, author: first } = known.finding;
+      return {
+        change,
+        finding: this.#finding(change, { seenMs, seenBy, ...by(first) }, { ...seen, ...who }),
+      };
+    }
+    if (extentOfFinding(change, isTouch) !== 'content')
+      return { change, finding: this.#finding(change, { ...seen, ...who }) };
+    const last = touchedBy && { ...seen, author: touchedBy };
+    return { change, finding: this.#finding(change, { ...seen, ...by(author) }, last) };
+  }
+
+  #finding(change: ReportedChange, first: Sighting, last?: Sighting): Finding {
+    return {
       path: hostPath(change.path, this.#prefix),
       change: change.kind,
       attributes: change.kind === 'changed' ? differing(change) : [],
-      seenMs,
-      seenBy,
-      ...(author && { author }),
+      ...first,
+      ...(last && { last }),
     };
-    return { change, finding };
   }
 
   /** The ones that were seen first are only counted then. */
@@ -310,9 +346,26 @@ export function hostPath(path: ByteString, prefix: ByteString): string {
   return printable(host === '' ? '/' : host);
 }
 
-/** Forced attributes are told also where they are the same. */
-function differing({ details }: ReportedChange): string[] {
-  return details.filter(({ old, now }) => old.join('\0') !== now.join('\0')).map(({ name }) => name);
+type FoundUpdate = PathUpdate & { readonly change: ReportedChange };
+
+function by(author: ChangeAuthor | undefined): Pick<Finding, 'author'> {
+  return author === undefined ? {} : { author };
+}
+
+function isTouchOf({ author, isTouch = false }: PathUpdate): boolean {
+  return isTouch && author === undefined;
+}
+
+function isOfContent({ change }: HeldFinding): boolean {
+  return extentOfFinding(change, false) === 'content';
+}
+
+/** The scan has found it before the event was read: now it is known who. What was done after that has changed nothing. */
+function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeAuthor | undefined {
+  if (finding.author !== undefined || (update.changedMs ?? 0) > finding.seenMs) return undefined;
+  const { author, touchedBy } = update;
+  const ofContent = extentOfFinding(change, isTouchOf(update)) === 'content';
+  return author ?? (ofContent ? undefined : touchedBy);
 }
 
 function isSame(one: ReportedChange, other: ReportedChange): boolean {

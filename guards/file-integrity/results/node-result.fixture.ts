@@ -39,6 +39,10 @@ const finding: fc.Arbitrary<Finding> = fc.record(
     seenMs: timeMs,
     seenBy: fc.constantFrom('event' as const, 'scan' as const),
     author,
+    last: fc.record(
+      { seenMs: timeMs, seenBy: fc.constantFrom('event' as const, 'scan' as const), author },
+      { noNullPrototype: true, requiredKeys: ['seenMs', 'seenBy'] },
+    ),
   },
   { noNullPrototype: true, requiredKeys: ['path', 'change', 'attributes', 'seenMs', 'seenBy'] },
 );

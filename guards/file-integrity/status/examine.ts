@@ -5,6 +5,7 @@ import type { AgentView, NodeView } from '../../../guard/status-section.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import type { FileIntegrity, FileIntegrityStatus } from '../api.ts';
+import type { ChangeAuthor } from '../model/finding.ts';
 import { isForNode } from '../results/for-node.ts';
 import { describeAuthor } from '../cluster/report-entries.ts';
 import { readNodeFacts } from './node-facts.ts';
@@ -200,11 +201,18 @@ function nodeReport(
     filesChanged: lastResult?.filesChanged ?? 0,
     filesRemoved: lastResult?.filesRemoved ?? 0,
     findingCount,
-    findings: findings.map(({ author, ...finding }) => ({
-      ...finding,
-      author: author === undefined ? null : describeAuthor(author),
+    findings: findings.map(({ last, ...finding }) => ({
+      ...withAuthorText(finding),
+      ...(last && { last: withAuthorText(last) }),
     })),
     detection:
       detection === undefined ? null : { lostAuthors: 0, directoriesWithoutAuthors: 0, ...detection },
   };
+}
+
+function withAuthorText<T extends { readonly author?: ChangeAuthor }>({
+  author,
+  ...rest
+}: T): Omit<T, 'author'> & { readonly author: string | null } {
+  return { ...rest, author: author === undefined ? null : describeAuthor(author) };
 }

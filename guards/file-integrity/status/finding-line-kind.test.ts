@@ -49,6 +49,20 @@ suite('a finding as a line for a person', () => {
     );
   });
 
+  test('with who changed its content, and who touched it later', () => {
+    const chmod = { ...author, binary: '/usr/bin/chmod', arguments: '644', pid: 99 };
+    const last = { seenMs: seenMs + 3000, seenBy: 'event', author: chmod } as const;
+    const touched = lineOf({ last });
+    assert.match(
+      shown(touched),
+      / {2}\/usr\/bin\/vi \/etc\/passwd \(pid 41, uid 0\) in shop\/web\/main, touched later by \/usr\/bin\/chmod 644 \(pid 99, uid 0\) in shop\/web\/main {2}/,
+    );
+    const read = JSON.parse(touched) as { time: string; seenMs: number };
+    assert.deepEqual([Date.parse(read.time), read.seenMs], [seenMs + 3000, seenMs]);
+    // By the same process: said once.
+    assert.doesNotMatch(shown(lineOf({ last: { ...last, author } })), /touched/);
+  });
+
   test('without; as it was before; accepted; of another day', () => {
     const { author: _nobody, ...alone } = finding;
     const removed: Finding = { ...alone, change: 'removed', attributes: [], seenBy: 'scan' };

@@ -5,7 +5,7 @@ import { dateBefore } from '../../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
 import type { Finding } from '../model/finding.ts';
-import { describeAuthor } from '../cluster/report-entries.ts';
+import { describeAuthor, lastAuthorOf } from '../cluster/report-entries.ts';
 
 /** The keys of its lines, after those of a FindingHead. */
 export interface FindingLine extends Finding {
@@ -70,10 +70,12 @@ export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLin
         ? 'found by a scan'
         : 'author unknown'
       : describeAuthor(author);
+  const toucher = lastAuthorOf(finding);
+  const touched = toucher === undefined ? '' : `, touched later by ${describeAuthor(toucher)}`;
   const what = attributes.length === 0 ? '' : `  (${printable(attributes.join(', '))})`;
   const after = paint('dim', printable(fileIntegrity), colour);
   const shown = state === 'found' ? paint('red', subject, colour) : subject;
-  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${who}${what}  ${after}`;
+  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${who}${touched}${what}  ${after}`;
 }
 
 /** What the agent has escaped already stays so; a line from elsewhere is made harmless. */

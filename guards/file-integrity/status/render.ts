@@ -142,7 +142,8 @@ function atOnce({ detection }: IntegrityNodeReport): string {
 /** Why changes are not known at once, or not who made them: each reason once. */
 function detectionTexts({ nodes }: Unjudged): string[] {
   const byReason = new Map<string, string[]>();
-  for (const { name, detection } of nodes) {
+  for (const node of nodes) {
+    const { name, detection } = node;
     if (detection === null) continue;
     const { events, reason, unwatchedDirectories, lostEvents, lostAuthors } = detection;
     const { directoriesWithoutAuthors } = detection;
@@ -155,7 +156,7 @@ function detectionTexts({ nodes }: Unjudged): string[] {
       );
     }
     if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
-    if (lostAuthors > 0)
+    if (lostAuthors > 0 && lacksAuthors(node))
       told.push('Records of the authors of changes were lost; these changes have no author.');
     if (events === 'sensor' && directoriesWithoutAuthors > 0) {
       const directories = counted(directoriesWithoutAuthors, 'directory', 'directories');
@@ -175,13 +176,29 @@ function findingTexts({ findings, findingCount }: IntegrityNodeReport, nowMs: nu
 }
 
 function findingText(
-  { path, change, attributes, seen, author }: IntegrityFindingReport,
+  { path, change, attributes, seen, author, last }: IntegrityFindingReport,
   nowMs: number,
 ): string {
   const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
-  const who = author === null ? '' : ` by ${author}`;
+  const touched =
+    last === undefined || last.author === author ? '' : `; touched ${sightingText(last, nowMs)}`;
   // A path and what describes an author are printable already.
-  return `${path} ${change}${what} ${agoText(nowMs - Date.parse(seen))}${who}`;
+  return `${path} ${change}${what} ${sightingText({ seen, author }, nowMs)}${touched}`;
+}
+
+function sightingText(
+  { seen, author }: Pick<IntegrityFindingReport, 'seen' | 'author'>,
+  nowMs: number,
+): string {
+  return `${agoText(nowMs - Date.parse(seen))}${author === null ? '' : ` by ${author}`}`;
+}
+
+/** Of those that are only counted nobody knows. */
+function lacksAuthors({ findings, findingCount }: IntegrityNodeReport): boolean {
+  return (
+    findingCount > findings.length ||
+    findings.some(({ author, seenBy }) => author === null && seenBy === 'event')
+  );
 }
 
 function isDoubtful({ condition }: IntegrityNodeReport): boolean {

@@ -47,7 +47,9 @@ export interface IntegrityNodeReport {
   readonly detection: Detection | null;
 }
 
-export interface IntegrityFindingReport extends Omit<ReportedFinding, 'author'> {
+export interface IntegrityFindingReport extends Omit<ReportedFinding, 'author' | 'last'> {
   /** Who it was, in a few words; `null` where nobody saw it. */
   readonly author: string | null;
+  /** A later change of what is not the content, and who made it; not there where there was none. */
+  readonly last?: Pick<ReportedFinding, 'seen' | 'seenBy'> & { readonly author: string | null };
 }

@@ -317,7 +317,8 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
 
   test('what is missed between scans, and for whom', () => {
     const busy = { ...sensor, lostEvents: 2, lostAuthors: 7, directoriesWithoutAuthors: 1 };
-    const nodes = [node('n1', 'Failed', {}, busy), node('n2', 'Succeeded')];
+    // Of those that are only counted nobody knows whether they have an author.
+    const nodes = [{ ...node('n1', 'Failed', {}, busy), findingCount: 1 }, node('n2', 'Succeeded')];
     const section = sectionOf([view('example', nodes)]);
     const lines = section.table(verdictOf(section), { ...plain, widthColumns: 120 }).split('\n');
     assert.deepEqual(
@@ -328,6 +329,39 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
         'node n1: Changes in 1 directory beyond the capacity of the sensor have no author.',
       ],
     );
+  });
+
+  test('that authors were lost concerns findings without one', () => {
+    const lost = { ...sensor, lostAuthors: 7 };
+    const [first] = changed.findings;
+    assert.ok(first !== undefined);
+    const { author: _lost, ...alone } = first;
+    const textOf = (findings: IntegrityNodeView['findings']): string => {
+      const one = { ...node('n1', 'Failed', {}, lost), findings, findingCount: findings.length };
+      const section = sectionOf([view('example', [one])]);
+      return section.table(verdictOf(section), { ...plain, widthColumns: 120 });
+    };
+    assert.doesNotMatch(textOf([first]), /authors/);
+    assert.doesNotMatch(textOf([first, { ...alone, seenBy: 'scan' }]), /authors/);
+    assert.match(textOf([first, alone]), /Records of the authors of changes were lost/);
+  });
+
+  test('who changed the content comes first, whoever touched it since', () => {
+    const [first] = changed.findings;
+    assert.ok(first?.author !== undefined);
+    const chmod = { ...first.author, binary: '/usr/bin/chmod', arguments: '644 /etc/passwd', pid: 99 };
+    const last = { seen: '2026-11-21T11:59:55Z', seenBy: 'event', author: chmod } as const;
+    const touched = { ...node('n1', 'Failed'), findings: [{ ...first, last }], findingCount: 1 };
+    const section = sectionOf([view('example', [touched])]);
+    assert.match(
+      section.table(verdictOf(section), { ...plain, widthColumns: 200 }),
+      /passwd changed \(size, sha256\) 10 s ago by \/usr\/bin\/vi \/etc\/passwd \(pid 41, uid 0\); touched 5 s ago by \/usr\/bin\/chmod 644 \/etc\/passwd \(pid 99, uid 0\)/,
+    );
+    const [report] = reportsOf(section);
+    assert.deepEqual(report?.nodes[0]?.findings[0]?.last, {
+      ...{ seen: last.seen, seenBy: 'event' },
+      author: '/usr/bin/chmod 644 /etc/passwd (pid 99, uid 0)',
+    });
   });
 
   test('of many nodes those that something is the matter with', () => {

@@ -52,6 +52,47 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.take('/d/other', modified, 0)), [undefined, 0]);
   });
 
+  suite('who changed the content, where somebody touched it after that', () => {
+    const { attributes } = kindBits;
+    const touch = { call: 'attributes' } as const;
+    const both = ({ author, contentAuthor }: ReturnType<Authors['take']>) => [
+      author?.pid,
+      contentAuthor?.pid,
+    ];
+
+    test('both, when they are told together', () => {
+      const authors = new Authors();
+      authors.add(seen(1, 10), ['/d']);
+      authors.add(seen(2, 20, touch), ['/d']);
+      assert.deepEqual(both(authors.take('/d/file', modified | attributes, 0)), [2, 1]);
+    });
+
+    test('nobody, when it was only touched', () => {
+      const authors = new Authors();
+      authors.add(seen(2, 20, touch), ['/d']);
+      assert.deepEqual(both(authors.take('/d/file', attributes, 0)), [2, undefined]);
+      // The event comes again, with another.
+      assert.deepEqual(both(authors.take('/d/file', attributes | modified, 20)), [2, undefined]);
+    });
+
+    test('who was told before the event of it came', () => {
+      const authors = new Authors();
+      authors.add(seen(1, 10), ['/d']);
+      assert.deepEqual(both(authors.take('/d/file', 0, 0)), [1, 1]);
+      authors.add(seen(2, 20, touch), ['/d']);
+      assert.deepEqual(both(authors.take('/d/file', modified | attributes, 1000)), [2, 1]);
+      authors.add(seen(3, 30, touch), ['/d']);
+      assert.deepEqual(both(authors.take('/d/file', attributes, 0)), [3, undefined]);
+    });
+
+    test('whoever it may have been, where the system call is not known', () => {
+      const authors = new Authors();
+      authors.add(seen(1, 10, { call: 'unknown' }), ['/d']);
+      authors.add(seen(2, 20, touch), ['/d']);
+      assert.deepEqual(both(authors.take('/d/file', attributes, 0)), [2, 1]);
+    });
+  });
+
   test('an event that comes after its author was told is of the same author', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);

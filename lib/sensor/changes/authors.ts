@@ -22,6 +22,8 @@ interface Trace {
 export interface Found {
   /** Who made the last change. */
   readonly author: ChangeProcess | undefined;
+  /** Who made the last that was not of attributes alone. */
+  readonly contentAuthor: ChangeProcess | undefined;
   /** When, ms since 1970; undefined without an author. */
   readonly atMs: number | undefined;
   /** How many other processes changed it. */
@@ -35,7 +37,8 @@ export const NAMES_COME_AND_GO =
 export const IS_NEW = kindBits.created | kindBits.movedTo;
 /** More than these and the older generation is let go early. */
 const MOST_TRACES = 32_768;
-const NOBODY: Found = { author: undefined, atMs: undefined, others: 0 };
+const NOBODY: Found = { author: undefined, contentAuthor: undefined, atMs: undefined, others: 0 };
+const OF_ATTRIBUTES = kindBits.attributes | kindBits.changed;
 
 interface Generation {
   readonly traces: Map<string, Trace[]>;
@@ -102,13 +105,19 @@ export class Authors {
     const isToCome = ({ inode, explains }: Trace): boolean =>
       inode !== undefined && (events & IS_NEW) !== 0 && (explains & events) === 0;
     const fresh = traces.filter((trace) => trace.told === 'no' && !isToCome(trace));
-    if (fresh.length === 0) {
-      const early = traces.findLast(
-        ({ explains, told, atMs }) => explains & events && (told === 'before its event' || atMs >= sinceMs),
+    const early = (kinds: number): Trace | undefined =>
+      traces.findLast(
+        ({ explains, told, atMs }) =>
+          explains & kinds && told !== 'no' && (told === 'before its event' || atMs >= sinceMs),
       );
-      if (early === undefined) return NOBODY;
-      early.told = 'with its event';
-      return { author: early.process, atMs: early.atMs, others: 0 };
+    const [lastEarly, earlyWriter] = [early(events), early(events & ~OF_ATTRIBUTES)];
+    if (earlyWriter !== undefined) earlyWriter.told = 'with its event';
+    if (fresh.length === 0) {
+      if (lastEarly === undefined) return NOBODY;
+      lastEarly.told = 'with its event';
+      const { process: author, atMs } = lastEarly;
+      const contentAuthor = isOfContent(lastEarly) ? author : earlyWriter?.process;
+      return { author, contentAuthor, atMs, others: 0 };
     }
     const processes = new Set<number>();
     let last: Trace | undefined;
@@ -117,12 +126,14 @@ export class Authors {
       if (last === undefined || trace.atMs >= last.atMs) last = trace;
       trace.told = trace.explains & events ? 'with its event' : 'before its event';
     }
-    const early = fresh.findLast(({ told }) => told === 'before its event');
+    const writer = fresh.findLast(isOfContent);
+    const kept = [fresh.findLast(({ told }) => told === 'before its event'), last, writer];
     this.#keep(
       path,
-      traces.filter((trace) => trace === early || trace === last || trace.told === 'no'),
+      traces.filter((trace) => kept.includes(trace) || trace.told === 'no'),
     );
-    return { author: last?.process, atMs: last?.atMs, others: processes.size - 1 };
+    const contentAuthor = (writer ?? earlyWriter)?.process;
+    return { author: last?.process, contentAuthor, atMs: last?.atMs, others: processes.size - 1 };
   }
 
   /** Which inode a path led to that has just gone; undefined where that was not seen. */
@@ -141,8 +152,8 @@ export class Authors {
       const last = traces.at(-1);
       if (last === undefined) continue;
       const others = new Set(traces.map((trace) => trace.process.pid)).size - 1;
-      if (others > 0) return { author: undefined, atMs: last.atMs, others: others + 1 };
-      return { author: last.process, atMs: last.atMs, others: 0 };
+      if (others > 0) return { ...NOBODY, atMs: last.atMs, others: others + 1 };
+      return { author: last.process, contentAuthor: last.process, atMs: last.atMs, others: 0 };
     }
     return NOBODY;
   }
@@ -176,6 +187,11 @@ export class Authors {
     this.#now.traces.set(key, kept);
     this.#now.size += kept.length;
   }
+}
+
+/** Of what is not known it may be. */
+function isOfContent({ explains }: Trace): boolean {
+  return (explains & ~OF_ATTRIBUTES) !== 0;
 }
 
 const ANY_BUT_NEW = kindBits.modified | kindBits.attributes | kindBits.deleted | kindBits.movedFrom;

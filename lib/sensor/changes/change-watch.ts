@@ -320,7 +320,7 @@ export class ChangeWatch implements Disposable {
   }
 
   /** Returns whether its author is known. */
-  #tell({ path, bits, below }: PendingChange, { author, atMs, others }: Found): boolean {
+  #tell({ path, bits, below }: PendingChange, { author, contentAuthor, atMs, others }: Found): boolean {
     this.#told += 1;
     if (author?.own === true) this.#own += 1;
     const redundant = bits & SAYS_HOW && !this.#directories.has(path);
@@ -331,6 +331,7 @@ export class ChangeWatch implements Disposable {
         atMs: atMs ?? Date.now(),
         below,
         ...(author !== undefined && { author }),
+        ...(contentAuthor !== undefined && { contentAuthor }),
         others,
       }),
     );
@@ -341,13 +342,14 @@ export class ChangeWatch implements Disposable {
   #authorOf({ path, bits, sinceMs }: PendingChange, found: Found): Found {
     // In the other mode each event brings its name.
     if (this.sensorMode !== 'raw_tracepoint' || !(bits & IS_NEW)) return found;
-    if (found.author !== undefined && !(bits & IS_GONE)) return found;
+    if (found.contentAuthor !== undefined && !(bits & IS_GONE)) return found;
     // What was lost may be what somebody else did to the same inode.
     if (this.#lossInRound) return found;
     const identity = this.#directories.identify(path) ?? this.#goneFrom(path);
     if (identity === undefined) return found;
     const named = this.#authors.ofName(identity, sinceMs);
     if (found.author === undefined) return named;
+    if (found.contentAuthor === undefined) return { ...found, contentAuthor: named.author };
     // Who took the name away need not be who gave it anew.
     if (named.atMs === undefined || named.atMs <= (found.atMs ?? 0)) return found;
     const isOther = named.author?.pid !== found.author.pid;

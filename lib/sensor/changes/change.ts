@@ -90,6 +90,8 @@ export interface Change {
   readonly below: boolean;
   /** Who made the last of these changes. Not there where nobody saw it. */
   readonly author?: ChangeProcess;
+  /** Who made the last of them that is not known to have changed attributes alone; often the same. */
+  readonly contentAuthor?: ChangeProcess;
   /** How many other processes changed the same path since it was told last. */
   readonly others: number;
 }
