@@ -3,6 +3,9 @@ import { registerAgentMetrics } from '../apps/agent/agent-metrics.ts';
 import { guards } from '../apps/guards.ts';
 import type { MetricsRegistry } from '../guard/guard.ts';
 import { registerGuardMetrics } from '../guard/guard-states.ts';
+import { FindingCounts } from '../guard/stream/finding-counts.ts';
+import { registerDropped } from '../guard/stream/finding-output.ts';
+import { foldedMetric } from '../guards/policy-audit/findings/policy-findings.ts';
 import { EvaluationMetrics } from '../guards/policy-audit/server/evaluation-metrics.ts';
 import { registerTraffic, Traffic } from '../lib/apiserver/http/traffic.ts';
 import { type Counted, registerServer } from '../lib/apiserver/server.ts';
@@ -33,7 +36,11 @@ export function listed(register: (metrics: MetricsRegistry) => void): readonly L
 export function processMetrics(process: (typeof processes)[number]): readonly ListedMetric[] {
   return listed((metrics) => {
     registerProcessMetrics(metrics, '');
-    if (process === 'agent') registerAgentMetrics(metrics, new Health(), { dropped: 0 });
+    if (process === 'agent') registerAgentMetrics(metrics, new Health());
+    if (process !== 'apiserver') {
+      registerDropped(metrics, { dropped: 0 });
+      new FindingCounts().register(metrics);
+    }
     if (process === 'agent' || process === 'operator') {
       shareMetrics(metrics);
       registerGuardMetrics(metrics, {});
@@ -43,7 +50,10 @@ export function processMetrics(process: (typeof processes)[number]): readonly Li
       // Only readings look at it.
       registerServer(metrics, {} as Counted);
     }
-    if (process === 'policy-server') new EvaluationMetrics().register(metrics);
+    if (process === 'policy-server') {
+      new EvaluationMetrics().register(metrics);
+      metrics.counter(foldedMetric, () => 0);
+    }
   });
 }
 

@@ -20,7 +20,7 @@ import { checkedHostRoot, chosenGuards, guardProcess, openRuntime } from '../../
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import { agentAlertsSocket, openAlertFeed } from '../../guard/alerts/alert-feed.ts';
 import { FindingStream } from '../../guard/stream/finding-stream.ts';
-import { FindingOutput } from '../../guard/stream/finding-output.ts';
+import { FindingOutput, registerDropped } from '../../guard/stream/finding-output.ts';
 import type { AgentOptions } from './command.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
 import { registerAgentMetrics } from './agent-metrics.ts';
@@ -54,7 +54,8 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   await using observed = await observe(options, health);
   await using out = new FindingOutput(() => told.abort());
   registerProcessMetrics(observed.metrics, manifest.version);
-  registerAgentMetrics(observed.metrics, health, out);
+  registerAgentMetrics(observed.metrics, health);
+  registerDropped(observed.metrics, out);
   const { alertsSocket } = options;
   const stream = new FindingStream();
   const isAsked = alertsSocket !== undefined;

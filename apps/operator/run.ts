@@ -7,7 +7,7 @@ import { GuardStates } from '../../guard/guard-states.ts';
 import { runUntilRemoved } from '../../guard/give-back.ts';
 import { operatorWorkload } from '../../guard/removal.ts';
 import { FindingStream } from '../../guard/stream/finding-stream.ts';
-import { FindingOutput } from '../../guard/stream/finding-output.ts';
+import { FindingOutput, registerDropped } from '../../guard/stream/finding-output.ts';
 import { runClusterParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
@@ -33,6 +33,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   await using observed = await observe({ ...options, paths: metricsPathsOf(guards) }, health);
   registerProcessMetrics(observed.metrics, manifest.version);
   await using out = new FindingOutput(() => told.abort());
+  registerDropped(observed.metrics, out);
   const stream = new FindingStream();
   stream.to((_guard, line) => out.write(line));
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.

@@ -28,7 +28,7 @@ import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
 import { FindingStream } from '../../guard/stream/finding-stream.ts';
-import { FindingOutput } from '../../guard/stream/finding-output.ts';
+import { FindingOutput, registerDropped } from '../../guard/stream/finding-output.ts';
 import { returnMemoryWhenIdle } from '../agent/idle-memory.ts';
 import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 import { registerAgentMetrics } from '../agent/agent-metrics.ts';
@@ -84,7 +84,8 @@ async function run(
   const shared = metrics && shareMetrics(metrics);
   const out = stack.use(new FindingOutput(() => stop.abort()));
   registerProcessMetrics(metrics, manifest.version);
-  registerAgentMetrics(metrics, health, out);
+  registerAgentMetrics(metrics, health);
+  registerDropped(metrics, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });

@@ -1,6 +1,7 @@
 import type { RampartError } from '../../lib/errors/errors.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { say } from '../../lib/cli/process.ts';
+import type { MetricsRegistry } from '../guard.ts';
 
 /** Lines on stdout; ends the process where its reader is gone. The caller disposes it, which says what was dropped. */
 export class FindingOutput implements AsyncDisposable {
@@ -34,4 +35,18 @@ export class FindingOutput implements AsyncDisposable {
     await this.#out[Symbol.asyncDispose]();
     if (this.#out.dropped > 0) say(`${this.#out.dropped} lines dropped: the reader of stdout is too slow`);
   }
+}
+
+/** Registers `rampart_alert_lines_dropped_total`. @throws when the registry has it already. */
+export function registerDropped(
+  metrics: Pick<MetricsRegistry, 'counter'> | undefined,
+  out: Pick<FindingOutput, 'dropped'>,
+): void {
+  metrics?.counter(
+    {
+      name: 'rampart_alert_lines_dropped_total',
+      help: 'Alert lines dropped because stdout was too slow or closed.',
+    },
+    () => out.dropped,
+  );
 }

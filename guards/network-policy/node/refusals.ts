@@ -1,5 +1,6 @@
 /** Reports refusals: each packet that the rules log becomes a line, and sometimes an event on its pod. */
 import type { NodeContext } from '../../../guard/context.ts';
+import { FindingLimiter } from '../../../guard/stream/finding-limiter.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import { pods } from '../../../lib/kube/object/object.ts';
@@ -37,17 +38,14 @@ export interface RefusalsOptions {
 const protocolNames = new Map<number, string>(
   Object.entries(protocolNumbers).map(([name, number]) => [number, name]),
 );
-/** For one pod. */
-const EVENT_MS = 60_000;
-/** This many pods are remembered for that; beyond it, those of the last minute are forgotten and may get one more. */
-const MOST_PODS = 4096;
 const LOST_MS = 60_000;
 
 /** Starts with {@link open}, which is called again if it failed. Dispose it to release the group. */
 export class Refusals implements Disposable {
   readonly #options: RefusalsOptions;
   readonly #clock: Clock;
-  readonly #eventsMs = new Map<PodKey, number>();
+  /** One a minute for a pod. */
+  readonly #events: FindingLimiter;
   #log: Nflog | undefined;
   #problem: string | undefined;
   #lostToldMs = -Infinity;
@@ -56,6 +54,7 @@ export class Refusals implements Disposable {
   constructor(options: RefusalsOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
+    this.#events = new FindingLimiter({ limit: 1, clock: this.#clock });
   }
 
   /** Takes the group, if it does not have it. If another program has it, that is reported once; verdicts do not change. */
@@ -162,12 +161,8 @@ export class Refusals implements Disposable {
   /** In the pod's namespace, whose readers need not know the pods of others: these are reported by address only. */
   #event(key: PodKey, refusal: Refusal): void {
     const { direction, source, destination, policies } = refusal;
-    const nowMs = this.#clock.monotonicMs();
-    if (nowMs - (this.#eventsMs.get(key) ?? -Infinity) < EVENT_MS) return;
     const pod = this.#options.objects.pods.get(key);
-    if (pod === undefined) return;
-    if (this.#eventsMs.size >= MOST_PODS) this.#eventsMs.clear();
-    this.#eventsMs.set(key, nowMs);
+    if (pod === undefined || this.#events.take(key) === undefined) return;
     const peer = direction === 'ingress' ? source : destination;
     const isSame = peer.namespace === pod.metadata.namespace;
     const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;

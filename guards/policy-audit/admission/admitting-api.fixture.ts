@@ -16,9 +16,11 @@ import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import { PolicyFindings } from '../findings/policy-findings.ts';
 import { policyAudit } from '../guard.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
+import { toldPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { PolicyAdmission } from './policy-admission.ts';
@@ -29,6 +31,8 @@ export class AdmittingApi implements AsyncDisposable {
   readonly kubeconfig: string;
   readonly client: KubeClient;
   readonly policies: PolicySet;
+  /** Lines of findings. */
+  readonly lines: readonly string[];
   readonly #answers: { readonly policy: string; readonly said: string }[];
   readonly #stack: AsyncDisposableStack;
 
@@ -37,12 +41,14 @@ export class AdmittingApi implements AsyncDisposable {
     client: KubeClient,
     policies: PolicySet,
     answers: { readonly policy: string; readonly said: string }[],
+    lines: readonly string[],
     stack: AsyncDisposableStack,
   ) {
     this.kubeconfig = server.kubeconfig ?? '';
     this.client = client;
     this.policies = policies;
     this.#answers = answers;
+    this.lines = lines;
     this.#stack = stack;
   }
 
@@ -75,15 +81,18 @@ export class AdmittingApi implements AsyncDisposable {
     const started = Promise.withResolvers<PolicySet>();
     const stop = new AbortController();
     const answers: { policy: string; said: string }[] = [];
+    const lines: string[] = [];
     const running = runGivenCluster(
       policyAudit,
       async (context) => {
+        const findings = new PolicyFindings({ sink: context.sink });
         const asked = new AskedCluster(new KubeClusterReader(client));
         const spaces = context.cache<Namespace>({ type: namespaces });
         const policies = new PolicySet({
           context,
           runtimes: runtimesOf({ modules: () => modules, client, logger, asked }),
           writesStatus: true,
+          findings,
         });
         const ended = policies.run();
         await Promise.all([policies.complete, spaces.synced]);
@@ -92,19 +101,20 @@ export class AdmittingApi implements AsyncDisposable {
           namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
           onAnswer: ({ id }, answer, operation) =>
             void answers.push({ policy: id, said: `${operation} ${answer}` }),
+          onFinding: (policy, write) => findings.write(toldPolicy(policy), write),
         });
         late.use('policy-audit', admission);
         started.resolve(policies);
         await ended;
       },
-      { client, signal: stop.signal, logger },
+      { client, signal: stop.signal, logger, sink: (line) => void lines.push(line) },
     );
     running.catch(started.reject);
     stack.defer(async () => {
       stop.abort();
       await running;
     });
-    return new AdmittingApi(server, client, await started.promise, answers, stack.move());
+    return new AdmittingApi(server, client, await started.promise, answers, lines, stack.move());
   }
 
   /** What a policy has answered to writes, in order. */

@@ -5,6 +5,7 @@ import type { Admission, AdmissionRequest, Changed } from '../../../guard/admiss
 import { systemNamespace } from '../../../guard/guard.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { mirrorUser } from '../../../guard/mirrored.ts';
+import type { ToldWrite } from '../findings/policy-findings.ts';
 import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
 import { matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { Evaluation, Judgement, OpenPolicy } from '../policies/open-policy.ts';
@@ -28,6 +29,8 @@ export interface PolicyAdmissionOptions {
   readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
   /** Called with each evaluation that ended in time. */
   readonly onEvaluated?: (evaluation: Evaluation) => void;
+  /** Called with each write that a policy does not allow, or cannot be asked about. */
+  readonly onFinding?: (policy: Policy, write: ToldWrite) => void;
 }
 
 export type AdmissionAnswer = 'allowed' | 'error' | 'mutated' | 'rejected' | 'wouldReject';
@@ -169,6 +172,7 @@ export class PolicyAdmission implements Admission {
     const isError = judgement.type === 'error';
     if (isError && policy.ignoresFailures && policy.source === 'ValidatingAdmissionPolicy') {
       onAnswer(policy, 'error', operation);
+      this.#tell(policy, request, 'errored', { reason: judgement.error.message, isRefused: false });
       return;
     }
     const verdict = isError
@@ -176,6 +180,8 @@ export class PolicyAdmission implements Admission {
       : judgement.verdict;
     const isRefused = policy.mode === 'protect';
     onAnswer(policy, isError ? 'error' : isRefused ? 'rejected' : 'wouldReject', operation);
+    const told = isError ? 'errored' : isRefused ? 'rejected' : 'monitored';
+    this.#tell(policy, request, told, { reason: verdict.message ?? '', isRefused });
     if (policy.warns) warnings.push(admissionPolicyWarning(policy, verdict.message ?? ''));
     if (!isRefused) return;
     throw policy.source === 'kubewarden'
@@ -207,9 +213,29 @@ export class PolicyAdmission implements Admission {
     } catch (error) {
       if (!time.aborted) throw error;
       this.#options.onAnswer(policy, 'error', request.operation);
-      if (policy.ignoresFailures || policy.mode === 'monitor') return undefined;
-      throw webhookFailure(policy, `it did not respond within ${policy.timeoutMs / 1000} s`);
+      const reason = `it did not respond within ${policy.timeoutMs / 1000} s`;
+      const isRefused = !policy.ignoresFailures && policy.mode !== 'monitor';
+      this.#tell(policy, request, 'errored', { reason, isRefused });
+      if (!isRefused) return undefined;
+      throw webhookFailure(policy, reason);
     }
+  }
+
+  #tell(
+    policy: Policy,
+    { operation, user, resource, namespace, name, dryRun }: AdmissionRequest,
+    verdict: ToldWrite['verdict'],
+    why: Pick<ToldWrite, 'isRefused' | 'reason'>,
+  ): void {
+    const object = { kind: resource.kind, namespace: resource.namespaced ? namespace : '', name };
+    this.#options.onFinding?.(policy, {
+      operation,
+      user: user.name,
+      isDryRun: dryRun,
+      object,
+      verdict,
+      ...why,
+    });
   }
 }
 

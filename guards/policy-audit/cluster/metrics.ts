@@ -6,6 +6,7 @@ import type { Evaluation } from '../policies/open-policy.ts';
 import { policyId } from '../policies/read-policy.ts';
 import { evaluatedOf, EvaluationMetrics } from '../server/evaluation-metrics.ts';
 import type { AdmissionAnswer } from '../admission/policy-admission.ts';
+import { foldedMetric } from '../findings/policy-findings.ts';
 import type { Policy } from '../policies/policy.ts';
 import type { ReportResult } from '../reports/report.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
@@ -45,6 +46,7 @@ export class PolicyMetrics {
   readonly #asKubewarden = new EvaluationMetrics();
   #term: TermReadings | undefined;
   #readyPods: ReadyPods = () => [];
+  folded: () => number = () => 0;
 
   /** Until what is returned is disposed. */
   lead(readings: TermReadings): Disposable {
@@ -96,6 +98,7 @@ export class PolicyMetrics {
       'Policies that can be evaluated.',
       led(({ policies }) => policies()),
     );
+    metrics.counter(foldedMetric, () => this.folded());
     const objects = () => {
       if (this.#term === undefined) return [];
       const { objects: all, failing, errored } = scan();

@@ -3,6 +3,7 @@
  */
 import type { ModuleProgram } from '../engine/program.ts';
 import type { Policy } from '../policies/policy.ts';
+import type { PolicyFileOrigin } from '../server/served-policy.ts';
 
 /**
  * @param kept - Entries from before, by ID, of policies that cannot run as they are now.
@@ -36,6 +37,7 @@ function entryOf(policy: Policy, capabilities: readonly string[] | undefined): o
       moduleEntry(member, hostCapabilities),
     ]);
     return {
+      origin: originOf(policy),
       policyMode: mode,
       expression: program.expression,
       message: program.message,
@@ -45,10 +47,17 @@ function entryOf(policy: Policy, capabilities: readonly string[] | undefined): o
   if (program.type !== 'module') throw new TypeError(`${policy.id} is not a policy of a policy server`);
   return {
     ...moduleEntry(program, hostCapabilities),
+    origin: originOf(policy),
     policyMode: mode,
     allowedToMutate: isMutating,
     ...(message !== undefined && { message }),
   };
+}
+
+/** For the findings of the server: its ids do not tell a namespace from a name. */
+function originOf({ origin, severity }: Policy): PolicyFileOrigin {
+  const { kind, namespace = '', name } = origin;
+  return { kind, namespace, name, ...(severity !== undefined && { severity }) };
 }
 
 function moduleEntry(

@@ -342,6 +342,7 @@ async function askServer({ data }: ConfigMap, secret: Secret, { clientConfig }: 
       hostCalls: () => ({ call: () => Promise.reject(new Error('not granted')) }),
       deadlineMs: 2000,
       continueOnErrors: true,
+      findings: { write: () => undefined },
       logger: createLogger({ level: 'silent' }),
       signal: stop.signal,
       listening: ({ address }) => resolve(address.port),

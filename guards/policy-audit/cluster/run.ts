@@ -12,6 +12,7 @@ import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
+import { PolicyFindings } from '../findings/policy-findings.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { imageOfOperator } from './operator-image.ts';
 import { ServerReaders } from './server-readers.ts';
@@ -22,6 +23,7 @@ import { readTrustRootFile } from '../modules/trust-root.ts';
 import { readVerificationFile } from '../modules/verification.ts';
 import type { PolicyAuditOptions } from '../options.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
+import { toldPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { keepSummaries } from '../status/last-pass.ts';
@@ -34,14 +36,16 @@ export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (contex
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
   context.tellFacts({ [admissionFact]: context.admission === undefined ? byPolicyServers : inProcess });
-  await context.lead((term) => work(term, context, options, metrics));
+  const findings = new PolicyFindings({ sink: context.sink });
+  metrics.folded = () => findings.folded;
+  await context.lead((term) => work(term, context, options, { metrics, findings }));
 };
 
 async function work(
   term: GuardContext,
   { admission }: ClusterContext,
   options: PolicyAuditOptions,
-  metrics: PolicyMetrics,
+  { metrics, findings }: { readonly metrics: PolicyMetrics; readonly findings: PolicyFindings },
 ): Promise<void> {
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
@@ -62,6 +66,7 @@ async function work(
     }),
     writesStatus: admission !== undefined,
     releases: true,
+    findings,
   });
   const scanner = new Scanner({
     context: term,
@@ -75,6 +80,7 @@ async function work(
     parallelResources: 16,
     parallelPolicies: 5,
     pageSize: 100,
+    findings,
     onEvaluated: (evaluation, result) => metrics.audited(evaluation, result),
   });
   using _readings = metrics.lead({
@@ -99,6 +105,7 @@ async function work(
       namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
       onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
       onEvaluated: (evaluation) => metrics.evaluated(evaluation, 'validate'),
+      onFinding: (policy, write) => findings.write(toldPolicy(policy), write),
     });
     door.use(admission.use(own));
   };

@@ -19,10 +19,11 @@ import {
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
 import { aborted } from '../../../lib/time/abort.ts';
+import type { PolicyFindings } from '../findings/policy-findings.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
 import type { Policy } from './policy.ts';
-import { activeStatus, refusedStatus } from './policy-status.ts';
-import { readAdmissionPolicy, readKubewardenPolicy } from './read-policy.ts';
+import { activeStatus, refusalIn, refusedStatus } from './policy-status.ts';
+import { policyId, readAdmissionPolicy, readKubewardenPolicy, severityAnnotation } from './read-policy.ts';
 
 /** What has changed. */
 export interface PolicyChange {
@@ -37,6 +38,8 @@ export interface PolicySetOptions {
   readonly writesStatus: boolean;
   /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
   readonly releases?: boolean;
+  /** Told of policies that cannot be evaluated as written, and that can again. Default: nobody. */
+  readonly findings?: Pick<PolicyFindings, 'policy'>;
 }
 
 /** The outcome of opening a policy, at a generation. */
@@ -212,6 +215,7 @@ export class PolicySet {
       this.#ids.set(key, ids);
     }
     for (const policy of wanted) problem = (await this.#renew(policy, signal)) ?? problem;
+    this.#tellFinding(source, object, wanted[0], problem);
     if (problem === undefined) this.#problems.delete(key);
     else this.#problems.set(key, problem);
     if (object !== undefined) {
@@ -275,6 +279,25 @@ export class PolicySet {
     this.#options.context.logger.warn(
       { err: error, policy: id },
       'cannot fetch the module of a policy; retrying',
+    );
+  }
+
+  /** Each problem once; after a restart, what the status has was told. */
+  #tellFinding(
+    { type, key }: Source,
+    object: AnyKubewardenPolicy | undefined,
+    policy: Policy | undefined,
+    problem: string | undefined,
+  ): void {
+    const before = this.#problems.get(sourceKey({ type, key })) ?? refusalIn(object);
+    const isGone = problem === undefined && policy === undefined;
+    if (isGone || before === problem) return;
+    const [name = '', namespace = ''] = key.split('/').reverse();
+    const id = policy?.id ?? (object === undefined ? key : policyId({ ...object, kind: type.kind }));
+    const severity = object?.metadata.annotations?.[severityAnnotation];
+    this.#options.findings?.policy(
+      { id, reference: { kind: type.kind, namespace, name }, severity },
+      problem,
     );
   }
 

@@ -1,7 +1,7 @@
 /**
  * The status of a policy. Names and reasons are Kubewarden's (kubewarden-controller, api/policies/v1). Pure.
  */
-import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import { type Condition, findCondition, setCondition } from '../../../lib/kube/object/conditions.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { policyId } from './read-policy.ts';
 
@@ -13,6 +13,10 @@ export const policyReachable = 'PolicyUniquelyReachable';
 export const noReadyPods = 'NoReadyPods';
 
 export type Status = NonNullable<AnyKubewardenPolicy['status']>;
+
+const cannotRun = 'PolicyCannotRun';
+const formerActive = 'FormerPolicyActive';
+const formerStays = '. The previous version stays in use';
 
 const reachable = {
   type: policyReachable,
@@ -45,8 +49,8 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
 export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked: boolean): Status {
   const condition = {
     status: 'False',
-    reason: isAsked ? 'FormerPolicyActive' : 'PolicyCannotRun',
-    message: isAsked ? `${why}. The previous version stays in use` : why,
+    reason: isAsked ? formerActive : cannotRun,
+    message: isAsked ? `${why}${formerStays}` : why,
     observedGeneration: object.metadata.generation,
   } as const;
   let conditions = setCondition(object.status?.conditions, { ...condition, type: policyActive });
@@ -57,6 +61,15 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked:
     mode: isAsked ? (object.status?.mode ?? 'unknown') : 'unknown',
     conditions,
   });
+}
+
+/** Why it cannot be evaluated as written, by its status; undefined if that does not say so. */
+export function refusalIn(object: AnyKubewardenPolicy | undefined): string | undefined {
+  const condition = findCondition(object?.status?.conditions, policyActive);
+  const isRefused = condition?.reason === cannotRun || condition?.reason === formerActive;
+  if (condition?.status !== 'False' || !isRefused) return undefined;
+  const { message } = condition;
+  return message.endsWith(formerStays) ? message.slice(0, -formerStays.length) : message;
 }
 
 /** The status of a policy with a webhook, whose server answers or not. */

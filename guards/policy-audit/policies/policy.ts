@@ -4,6 +4,7 @@
 import type { LabelSelector } from '../../../lib/kube/selectors/selectors.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { PolicyProgram } from '../engine/program.ts';
+import type { ToldPolicy } from '../findings/policy-findings.ts';
 
 export type PolicyMode = 'monitor' | 'protect';
 
@@ -70,4 +71,10 @@ export interface Policy {
   readonly program: PolicyProgram;
   /** Unchanged as long as nothing has changed that its results, or their reports, depend on. */
   readonly version: string;
+}
+
+/** As findings name it. */
+export function toldPolicy({ id, origin, severity }: Pick<Policy, 'id' | 'origin' | 'severity'>): ToldPolicy {
+  const { kind, namespace = '', name } = origin;
+  return { id, reference: { kind, namespace, name }, severity };
 }

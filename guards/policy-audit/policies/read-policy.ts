@@ -9,7 +9,7 @@ import {
 import type { ModuleProgram, PolicyProgram } from '../engine/program.ts';
 import type { Constraint, Policy, PolicyOrigin, PolicyRule } from './policy.ts';
 
-const severityAnnotation = 'io.kubewarden.policy.severity';
+export const severityAnnotation = 'io.kubewarden.policy.severity';
 const categoryAnnotation = 'io.kubewarden.policy.category';
 /** On a policy or a Namespace: a new value audits everything that it covers again. */
 export const auditAnnotation = 'rampart.dev/audit-requested';

@@ -7,7 +7,9 @@ import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
 import { matchPolicy } from '../policies/match.ts';
+import type { PolicyFindings } from '../findings/policy-findings.ts';
 import type { Evaluation, OpenPolicy } from '../policies/open-policy.ts';
+import { toldPolicy } from '../policies/policy.ts';
 import {
   type AuditReport,
   digestOf,
@@ -21,6 +23,7 @@ import {
 import { policyMarks } from '../reports/report-facts.ts';
 import type { Reports } from '../reports/reports.ts';
 import {
+  changeOf,
   errorLetter,
   letterOf,
   type ObjectState,
@@ -51,11 +54,16 @@ export interface ObjectAuditOptions {
   readonly isFollowed: (asked: AskedOfCluster) => boolean;
   /** Called with each evaluation. */
   readonly onEvaluated: (evaluation: Evaluation, result: ReportResult | undefined) => void;
+  /** Told of results that have changed. */
+  readonly findings?: Pick<PolicyFindings, 'audited'> | undefined;
   readonly clock?: Clock;
 }
 
 /** A policy that applies to an object, and the version of the object to show it. */
 type Relevant = readonly [OpenPolicy, GroupVersionResource];
+
+/** The report of the object as it is in the API. */
+type ReadReport = () => ReturnType<Reports['read']>;
 
 /** The previous result of a policy. */
 interface Before {
@@ -117,7 +125,9 @@ export class ObjectAudit {
     if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
     using meanwhile = states.begin();
     const isSame = known?.version === resourceVersion;
-    const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, signal);
+    const report = onlyOnce(() => store.read(namespace, uid, signal));
+    const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, report);
+    const letterBefore = await this.#lettersBefore(object, report);
     const found: Found[] = [];
     await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
       const old = before(open, isPass);
@@ -149,15 +159,50 @@ export class ObjectAudit {
         digest: undefined,
         reportVersion: '',
       });
+      this.#tell(kind, object, relevant, found, letterBefore);
       return 'audited';
     }
-    const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
-    const digest = digestOf(report);
+    const next = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
+    const digest = digestOf(next);
     // Whoever asks for a fresh one sees when it was made.
-    const reportVersion = await this.#write(report, isForced ? undefined : digest, known, signal);
-    if (reportVersion !== undefined)
-      states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
+    const reportVersion = await this.#write(next, isForced ? undefined : digest, known, signal);
+    if (reportVersion === undefined) return 'audited';
+    states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
+    this.#tell(kind, object, relevant, found, letterBefore);
     return 'audited';
+  }
+
+  /** The letter of each policy as it was told: by this process, or by the report of an earlier one. */
+  async #lettersBefore(
+    { metadata: { uid = '', namespace = '' } }: KubeObject,
+    read: ReadReport,
+  ): Promise<(policyId: string) => string | undefined> {
+    const { states, store, findings } = this.#options;
+    const state = states.get(uid);
+    if (state !== undefined) return (id) => state.outcome[state.signature.index.get(id) ?? -1];
+    if (findings === undefined || store.facts(namespace, uid) === undefined) return () => undefined;
+    const results = (await read())?.results ?? [];
+    const letters = new Map(results.map(({ policy, result }) => [policy, letterOf(result)]));
+    return (id) => letters.get(id);
+  }
+
+  /** Once the report has it: after a restart, it is not told again. */
+  #tell(
+    { type }: ServedKind,
+    { metadata: { namespace = '', name = '' } }: KubeObject,
+    relevant: readonly Relevant[],
+    found: readonly Found[],
+    letterBefore: (policyId: string) => string | undefined,
+  ): void {
+    const { findings } = this.#options;
+    if (findings === undefined) return;
+    for (const [at, [{ policy }]] of relevant.entries()) {
+      const { letter = '', result } = found[at] ?? {};
+      const verdict = changeOf(letterBefore(policy.id), letter);
+      if (verdict === undefined) continue;
+      const reason = verdict === 'passing' ? '' : (result?.message ?? '');
+      findings.audited(toldPolicy(policy), verdict, { kind: type.kind, namespace, name }, reason);
+    }
   }
 
   async #evaluate(open: OpenPolicy, request: PolicyRequest, signal: AbortSignal): Promise<Found> {
@@ -239,7 +284,7 @@ export class ObjectAudit {
     object: KubeObject,
     known: ObjectState | 'none' | 'report',
     isSame: boolean,
-    signal: AbortSignal,
+    read: ReadReport,
   ): Promise<(open: OpenPolicy, isPass: boolean) => Before | undefined> {
     const nothing = (): undefined => undefined;
     if (known === 'none') return nothing;
@@ -247,7 +292,7 @@ export class ObjectAudit {
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
     const { store } = this.#options;
     if (known === 'report' && store.facts(namespace, uid) === undefined) return nothing;
-    const report = await store.read(namespace, uid, signal);
+    const report = await read();
     const byPolicy = new Map((report?.results ?? []).map((result) => [result.policy, result]));
     if (known === 'report') {
       if (report?.scope?.resourceVersion !== resourceVersion) return nothing;
@@ -326,6 +371,11 @@ export class ObjectAudit {
       options: null,
     };
   }
+}
+
+function onlyOnce<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => (result ??= work());
 }
 
 function scopeOf({ type }: ServedKind, { metadata }: KubeObject): Scope {

@@ -30,6 +30,18 @@ export function letterOf(result: AuditResult | undefined, isLasting = false): st
   return result === 'error' && isLasting ? lastingErrorLetter : letters[result];
 }
 
+/** What is new for who was told of the letter before, if anything. Policies that an object passes at first are no news. */
+export function changeOf(
+  before: string | undefined,
+  now: string,
+): 'errored' | 'failing' | 'passing' | undefined {
+  const isError = (letter: string | undefined): boolean =>
+    letter === errorLetter || letter === lastingErrorLetter;
+  if (now === letters.fail) return before === letters.fail ? undefined : 'failing';
+  if (isError(now)) return isError(before) ? undefined : 'errored';
+  return before === letters.fail || isError(before) ? 'passing' : undefined;
+}
+
 /** What a policy requested for an object. */
 export interface PolicyAsked extends AskedOfCluster {
   /** Its id. */

@@ -19,6 +19,7 @@ import {
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
+import { PolicyFindings } from '../findings/policy-findings.ts';
 import { policyAudit } from '../guard.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import type { Modules } from '../modules/modules.ts';
@@ -51,6 +52,8 @@ export interface RunningScanner {
   readonly scanner: Scanner;
   readonly policies: PolicySet;
   readonly passes: PassSummary[];
+  /** Of findings. */
+  readonly findings: readonly string[];
   readonly stop: () => Promise<void>;
 }
 
@@ -102,10 +105,12 @@ export class ScanCluster extends TestApi {
       ...more
     } = options;
     const started = Promise.withResolvers<Omit<RunningScanner, 'stop'>>();
+    const lines: string[] = [];
     const stop = this.run((signal) =>
       runGivenCluster(
         policyAudit,
         async (context) => {
+          const told = new PolicyFindings({ sink: context.sink });
           const asked = new AskedCluster(new KubeClusterReader(client));
           const policies = new PolicySet({
             context,
@@ -117,6 +122,7 @@ export class ScanCluster extends TestApi {
                 logger: context.logger,
               }),
             writesStatus,
+            findings: told,
           });
           const passes: PassSummary[] = [];
           const scanner = new Scanner({
@@ -131,6 +137,7 @@ export class ScanCluster extends TestApi {
             parallelResources: 4,
             parallelPolicies: 2,
             pageSize: 5,
+            findings: told,
             onPass: (summary) => void passes.push(summary),
             ...more,
             ...(partBytes !== undefined && {
@@ -141,10 +148,10 @@ export class ScanCluster extends TestApi {
               }),
             }),
           });
-          started.resolve({ scanner, policies, passes });
+          started.resolve({ scanner, policies, passes, findings: lines });
           await Promise.all([policies.run(), scanner.run()]);
         },
-        { client, signal, logger: this.logger },
+        { client, signal, logger: this.logger, sink: (line) => void lines.push(line) },
       ),
     );
     this.#scanners.push(stop);

@@ -1,6 +1,7 @@
 /** The options of a scanner. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
+import type { PolicyFindings } from '../findings/policy-findings.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
 import type { Evaluation } from '../policies/open-policy.ts';
@@ -34,6 +35,8 @@ export interface ScannerOptions {
   /** Whether cluster-scoped objects are audited. Default: true. */
   readonly cluster?: boolean;
   readonly onEvaluated?: (evaluation: Evaluation, result: ReportResult | undefined) => void;
+  /** Told of results that have changed. Default: nobody. */
+  readonly findings?: Pick<PolicyFindings, 'audited'>;
   readonly onPass?: (summary: PassSummary) => void;
   /**
    * Called at each failure of a namespace ('' for cluster-scoped objects): whether a pass should end without it. Default: never; it is tried

@@ -106,6 +106,7 @@ export class Scanner {
         this.evaluations++;
         options.onEvaluated?.(evaluation, result);
       },
+      findings: options.findings,
       clock,
     });
   }

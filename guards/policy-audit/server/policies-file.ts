@@ -5,7 +5,7 @@ import { HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import type { KindName } from '../engine/host-calls/cluster-reader.ts';
 import type { ModuleProgram } from '../engine/program.ts';
 import { parseYaml } from '../modules/yaml-file.ts';
-import type { ServedPolicy } from './served-policy.ts';
+import type { PolicyFileOrigin, ServedPolicy } from './served-policy.ts';
 
 export interface PoliciesFile {
   readonly policies: readonly ServedPolicy[];
@@ -13,7 +13,7 @@ export interface PoliciesFile {
   readonly unknown: readonly string[];
 }
 
-const knownOfGroup = ['policyMode', 'policies', 'expression', 'message', 'timeoutEvalSeconds'];
+const knownOfGroup = ['origin', 'policyMode', 'policies', 'expression', 'message', 'timeoutEvalSeconds'];
 const knownOfMember = [
   'module',
   'url',
@@ -23,7 +23,7 @@ const knownOfMember = [
   'hostCapabilities',
   'host_capabilities',
 ];
-const knownOfPolicy = [...knownOfMember, 'policyMode', 'allowedToMutate', 'message'];
+const knownOfPolicy = [...knownOfMember, 'origin', 'policyMode', 'allowedToMutate', 'message'];
 
 /** @param what - Where the text comes from, for messages. @throws {RampartError} `INPUT` */
 export function parsePoliciesFile(text: string, what: string): PoliciesFile {
@@ -48,7 +48,8 @@ function policyOf(id: string, value: unknown, file: string, unknown: string[]): 
   note(value, knownOfPolicy, what, unknown);
   const mayMutate = value['allowedToMutate'] ?? false;
   if (typeof mayMutate !== 'boolean') throw unusable(what, 'allowedToMutate is neither true nor false');
-  return { id, program: programOf(value, what), mode, mayMutate, message: textOf(value, 'message', what) };
+  const message = textOf(value, 'message', what);
+  return { id, program: programOf(value, what), mode, mayMutate, message, origin: originOf(value, what) };
 }
 
 function groupOf(
@@ -77,7 +78,17 @@ function groupOf(
     mode,
     mayMutate: false,
     message: undefined,
+    origin: originOf(value, what),
   };
+}
+
+function originOf(value: Record<string, unknown>, what: string): PolicyFileOrigin | undefined {
+  const { origin } = value;
+  if (origin === undefined) return undefined;
+  const { kind, namespace = '', name, severity } = isObject(origin) ? origin : {};
+  if (typeof kind !== 'string' || typeof name !== 'string' || typeof namespace !== 'string')
+    throw unusable(what, 'origin is not an object with a kind and a name');
+  return { kind, namespace, name, ...(typeof severity === 'string' && { severity }) };
 }
 
 function programOf(value: Record<string, unknown>, what: string, otherwiseMs?: number): ModuleProgram {

@@ -16,6 +16,7 @@ import { createLogger } from '../../../lib/telemetry/log.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import { podNamed, requestFor } from '../engine/requests.fixture.ts';
 import type { PolicyRequest } from '../engine/evaluator.ts';
+import { PolicyFindings } from '../findings/policy-findings.ts';
 import { runPolicyServer, type PolicyServerOptions } from './run-policy-server.ts';
 
 const policiesDirectory = join(import.meta.dirname, '../../../test/policies');
@@ -57,6 +58,9 @@ export function review(request: Partial<PolicyRequest> = {}, podName = 'web'): o
 
 export class ServerFixture implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-policy-server-'));
+  /** Lines of findings. */
+  readonly lines: string[] = [];
+  readonly findings = new PolicyFindings({ sink: (line) => void this.lines.push(line) });
   readonly metrics: Awaited<ReturnType<typeof createMetrics>>;
   readonly #authority = issueAuthority('policy server', { now: new Date(), days: 2 });
   readonly #agent = new Agent({ keepAlive: true, ca: this.#authority.cert });
@@ -179,6 +183,7 @@ export class ServerFixture implements AsyncDisposable {
       continueOnErrors: false,
       pollMs: 20,
       metrics: this.metrics,
+      findings: this.findings,
       logger: createLogger({ level: 'silent' }),
       signal: this.#stop.signal,
       ...options,

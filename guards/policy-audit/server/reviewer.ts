@@ -1,6 +1,8 @@
 /** Answers reviews with the policies of a table. */
+import type { ObjectReference } from '../../../guard/stream/finding.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest } from '../engine/evaluator.ts';
+import type { PolicyFindings } from '../findings/policy-findings.ts';
 import type { EvaluationMetrics } from './evaluation-metrics.ts';
 import type { PolicyInUse, PolicyTable } from './policy-table.ts';
 import {
@@ -23,6 +25,7 @@ export interface ReviewerOptions {
   readonly deadlineMs: number;
   /** Everything in this namespace is allowed: that of the server itself. */
   readonly acceptedNamespace?: string | undefined;
+  readonly findings: Pick<PolicyFindings, 'write'>;
   readonly logger: Logger;
 }
 
@@ -103,6 +106,34 @@ export function reviewer(options: ReviewerOptions): Review {
     }
   }
 
+  /** Of what the API server would do; an audit changes nothing. */
+  function tell(
+    { policy, problem }: PolicyInUse,
+    request: PolicyRequest,
+    { response, answer, isRaw }: { response: AdmissionResponse; answer: AdmissionResponse; isRaw: boolean },
+  ): void {
+    if (response.allowed && answer.allowed) return;
+    const { id, origin, mode } = policy;
+    const { severity, ...reference } = origin ?? {};
+    const status = response.allowed ? answer.status : response.status;
+    // As in reports: a policy that exceeds its deadline has no other code.
+    const isError = problem !== undefined || status?.code === 500;
+    const { kind, namespace = '', name = '', operation, dryRun } = request;
+    const username = isRaw ? undefined : request.userInfo['username'];
+    options.findings.write(
+      { id, reference: origin === undefined ? null : (reference as ObjectReference), severity },
+      {
+        verdict: isError ? 'errored' : mode === 'monitor' ? 'monitored' : 'rejected',
+        operation: isRaw ? 'review' : operation,
+        user: !isRaw && typeof username === 'string' ? username : '',
+        isDryRun: !isRaw && dryRun === true,
+        object: isRaw ? null : { kind: kind.kind, namespace, name },
+        reason: status?.message ?? '',
+        isRefused: !answer.allowed,
+      },
+    );
+  }
+
   return async (kind, id, body, signal) => {
     // Taken before anything is awaited: the policy from when the request arrived answers.
     using inUse = options.table.take(id);
@@ -116,6 +147,9 @@ export function reviewer(options: ReviewerOptions): Review {
         ? { uid: request.uid, allowed: true }
         : await ask(inUse, request, { isRaw, signal });
     record(inUse, request, response, { kind, latencyMs: performance.now() - startMs });
-    return reviewOf(kind === 'audit' ? response : constrained(response, inUse.policy), isRaw);
+    if (kind === 'audit') return reviewOf(response, isRaw);
+    const answer = constrained(response, inUse.policy);
+    tell(inUse, request, { response, answer, isRaw });
+    return reviewOf(answer, isRaw);
   };
 }

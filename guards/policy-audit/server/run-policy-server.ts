@@ -11,6 +11,7 @@ import type { MetricsRegistry } from '../../../guard/guard.ts';
 import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { HostCalls } from '../engine/evaluator.ts';
+import type { PolicyFindings } from '../findings/policy-findings.ts';
 import { openEvaluator } from '../policies/open-evaluator.ts';
 import { refuseFiles } from '../policies/refuse-files.ts';
 import type { ModuleProgram } from '../engine/program.ts';
@@ -55,6 +56,8 @@ export interface PolicyServerOptions {
   readonly lingerMs?: number;
   readonly metrics?: MetricsRegistry | undefined;
   readonly clock?: Clock;
+  /** Told of requests that are not allowed. */
+  readonly findings: Pick<PolicyFindings, 'write'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Called when it listens, which is before it is ready. */
@@ -125,6 +128,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     metrics,
     deadlineMs: options.deadlineMs,
     acceptedNamespace: options.acceptedNamespace,
+    findings: options.findings,
     logger,
   });
   const { address, readinessAddress } = options;

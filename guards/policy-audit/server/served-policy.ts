@@ -1,4 +1,5 @@
 /** A policy as served, under its ID. */
+import type { ObjectReference } from '../../../guard/stream/finding.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 
 export interface ServedPolicy {
@@ -10,4 +11,11 @@ export interface ServedPolicy {
   readonly mayMutate: boolean;
   /** Replaces the message of the policy, which becomes a cause. */
   readonly message: string | undefined;
+  /** The object that it was made of, and its severity; undefined in a file that a person wrote. */
+  readonly origin: PolicyFileOrigin | undefined;
+}
+
+/** Of an entry that the operator writes. */
+export interface PolicyFileOrigin extends ObjectReference {
+  readonly severity?: string;
 }

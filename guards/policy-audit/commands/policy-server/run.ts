@@ -6,6 +6,9 @@ import { createLogger, type Logger } from '../../../../lib/telemetry/log.ts';
 import { registerProcessMetrics } from '../../../../lib/telemetry/process-metrics.ts';
 import { createMetrics, serveMetrics } from '../../../../lib/telemetry/metrics.ts';
 import { openModules } from '../../modules/open-modules.ts';
+import { FindingOutput, registerDropped } from '../../../../guard/stream/finding-output.ts';
+import { FindingStream } from '../../../../guard/stream/finding-stream.ts';
+import { foldedMetric, PolicyFindings } from '../../findings/policy-findings.ts';
 import type { CertificatePaths } from '../../../../lib/net/certificate-files.ts';
 import { runPolicyServer } from '../../server/run-policy-server.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
@@ -50,6 +53,14 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
     const served = opened.use(await serveMetrics({ registry: metrics.registry, address: options.metrics }));
     logger.info(`metrics on ${served.url}/metrics`);
   }
+  // Webhooks are answered whether or not somebody reads what is written.
+  const out = opened.use(new FindingOutput(() => undefined));
+  registerDropped(metrics, out);
+  const stream = new FindingStream();
+  stream.to((_guard, line) => out.write(line));
+  stream.counts.register(metrics);
+  const findings = new PolicyFindings({ sink: (line) => stream.sink('policy-audit', line) });
+  metrics?.counter(foldedMetric, () => findings.folded);
   await runPolicyServer({
     policiesFile: options.policies,
     address,
@@ -65,6 +76,7 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
     lingerMs: process.env['KUBERNETES_SERVICE_HOST'] === undefined ? 0 : LINGER_MS,
     continueOnErrors: options.continueOnErrors === true,
     metrics,
+    findings,
     logger,
     signal: stop.signal,
     listening: ({ address: where, readinessAddress: probe }) =>

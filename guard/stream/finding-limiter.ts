@@ -1,0 +1,54 @@
+/** Folds findings that come too often: the first of a minute are told, the others are counted, and the next one says how many. */
+import { type Clock, systemClock } from '../../lib/time/clock.ts';
+
+export interface FindingLimiterOptions {
+  /** Told of each key in {@link PERIOD_MS}. Default: 10, as the kernel logs of refused packets. */
+  readonly limit?: number;
+  readonly clock?: Pick<Clock, 'monotonicMs'>;
+}
+
+const PERIOD_MS = 60_000;
+const LIMIT = 10;
+/** Beyond it, all are forgotten, and may be told once more. */
+const MOST_KEYS = 4096;
+
+interface Period {
+  startMs: number;
+  told: number;
+  folded: number;
+}
+
+export class FindingLimiter {
+  readonly #limit: number;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #periods = new Map<string, Period>();
+  /** In all, since the start. */
+  folded = 0;
+
+  constructor({ limit = LIMIT, clock = systemClock }: FindingLimiterOptions = {}) {
+    this.#limit = limit;
+    this.#clock = clock;
+  }
+
+  /** How many of this key were folded since one was told, if this one is to be told; undefined: it is folded, too. */
+  take(key: string): number | undefined {
+    const nowMs = this.#clock.monotonicMs();
+    let period = this.#periods.get(key);
+    if (period === undefined) {
+      if (this.#periods.size >= MOST_KEYS) this.#periods.clear();
+      this.#periods.set(key, (period = { startMs: nowMs, told: 0, folded: 0 }));
+    } else if (nowMs - period.startMs >= PERIOD_MS) {
+      period.startMs = nowMs;
+      period.told = 0;
+    }
+    if (period.told >= this.#limit) {
+      period.folded++;
+      this.folded++;
+      return undefined;
+    }
+    const { folded } = period;
+    period.told++;
+    period.folded = 0;
+    return folded;
+  }
+}

@@ -1,0 +1,82 @@
+/** The lines of this guard: what a policy said of a write or an object, and how it is shown to people. */
+import type { LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
+import { type FindingHead, findingLine, type ObjectReference } from '../../../guard/stream/finding.ts';
+import { dateBefore } from '../../../lib/output/date-before.ts';
+import { clockTime, printable } from '../../../lib/output/printable.ts';
+import { paint } from '../../../lib/output/table.ts';
+
+/** `errored`: it could not be evaluated. */
+export type PolicyVerdict = 'errored' | 'failing' | 'monitored' | 'passing' | 'rejected';
+
+/** The keys of its lines, after those of a FindingHead. */
+export interface PolicyFinding {
+  /** `admission`: a write; `audit`: an object that exists; `policy`: the policy itself. */
+  readonly origin: 'admission' | 'audit' | 'policy';
+  /** Of policy servers and webhooks: `clusterwide-no-root`. */
+  readonly policyId: string;
+  /** Of a write: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`. */
+  readonly operation?: string;
+  /** Who wrote. */
+  readonly user?: string;
+  /** Nothing would have been written. */
+  readonly dryRun?: true;
+  /** In the words of the policy, or why it could not be evaluated; empty if it gives no reason. */
+  readonly reason: string;
+  /** How many like it were not told since the last one. */
+  readonly folded: number;
+}
+
+const kind = 'PolicyFinding';
+
+export function policyFindingLine(
+  head: Pick<FindingHead, 'message' | 'object' | 'policy' | 'severity'> & { readonly verdict: PolicyVerdict },
+  finding: PolicyFinding,
+  timeMs: number,
+): string {
+  return findingLine(
+    // It is the API that refuses, and not a node.
+    { guard: 'policy-audit', kind, time: new Date(timeMs).toISOString(), node: { name: '' }, ...head },
+    finding,
+  );
+}
+
+export const policyFindings: LineKind = {
+  kind,
+  view({ head, timeNs, keys }) {
+    const { origin, policyId, reason, folded } = keys as Partial<PolicyFinding>;
+    const isWhole =
+      typeof origin === 'string' &&
+      typeof policyId === 'string' &&
+      typeof reason === 'string' &&
+      typeof folded === 'number';
+    if (!isWhole) return undefined;
+    return { pretty: (options) => formatFinding(head, { reason, folded, policyId }, timeNs, options) };
+  },
+};
+
+const OBJECT_COLUMNS = 40;
+
+/**
+ * @example
+ * // 10:00:00.123   rejected      Pod shop/web                              the root user is not allowed  ClusterAdmissionPolicy no-root
+ */
+function formatFinding(
+  { verdict, object, policy }: FindingHead,
+  { reason, folded, policyId }: Pick<PolicyFinding, 'folded' | 'policyId' | 'reason'>,
+  timeNs: bigint,
+  { colour, nowMs }: PrettyLineOptions,
+): string {
+  const timeMs = Number(timeNs / 1_000_000n);
+  const what = object === null ? '' : shownObject(object);
+  const subject = `  ${verdict.padEnd(12)}  ${printable(what).padEnd(OBJECT_COLUMNS)}`;
+  const shown = verdict === 'passing' ? subject : paint('red', subject, colour);
+  const by = policy === null ? policyId : shownObject(policy);
+  const more = folded === 0 ? '' : ` (${folded} more like it before)`;
+  const after = paint('dim', printable(by), colour);
+  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${printable(reason)}${more}  ${after}`;
+}
+
+/** `Pod shop/web`, `Namespace shop` */
+export function shownObject({ kind: of, namespace, name }: ObjectReference): string {
+  return `${of} ${namespace === '' ? name : `${namespace}/${name}`}`;
+}
