@@ -87,7 +87,7 @@ async function main(passes: number): Promise<AlertsResult> {
   {
     await using out = new LineWriter(fd);
     const [sensor, captured] = localSensor({
-      accessorOf: (access, ownerId) => accessorJson(accessors, access, ownerId),
+      accessorOf: (access, ownerId) => accessorJson(accessors.find(access), ownerId),
       // As node.ts does.
       onAlert: (line, _callback, _id, access) => {
         out.write(line);

@@ -128,6 +128,11 @@ interface MaskTexts {
   readonly after: string;
 }
 
+/** The line of {@link AlertEncoder.encode} without an accessor, with it. */
+export function withAccessor(line: string, accessor: string): string {
+  return `${line.slice(0, -1)},"accessor":${accessor}}`;
+}
+
 const NS_PER_SECOND = 1_000_000_000n;
 const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =>
   String(value).padStart(3, '0'),

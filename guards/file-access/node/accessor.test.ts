@@ -13,7 +13,7 @@ const cgroup = `/kubepods/podu/${bare}`;
 function accessorBy(place: { mountNamespace: number; cgroup: string }, owner = 'other'): AlertAccessor {
   const index = new ContainerIndex(1, accessorOf);
   index.set(side, { mountNamespace: 2 });
-  return JSON.parse(accessorJson(index, place, owner)) as AlertAccessor;
+  return JSON.parse(accessorJson(index.find(place), owner)) as AlertAccessor;
 }
 
 suite('who accessed', () => {
@@ -48,7 +48,7 @@ suite('who accessed', () => {
     index.set(side, { mountNamespace: access.mountNamespace });
     const encoder = new AlertEncoder(context);
     const without = JSON.parse(encoder.encode(access)) as KiveAlert;
-    const line = encoder.encode(access, accessorJson(index, access, context.pod.container.id));
+    const line = encoder.encode(access, accessorJson(index.find(access), context.pod.container.id));
     assert.deepEqual(JSON.parse(line), {
       ...without,
       accessor: {

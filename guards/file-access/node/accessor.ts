@@ -1,13 +1,14 @@
 /** Where an access came from, as shown in alerts. */
 import { visibleJson } from '../../../lib/output/printable.ts';
-import type { ContainerIndex, ProcessPlace } from '../../../lib/cri/container-index.ts';
-import type { Access } from '../../../lib/sensor/access.ts';
+import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import type { AlertAccessor } from '../alert/alert.ts';
 
 /** The JSON of the accessor, when the file is the container's own and when it is not. */
 export interface AccessorJson {
   /** Empty where it is in no container that is known. */
   readonly id: string;
+  /** A container that no runtime has told of. */
+  readonly isUnknown: boolean;
   readonly asOwner: string;
   readonly asOther: string;
 }
@@ -21,7 +22,7 @@ export function accessorOf(place: ProcessPlace): AccessorJson {
     const { id, name, podName, podNamespace } = place;
     const who = { pod: { name: podName, namespace: podNamespace }, container: { id, name } };
     return {
-      id,
+      ...{ id, isUnknown: false },
       asOwner: json({ relation: 'owner', ...who }),
       asOther: json({ relation: 'container', ...who }),
     };
@@ -36,15 +37,10 @@ export function accessorOf(place: ProcessPlace): AccessorJson {
         }
       : {};
   const asOther = json({ relation, pod: noPod, container: { id, name: '' }, ...where });
-  return { id: '', asOwner: asOther, asOther };
+  return { id: '', isUnknown: relation === 'unknown', asOwner: asOther, asOther };
 }
 
 /** The JSON of the {@link AlertAccessor} for an access to a file of the container `ownerId`. */
-export function accessorJson(
-  index: ContainerIndex<AccessorJson>,
-  access: Pick<Access, 'mountNamespace' | 'cgroup'>,
-  ownerId: string,
-): string {
-  const found = index.find(access);
-  return found.id === ownerId ? found.asOwner : found.asOther;
+export function accessorJson({ id, asOwner, asOther }: AccessorJson, ownerId: string): string {
+  return id === ownerId ? asOwner : asOther;
 }

@@ -1,14 +1,20 @@
 /**
  * The way of an alert from the sensor: a line, a count, the queue of its callback, the status of its policy.
  */
+import type { Access } from '../../../lib/sensor/access.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { PlannedAlert } from './loader-plan.ts';
-import type { AlertSink } from './local-sensor.ts';
 import type { NodeCounts } from './node-metrics.ts';
+
+/** What is told of a planned alert, beside its line. */
+export interface AlertedPolicy {
+  readonly callbackSecret?: PlannedAlert['callbackSecret'];
+  readonly context: Pick<PlannedAlert['context'], 'policyNamespace' | 'policyName'>;
+}
 
 export interface AlertPathOptions {
   /** Takes each line. */
-  readonly sink: (line: Parameters<AlertSink>[0]) => void;
+  readonly sink: (line: string) => void;
   readonly counts: NodeCounts;
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
   readonly delivery: Pick<Delivery, 'enqueue'> | undefined;
@@ -26,7 +32,14 @@ export class AlertPath {
     this.#options = options;
   }
 
-  readonly alert: AlertSink = (line, callback, id, access, planned) => {
+  /** Takes each alert in its order. */
+  readonly alert = (
+    line: string,
+    callback: string,
+    id: string,
+    access: Pick<Access, 'timeNs'>,
+    planned: AlertedPolicy,
+  ): void => {
     const { sink, counts, delivery, onAlerted } = this.#options;
     sink(line);
     counts.alerts++;
@@ -44,6 +57,6 @@ export class AlertPath {
 }
 
 /** `namespace/name`. */
-export function policyOf({ context }: PlannedAlert): string {
+export function policyOf({ context }: AlertedPolicy): string {
   return `${context.policyNamespace}/${context.policyName}`;
 }

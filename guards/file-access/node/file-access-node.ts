@@ -8,13 +8,14 @@ import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { Pod } from '../../../lib/kube/object/object.ts';
 import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
-import { accessorJson, accessorOf } from './accessor.ts';
+import { accessorOf } from './accessor.ts';
 import { AlertPath, policyOf } from './alert-path.ts';
 import type { KiveData, KivePolicy } from '../api.ts';
 import { dataQuery, podQuery, policyQuery } from '../caches.ts';
 import type { FoundOn } from '../kive-data.ts';
 import { Discovery } from './discover.ts';
 import { removeEarlierData } from './earlier-data.ts';
+import { HeldAlerts } from './held-alerts.ts';
 import { Loader } from './loader.ts';
 import { runLoaderElection } from './loader-election.ts';
 import { loaderLeaseQuery } from './loader-lease.ts';
@@ -26,6 +27,7 @@ import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { type FollowedFiles, TrapFiles, type TrapFilesOptions } from './trap-files.ts';
+import type { Spool } from '../../../lib/spool/spool.ts';
 import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
@@ -57,6 +59,8 @@ export interface FileAccessNodeOptions {
   };
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
   readonly delivery?: Pick<Delivery, 'enqueue'> & CallbackTroubles;
+  /** Of openHeldAlerts: keeps alerts whose container is not known yet. Without it none waits. */
+  readonly held?: Spool | undefined;
   /** Default: only policies of the system namespaces match pods of others. */
   readonly policyScope?: PolicyScope;
   /** In the lease of its kernel. Default: that of the context. */
@@ -110,6 +114,7 @@ export class FileAccessNode implements Disposable {
   };
 
   readonly #counts = new NodeCounts();
+  #held: HeldAlerts | undefined;
   readonly #sensor: PlannedSensor;
   readonly #files: FollowedFiles;
   readonly #applier: PlanApplier;
@@ -196,12 +201,18 @@ export class FileAccessNode implements Disposable {
       delivery: this.#options.delivery,
       onAlerted: (key, wallMs) => this.#reporter.alerted(key, wallMs),
     });
+    const held = (this.#held = stack.use(
+      new HeldAlerts({
+        ...{ spool: this.#options.held, index: accessors.index, containers },
+        ...{ path, counts: this.#counts },
+      }),
+    ));
     return stack.use(
       kernel.openSensor({
         ...this.#options.sensor,
         attached: false,
-        accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
-        onAlert: path.alert,
+        accessorOf: held.accessorOf,
+        onAlert: held.alert,
         onBatchEnd: path.batchEnd,
         onLoss: (lost, stats) => {
           logger.error({ lost, stats }, 'accesses to watched files were lost');
@@ -260,6 +271,7 @@ export class FileAccessNode implements Disposable {
     earlier.add('of this node');
     running.use(delivery && this.#told.followCallbacks(delivery));
     this.#reporter.touch(this.#policies.keys());
+    this.#held?.restore();
     this.#ready = true;
     this.#tellState();
     await allOrNone(this.#stop, [

@@ -39,7 +39,7 @@ class TestedSensor implements Disposable {
       ratePerSecond: 0,
       onAlert: (line, callback, id) =>
         this.#told.push({ alert: JSON.parse(line) as KiveAlert, callback, id }),
-      accessorOf: (access, owner) => accessorJson(this.accessors, access, owner),
+      accessorOf: (access, owner) => accessorJson(this.accessors.find(access), owner),
       onProblem: (problem) => this.problems.push(problem),
     });
   }

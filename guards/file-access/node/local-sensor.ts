@@ -25,6 +25,7 @@ import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts'
  *   this. At most 40 ASCII characters.
  * @param access - What the line tells; a window on kernel memory, good during the call only.
  * @param planned - What it is an alert of.
+ * @param accessor - The JSON of who accessed, which is in the line; undefined where it is not.
  */
 export type AlertSink = (
   line: string,
@@ -32,12 +33,13 @@ export type AlertSink = (
   id: string,
   access: Access,
   planned: PlannedAlert,
+  accessor: string | undefined,
 ) => void;
 
 export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess'> {
   readonly onAlert: AlertSink;
   /** The JSON of who accessed a file of the container `ownerId` (accessorJson); without it alerts do not tell. */
-  readonly accessorOf?: (access: Access, ownerId: string) => string;
+  readonly accessorOf?: (access: Access, ownerId: string) => string | undefined;
 }
 
 /** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
@@ -95,8 +97,10 @@ export class LocalSensor implements Disposable {
       ...options,
       onAccess: (access, watcher) => {
         const { context } = watcher.planned;
-        const line = watcher.encoder.encode(access, accessorOf?.(access, context.pod.container.id));
-        onAlert(line, context.callback, `${run}-${(number++).toString(36)}`, access, watcher.planned);
+        const accessor = accessorOf?.(access, context.pod.container.id);
+        const line = watcher.encoder.encode(access, accessor);
+        const id = `${run}-${(number++).toString(36)}`;
+        onAlert(line, context.callback, id, access, watcher.planned, accessor);
       },
     };
     this.#sensor = Sensor.open(this.#options);

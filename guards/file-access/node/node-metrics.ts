@@ -12,6 +12,8 @@ export class NodeCounts {
   /** Given to the queues of callbacks, and refused by them. */
   callbacks = 0;
   callbacksRefused = 0;
+  /** Told without the name of the container. */
+  unknownAccessors = 0;
   /** Seconds from the access to the line. */
   readonly latencies = new Histogram([
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
@@ -49,6 +51,11 @@ export function registerNodeMetrics(
   counter('alerts', 'Alerts raised.', () => counts.alerts);
   counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
   counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
+  counter(
+    'unknown_accessors',
+    'Alerts by a container that the container runtime has not reported in time, or at all.',
+    () => counts.unknownAccessors,
+  );
   registerSensorCounts(metrics, 'rampart_file_access', () => readings?.sensor());
   metrics.histogram(
     { name: 'rampart_file_access_latency_seconds', help: 'Time from an access to its line on stdout.' },

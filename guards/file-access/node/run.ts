@@ -10,6 +10,7 @@ import { CallbackSecrets } from '../delivery/callback-secrets.ts';
 import { addDeliveryMetrics } from '../delivery/delivery-metrics.ts';
 import { openDelivery } from '../delivery/delivery.ts';
 import { runFileAccessNode } from './file-access-node.ts';
+import { openHeldAlerts } from './held-alerts.ts';
 import type { FileAccessOptions } from '../options.ts';
 
 export const fileAccessNode: NodePart<FileAccessOptions> = async (context, options) => {
@@ -22,10 +23,11 @@ export const fileAccessNode: NodePart<FileAccessOptions> = async (context, optio
     credentialsFor: secrets.credentialsFor,
   });
   if (metrics !== undefined) addDeliveryMetrics(metrics.metrics, delivery);
+  await using held = openHeldAlerts(join(directory, 'held'), logger);
   await runFileAccessNode(context, {
     sensor: { mode: options.mode },
     policyScope: options.policyScope,
-    delivery,
+    ...{ delivery, held },
     // The queues above are locked, so no other process has this directory now.
     identity: lastingIdentity(directory, nodeName),
     onState: ({ ready, isLoader, sensorMode }) => {
