@@ -6,6 +6,7 @@ import { errorFromStatus } from '../lib/kube/client/client-errors.ts';
 import type { Lease } from '../lib/kube/object/object.ts';
 import { createLogger } from '../lib/telemetry/log.ts';
 import { ManualClock } from '../lib/time/clock.fixture.ts';
+import { agentGuardsAnnotation } from './agent-lease-names.ts';
 import { keepAgentLease } from './agent-lease.ts';
 import { GuardStates } from './guard-states.ts';
 
@@ -37,5 +38,30 @@ suite('the lease of an agent', () => {
     stop.abort();
     await ended;
     assert.equal(written.at(-1)?.spec?.holderIdentity, '');
+  });
+
+  test('a guard that has become ready is told within a second', async () => {
+    const clock = new ManualClock();
+    const written: Lease[] = [];
+    const client = {
+      get: () => Promise.resolve(written.at(-1) ?? { metadata: {} }),
+      update: (_: unknown, lease: Lease) => Promise.resolve(written.push(lease)),
+    } as unknown as KubeClient;
+    const stop = new AbortController();
+    const states = new GuardStates(['one']);
+    let problem: string | undefined = 'not listed yet';
+    states.untilReady('one', () => problem);
+    states.set('one', { state: 'running' });
+    const logger = createLogger({ level: 'silent' });
+    const options = { client, nodeName: 'n1', identity: 'n1_1', states, logger, clock };
+    const ended = keepAgentLease({ ...options, signal: stop.signal });
+    await clock.advance(5000);
+    assert.equal(written.length, 1);
+    problem = undefined;
+    await clock.advance(2000);
+    assert.equal(written.length, 2);
+    assert.match(written[1]?.metadata.annotations?.[agentGuardsAnnotation] ?? '', /"state":"running"/);
+    stop.abort();
+    await ended;
   });
 });

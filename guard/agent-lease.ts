@@ -33,6 +33,8 @@ interface AgentLeaseOptions {
 /** As often as a kubelet renews its node's (KEP-589). */
 const RENEW_MS = 10_000;
 const DURATION_SECONDS = 30;
+/** How often guards that start are asked whether they are ready. */
+const READY_MS = 1000;
 /** Changes that come together are written together. */
 const SETTLE_MS = 500;
 const RELEASE_MS = 2000;
@@ -56,12 +58,23 @@ export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> 
       isTold = true;
     }
     const pause = new AbortController();
-    const renewal = sleep(clock, RENEW_MS, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
+    const renewal = untilDue(states, clock, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
     await Promise.race([renewal, changed.promise]);
     pause.abort();
     await sleep(clock, SETTLE_MS, signal).catch(() => undefined);
   }
   await write(options, '', AbortSignal.timeout(RELEASE_MS)).catch(() => undefined);
+}
+
+/** Sooner where a guard has become ready. */
+async function untilDue(states: GuardStates, clock: Clock, signal: AbortSignal): Promise<void> {
+  const dueMs = clock.monotonicMs() + RENEW_MS;
+  const before = states.notReady();
+  for (;;) {
+    const leftMs = dueMs - clock.monotonicMs();
+    if (leftMs <= 0 || states.notReady() < before) return;
+    await sleep(clock, before === 0 ? leftMs : Math.min(leftMs, READY_MS), signal);
+  }
 }
 
 function agentLeaseName(nodeName: string): string {

@@ -34,6 +34,24 @@ suite('the states of guards', () => {
     assert.deepEqual(read(), { one: { state: 'running', facts: { files: 2 } }, ...rest });
   });
 
+  test('a guard that runs is told as starting until it is ready, and never again after that', () => {
+    const states = new GuardStates(['one']);
+    let problem: string | undefined = 'not listed yet';
+    const told = (): unknown => JSON.parse(states.text());
+    states.untilReady('one', () => problem);
+    states.set('one', { state: 'running' });
+    states.setFacts('one', { loads: true });
+    assert.deepEqual(
+      [told(), states.notReady()],
+      [{ one: { state: 'starting', reason: 'not listed yet' } }, 1],
+    );
+    problem = undefined;
+    const running = { one: { state: 'running', facts: { loads: true } } };
+    assert.deepEqual([told(), states.notReady()], [running, 0]);
+    problem = 'the runtime does not respond';
+    assert.deepEqual(told(), running);
+  });
+
   test('a state is told once, and to nobody who has ended that', () => {
     const states = new GuardStates();
     let told = 0;

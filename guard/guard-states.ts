@@ -18,6 +18,7 @@ const MAX_REASON = 500;
 export class GuardStates {
   readonly #states = new Map<string, GuardState>();
   readonly #facts = new Map<string, GuardFacts | (() => GuardFacts)>();
+  readonly #notReady = new Map<string, () => string | undefined>();
   readonly #listeners = new Set<() => void>();
 
   /** @param guards - That this process runs, before any has begun: the others are switched off. */
@@ -31,6 +32,21 @@ export class GuardStates {
 
   entries(): Iterable<[string, GuardState]> {
     return this.#states.entries();
+  }
+
+  /**
+   * Tells it as starting until it is ready for the first time, with what it waits for: what its process before reported does not hold yet.
+   */
+  untilReady(guard: string, notReady: () => string | undefined): void {
+    this.#notReady.set(guard, notReady);
+  }
+
+  /** How many guards are not ready yet. */
+  notReady(): number {
+    for (const [guard, ask] of this.#notReady) {
+      if (this.get(guard).state === 'running' && ask() === undefined) this.#notReady.delete(guard);
+    }
+    return this.#notReady.size;
   }
 
   /** @returns whether that is new. */
@@ -60,18 +76,28 @@ export class GuardStates {
 
   /** For the lease of its process: an annotation. */
   text(): string {
+    this.notReady();
     return JSON.stringify(
       Object.fromEntries(
-        [...this.#states].map(([name, { state, reason }]) => [
-          name,
-          {
-            state,
-            ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
-            ...(state === 'running' && { facts: this.#factsOf(name) }),
-          },
-        ]),
+        [...this.#states.keys()].map((name) => {
+          const { state, reason } = this.#told(name);
+          return [
+            name,
+            {
+              state,
+              ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
+              ...(state === 'running' && { facts: this.#factsOf(name) }),
+            },
+          ];
+        }),
       ),
     );
+  }
+
+  #told(guard: string): GuardState {
+    const state = this.get(guard);
+    const reason = state.state === 'running' ? this.#notReady.get(guard)?.() : undefined;
+    return reason === undefined ? state : { state: 'starting', reason };
   }
 
   #factsOf(guard: string): GuardFacts | undefined {

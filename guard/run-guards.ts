@@ -156,6 +156,9 @@ async function runParts(
         },
       });
       const context = partContext(guard, on, { ...process, logger: log }, { signal, stack });
+      const awaited = (guard.health ?? []).filter((part) => part.on === on && part.alive !== true);
+      const names = awaited.map((part) => healthName(name, on, part.name));
+      states.untilReady(name, () => health.notReady(names));
       states.set(name, { state: 'running' });
       await run(guard, context);
       if (!signal.aborted) logger.warn(`${name} has ended; stopping`);

@@ -33,6 +33,16 @@ export class Health {
     return add(this.#ready, part, ask);
   }
 
+  /** Why one of these parts is not ready. One that is not there has not begun. */
+  notReady(parts: Iterable<string>): string | undefined {
+    for (const part of parts) {
+      const ask = this.#ready.get(part);
+      const problem = ask === undefined ? 'it has not begun yet' : problemOf(ask);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+
   liveness(): HealthAnswer {
     return answer(this.#alive, 'ok', 'not alive');
   }

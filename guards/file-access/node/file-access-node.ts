@@ -239,6 +239,7 @@ export class FileAccessNode implements Disposable {
       queue: this.#queues.reports,
       stateOf: delivery?.stateOf?.bind(delivery),
       onRefused: (key, problem) => this.#told.callbackRefused(key, problem),
+      onReported: () => this.#tellState(),
     });
   }
 
@@ -342,7 +343,7 @@ export class FileAccessNode implements Disposable {
   #tellState(): void {
     const { mode: sensorMode } = this.#sensor;
     // For status: it may hold the lease of its kernel without renewing it.
-    this.#context.tellFacts({ loads: this.#isLoader });
+    this.#context.tellFacts({ loads: this.#isLoader, reported: this.#reporter.hasReported });
     this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });
   }
 

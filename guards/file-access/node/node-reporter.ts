@@ -25,6 +25,8 @@ export interface NodeReporterOptions {
   readonly queue: WorkQueue;
   /** Of callbacks; without it nothing is told of them. */
   readonly stateOf?: StateOf | undefined;
+  /** Called when the API has what this process knows for the first time. */
+  readonly onReported?: () => void;
   /** The configuration of this node refuses a callback, which its status has not said before. */
   readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;
 }
@@ -65,6 +67,7 @@ export class NodeReporter {
   readonly #lastAlertMs = new Map<string, number>();
   #writtenMs = -Infinity;
   #alertsWrittenMs = -Infinity;
+  #hasReported = false;
 
   constructor(options: NodeReporterOptions) {
     this.#options = options;
@@ -74,6 +77,11 @@ export class NodeReporter {
   touch(policyKeys: Iterable<string>): void {
     for (const key of policyKeys) this.#touched.add(key);
     this.#options.queue.add(this.#options.nodeName);
+  }
+
+  /** Whether the API has what this process knows, and not only what the one before it wrote. */
+  get hasReported(): boolean {
+    return this.#hasReported;
   }
 
   /** There was an alert. Called for each: it has to be quick. */
@@ -107,6 +115,10 @@ export class NodeReporter {
       this.#writtenMs = now;
       if (hasAlerts) this.#alertsWrittenMs = now;
       await this.#write(body, written, signal);
+    }
+    if (!this.#hasReported) {
+      this.#hasReported = true;
+      this.#options.onReported?.();
     }
     return requeueAfter(this.#readAgainMs - now);
   };

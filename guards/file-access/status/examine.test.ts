@@ -301,6 +301,14 @@ suite('what is guarded', () => {
     assert.equal(verdictOf(policiesOnly, { operator: null }).failing, 1);
   });
 
+  test('an agent that was started again: what the one before it reported does not count', () => {
+    const { problems } = verdictOf({ reported: new Set(['n2']) });
+    assert.deepEqual(
+      problems.map(({ kind, node }) => `${kind} ${node}`),
+      ['not-reported n1'],
+    );
+  });
+
   test('KiveData of policies that are gone; not where other namespaces were not asked for', () => {
     const data = [
       ...(well.data ?? []),

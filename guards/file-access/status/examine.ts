@@ -42,6 +42,7 @@ export function examine(snapshot: Snapshot): Examined {
   const examined = compiled
     .map(({ policy, compiled: { key } }) => {
       const surroundings = {
+        reported: snapshot.reported,
         parts: parts && partsOf(policy.metadata.uid, parts.get(key) ?? []),
         data: dataCounts && (dataCounts.get(key) ?? 0),
         matching: matching.get(key) ?? new Map<string, number>(),
@@ -101,6 +102,7 @@ function keyOfPart({ namespace, name }: NodePart): string {
 interface Surroundings {
   /** What nodes say of it; undefined where that may not be read. */
   readonly parts: readonly NodePart[] | undefined;
+  readonly reported: Snapshot['reported'];
   readonly data: number | undefined;
   /** By node: running containers that a trap is for. */
   readonly matching: ReadonlyMap<string, number>;
@@ -168,7 +170,7 @@ function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedO
 }
 
 /** The agents of nodes with containers that a trap matches. Who may not read what they say depends on the operator's word. */
-function needsOf(policy: KivePolicy, { parts, matching }: Surroundings): Need[] {
+function needsOf(policy: KivePolicy, { parts, reported, matching }: Surroundings): Need[] {
   const generation = policy.metadata.generation ?? 0;
   if (parts === undefined) {
     const { conditions } = statusOf(policy);
@@ -191,7 +193,8 @@ function needsOf(policy: KivePolicy, { parts, matching }: Surroundings): Need[] 
     .toSorted(([a], [b]) => compareText(a, b))
     .map(([node, count]) => {
       const part = parts.find((one) => one.node === node);
-      const seen = part && (part.observedGeneration ?? generation);
+      const isOwn = reported?.has(node) !== false;
+      const seen = part && isOwn ? (part.observedGeneration ?? generation) : undefined;
       return { process: 'agent', node, why: matches(count), seen };
     });
 }

@@ -23,6 +23,8 @@ export interface Snapshot {
   readonly policies: readonly KivePolicy[];
   /** What nodes say of policies that are listed. */
   readonly parts: readonly NodePart[] | undefined;
+  /** Nodes whose agent that runs now has reported, and not only the one before it; undefined: leases may not be read. */
+  readonly reported: ReadonlySet<string> | undefined;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
@@ -86,7 +88,14 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
       return found;
     }),
   ]);
-  return { namespace, policies, parts, data, leases: withAgents(leases, agents), nodes, pods };
+  const reported = agents
+    ?.filter(({ guards }) => guards.get('file-access')?.facts?.['reported'] === true)
+    .map(({ nodeName }) => nodeName);
+  return {
+    ...{ namespace, policies, parts, data, nodes, pods },
+    reported: reported && new Set(reported),
+    leases: withAgents(leases, agents),
+  };
 }
 
 /** A loader that no other agent of its kernel asks for renews nothing but the lease of its agent. */
