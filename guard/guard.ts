@@ -19,6 +19,7 @@ import type { Command } from 'commander';
 import type { Resource } from '../lib/kube/crd/resource.ts';
 import type { ResourceType } from '../lib/kube/object/object.ts';
 import type { Metrics } from '../lib/telemetry/metrics.ts';
+import type { AlertingRule } from './alerting-rule.ts';
 import type { ClusterContext, NodeContext } from './context.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { LineKind } from './line-kind.ts';
@@ -88,6 +89,8 @@ export interface Guard<Options = unknown> {
   readonly health?: readonly HealthPart[];
   /** Registers its metrics, with readings of nothing: for the tables in docs/. */
   readonly metrics?: () => Promise<GuardMetrics>;
+  /** What Prometheus is to say of them. */
+  readonly alertingRules?: () => Promise<readonly AlertingRule[]>;
   /** Where the operator's metrics are beside /metrics: where the product whose place it takes has them. */
   readonly metricsPaths?: readonly string[];
   /** What the agent runs on each node. */

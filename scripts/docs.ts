@@ -14,6 +14,7 @@ import { describeMask } from '../lib/sensor/access.ts';
 import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
 import { deepTests } from './deep-tests.ts';
 import { guardMetrics, type ListedMetric, processMetrics } from './metric-list.ts';
+import { ruleGroups } from './monitoring.ts';
 import { allowedHelpers } from '../guards/bpf-programs/kernel/tenant/allowed.ts';
 import { kernels } from '../guards/bpf-programs/kernel/kernels.fixture.ts';
 
@@ -27,6 +28,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   'rights of guards': () => rightsTable(guards),
   'pods of guards': () => podTable(guards),
   'agent metrics': agentMetricsTable,
+  'alerting rules': alertingRules,
   'kernels of bpf-programs': bpfKernelsTable,
   'helpers of bpf-programs': bpfHelpersTable,
   'deep tests': deepTestsList,
@@ -45,6 +47,7 @@ export const generatedFiles: readonly string[] = [
   'docs/bpf-programs.md',
   'docs/file-access.md',
   'docs/file-integrity.md',
+  'docs/monitoring.md',
   'docs/network-policy.md',
   'docs/policy-audit.md',
   'docs/sensor.md',
@@ -111,6 +114,23 @@ function metricRows(metrics: readonly ListedMetric[]): string[][] {
   return metrics
     .map(({ name, type, labelNames = [], help }) => [code(name), type, labelNames.map(code).join(', '), help])
     .toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
+}
+
+/** What deploy/monitoring/ has, with what to do. */
+async function alertingRules(): Promise<string> {
+  const rules = (await ruleGroups(guards)).flatMap((group) => group.rules);
+  const plain = (text: string): string => text.replaceAll(/\{\{ \$labels\.(\w+) \}\}/g, '`$1`');
+  return rules
+    .map(({ name, severity, what, why, next, expr, for: holds }) =>
+      [
+        `### ${name}\n`,
+        `${severity}. ${plain(what)}\n`,
+        `- why: ${why}`,
+        `- next: ${next}`,
+        `- expression: ${code(expr)}${holds === undefined ? '' : ` for ${holds}`}`,
+      ].join('\n'),
+    )
+    .join('\n\n');
 }
 
 /** The parts of /readyz and /healthz that a guard has; nothing where it has none. */

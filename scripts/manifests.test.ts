@@ -121,7 +121,18 @@ suite('manifests of custom resources', () => {
     const file = join(guard.path, path);
     const found = (): Promise<string[]> => differences(guard.path, [thingGuard]);
     const write = (): Promise<string[]> => writeManifests(guard.path, [thingGuard]);
-    const files = [path, all, copy, component, 'deploy/base/admission.yaml', 'deploy/uninstall/role.yaml'];
+    const monitoring = [
+      'kustomization.yaml',
+      'prometheusrule.yaml',
+      'podmonitors.yaml',
+      'dashboard.json',
+      'service.yaml',
+    ];
+    const files = [
+      ...[path, all, copy, component, 'deploy/base/admission.yaml'],
+      ...monitoring.map((name) => `deploy/monitoring/${name}`),
+      'deploy/uninstall/role.yaml',
+    ];
     assert.deepEqual(
       await found(),
       files.map((one) => `${one}: is missing`),

@@ -6,6 +6,7 @@
  * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
  *   custom resources (a kustomization reads nothing outside of its directory);
  * - `deploy/base/admission.yaml`, from the limits of what is written;
+ * - `deploy/monitoring/`, from alerting rules and metrics;
  * - `deploy/policy-reports/policyreports.yaml`;
  * - `deploy/uninstall/role.yaml`, from what guards leave behind.
  *
@@ -22,16 +23,19 @@ import { uninstallRights } from '../apps/uninstall/rights.ts';
 import type { Guard } from '../guard/guard.ts';
 import { admissionYaml, allYaml, componentYaml, rolesYaml, uninstallYaml } from './components.ts';
 import { expectedManifests, expectedReports } from './crds.ts';
+import { monitoringDirectory, monitoringFiles } from './monitoring.ts';
 
 /** Where nothing else is to be. */
-const written = ['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml'];
+const written = ['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml', 'deploy/monitoring/*'];
 
 /** The text of each file, by its path from `top`. */
 async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map<string, string>> {
   const crds = await expectedManifests(top);
   const files = new Map([...crds, ...(await expectedReports(top))]);
-  const add = async (path: string, text: string): Promise<void> =>
-    void files.set(path, await format(text, { parser: 'yaml', singleQuote: true, printWidth: 110 }));
+  const add = async (path: string, text: string): Promise<void> => {
+    const parser = path.endsWith('.json') ? 'json' : 'yaml';
+    files.set(path, await format(text, { parser, singleQuote: true, printWidth: 110 }));
+  };
   await add('deploy/guards/kustomization.yaml', allYaml(guards));
   for (const guard of guards) {
     const directory = join('deploy/guards', guard.name);
@@ -49,6 +53,7 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
     await add(join(directory, 'kustomization.yaml'), componentYaml(guard, resources));
   }
   await add('deploy/base/admission.yaml', admissionYaml(guards));
+  for (const [name, text] of await monitoringFiles(guards)) await add(join(monitoringDirectory, name), text);
   await add('deploy/uninstall/role.yaml', uninstallYaml(await uninstallRights(guards)));
   return files;
 }

@@ -30,6 +30,15 @@ interface Kustomization {
   readonly labels?: readonly { readonly pairs: Readonly<Record<string, string>> }[];
   readonly resources?: readonly string[];
   readonly components?: readonly string[];
+  readonly configMapGenerator?: readonly {
+    readonly name: string;
+    readonly namespace: string;
+    readonly files: readonly string[];
+    readonly options: {
+      readonly disableNameSuffixHash: true;
+      readonly labels: Readonly<Record<string, string>>;
+    };
+  }[];
   readonly images?: readonly { readonly name: string; readonly newName?: string; readonly newTag?: string }[];
   readonly patches?: readonly {
     readonly target: { readonly kind: string; readonly name: string };
@@ -39,6 +48,7 @@ interface Kustomization {
 
 const known: ReadonlySet<string> = new Set([
   ...['apiVersion', 'kind', 'namespace', 'labels', 'resources', 'components', 'images', 'patches'],
+  'configMapGenerator',
 ]);
 const clusterScoped =
   /^(Namespace|ClusterRole|ClusterRoleBinding|CustomResourceDefinition|ValidatingAdmissionPolicy(Binding)?)$/;
@@ -62,6 +72,12 @@ function built(directory: string, before: readonly Manifest[]): Manifest[] {
     throw new Error(`${file}: kustomize.fixture.ts does not know ${unknown.join(', ')}`);
   const { namespace, resources = [], components = [], patches = [] } = kustomization;
   let objects = [...before, ...resources.flatMap((path) => resourcesOf(join(directory, path)))];
+  for (const { name, namespace: of, files, options } of kustomization.configMapGenerator ?? []) {
+    objects.push({
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: of, labels: options.labels } },
+      data: Object.fromEntries(files.map((path) => [path, readFileSync(join(directory, path), 'utf8')])),
+    });
+  }
   const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
   if (new Set(names).size !== names.length) throw new Error(`${file}: two objects of one name`);
   for (const path of components) objects = built(join(directory, path), objects);

@@ -46,4 +46,5 @@ export const bpfPrograms = defineGuard({
     const { registerNodeMetrics } = await import('./node/metrics.ts');
     return { node: (metrics) => registerNodeMetrics(metrics) };
   },
+  alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
 });

@@ -61,4 +61,5 @@ export const fileAccess = defineGuard({
       },
     };
   },
+  alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
 });

@@ -70,4 +70,5 @@ export const fileIntegrity = defineGuard({
       cluster: (metrics) => new ClusterMetrics().register(metrics),
     };
   },
+  alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
 });

@@ -30,6 +30,7 @@ export const networkPolicy = defineGuard({
     const { registerNodeMetrics } = await import('./node/metrics.ts');
     return { node: (metrics) => registerNodeMetrics(metrics) };
   },
+  alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
   node: async () => (await import('./node/run.ts')).networkPolicyNode,
   lines: async () => [(await import('./refusal-line.ts')).refusalLines],
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,

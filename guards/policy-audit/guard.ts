@@ -45,6 +45,7 @@ export const policyAudit = defineGuard({
     const { PolicyMetrics } = await import('./cluster/metrics.ts');
     return { cluster: (metrics) => new PolicyMetrics().register(metrics) };
   },
+  alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
   lines: async () => [(await import('./findings/policy-finding.ts')).policyFindings],
   status: async () => (await import('./status/section.ts')).policyAuditStatus,
   leftovers: async () => (await import('./leftovers.ts')).policyAuditLeftovers,
