@@ -24,6 +24,7 @@ import type { ClusterContext, NodeContext } from './context.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { LineKind } from './line-kind.ts';
 import type { StatusSection } from './status-section.ts';
+import type { OcsfMapping } from './stream/ocsf.ts';
 import type { WriteLimits } from './write-limits.ts';
 
 /**
@@ -102,6 +103,8 @@ export interface Guard<Options = unknown> {
   readonly status?: () => Promise<StatusSection>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;
+  /** Its findings in the words of OCSF, for OTLP. */
+  readonly ocsf?: () => Promise<OcsfMapping>;
   /** What stays in a cluster and on nodes when its processes end. */
   readonly leftovers?: () => Promise<Leftovers>;
 }

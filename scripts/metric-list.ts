@@ -1,4 +1,5 @@
 /** The metrics that each process serves: it registers here what it registers there. */
+import { addOtlpMetrics } from '../lib/otlp/metrics.ts';
 import { registerAgentMetrics } from '../apps/agent/agent-metrics.ts';
 import { guards } from '../apps/guards.ts';
 import type { MetricsRegistry } from '../guard/guard.ts';
@@ -40,6 +41,7 @@ export function processMetrics(process: (typeof processes)[number]): readonly Li
     if (process !== 'apiserver') {
       registerDropped(metrics, { dropped: 0 });
       new FindingCounts().register(metrics);
+      addOtlpMetrics(metrics);
     }
     if (process === 'agent' || process === 'operator') {
       shareMetrics(metrics);

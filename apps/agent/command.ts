@@ -4,6 +4,11 @@ import { Command, Option } from 'commander';
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import {
+  otlpEndpointOption,
+  otlpQueueOption,
+  type OtlpQueueOptions,
+} from '../../guard/stream/otlp-export.ts';
+import {
   criSocketOption,
   hostRootOption,
   metricsAndHealth,
@@ -11,7 +16,7 @@ import {
   metricsTlsOption,
 } from '../../lib/cli/options.ts';
 
-export interface AgentOptions extends GuardChoice, OptionValues {
+export interface AgentOptions extends GuardChoice, OtlpQueueOptions, OptionValues {
   readonly nodeName?: string;
   readonly kubeconfig?: string;
   readonly criSocket?: string;
@@ -38,6 +43,8 @@ export function agentCommand(guards: readonly Guard[]): Command {
       '--alerts-socket <path>',
       'the socket that serves `rampart alerts` on this machine; default: /run/rampart/alerts.sock',
     )
+    .addOption(otlpEndpointOption())
+    .addOption(otlpQueueOption())
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
     .addHelpText(

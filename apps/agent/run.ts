@@ -20,6 +20,7 @@ import { checkedHostRoot, chosenGuards, guardProcess, openRuntime } from '../../
 import { observe, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import { agentAlertsSocket, openAlertFeed } from '../../guard/alerts/alert-feed.ts';
 import { FindingStream } from '../../guard/stream/finding-stream.ts';
+import { exportFindings } from '../../guard/stream/otlp-export.ts';
 import { FindingOutput, registerDropped } from '../../guard/stream/finding-output.ts';
 import type { AgentOptions } from './command.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
@@ -62,6 +63,10 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, isAsked, stream.counts);
   stream.to((_guard, line) => out.write(line));
   stream.to((guard, line) => feed.push(guard, line));
+  await using _exporter = await exportFindings({
+    ...{ guards: all, stream, nodeName, metrics: observed.metrics, logger },
+    ...{ endpoint: options.otlpEndpoint, directory: options.otlpQueue, version: manifest.version },
+  });
   using client = new KubeClient(access, agentRate);
   using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() });
   const { signal } = stop;

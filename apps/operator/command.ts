@@ -3,9 +3,14 @@ import { Command } from 'commander';
 
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import {
+  otlpEndpointOption,
+  otlpQueueOption,
+  type OtlpQueueOptions,
+} from '../../guard/stream/otlp-export.ts';
 import { metricsAndHealth, metricsOption, metricsTlsOption } from '../../lib/cli/options.ts';
 
-export interface OperatorOptions extends GuardChoice, OptionValues {
+export interface OperatorOptions extends GuardChoice, OtlpQueueOptions, OptionValues {
   readonly kubeconfig?: string;
   readonly metrics?: string;
   readonly metricsTls?: string;
@@ -21,6 +26,8 @@ export function operatorCommand(guards: readonly Guard[]): Command {
     )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
   return addGuardOptions(command, 'operator', guards)
+    .addOption(otlpEndpointOption())
+    .addOption(otlpQueueOption())
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
     .addHelpText(

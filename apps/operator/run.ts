@@ -7,6 +7,7 @@ import { GuardStates } from '../../guard/guard-states.ts';
 import { runUntilRemoved } from '../../guard/give-back.ts';
 import { operatorWorkload } from '../../guard/removal.ts';
 import { FindingStream } from '../../guard/stream/finding-stream.ts';
+import { exportFindings } from '../../guard/stream/otlp-export.ts';
 import { FindingOutput, registerDropped } from '../../guard/stream/finding-output.ts';
 import { runClusterParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -36,6 +37,10 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   registerDropped(observed.metrics, out);
   const stream = new FindingStream();
   stream.to((_guard, line) => out.write(line));
+  await using _exporter = await exportFindings({
+    ...{ guards: all, stream, nodeName: '', metrics: observed.metrics, logger },
+    ...{ endpoint: options.otlpEndpoint, directory: options.otlpQueue, version: manifest.version },
+  });
   // Reports of audits are many: the priority levels of the API server see to it that nobody else waits for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });
   const states = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));

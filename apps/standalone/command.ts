@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import { otlpEndpointOption, type OtlpOptions } from '../../guard/stream/otlp-export.ts';
 import {
   append,
   criSocketOption,
@@ -12,7 +13,7 @@ import {
   metricsTlsOption,
 } from '../../lib/cli/options.ts';
 
-export interface StandaloneOptions extends GuardChoice, OptionValues {
+export interface StandaloneOptions extends GuardChoice, OtlpOptions, OptionValues {
   readonly data?: string;
   readonly file: readonly string[];
   readonly listen: string;
@@ -59,6 +60,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
       ),
     )
     .addOption(hostRootOption())
+    .addOption(otlpEndpointOption())
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
     .addHelpText(

@@ -28,6 +28,7 @@ import { createLogger, type Logger } from '../../lib/telemetry/log.ts';
 import { ReportWriter } from '../../guard/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
 import { FindingStream } from '../../guard/stream/finding-stream.ts';
+import { exportFindings } from '../../guard/stream/otlp-export.ts';
 import { FindingOutput, registerDropped } from '../../guard/stream/finding-output.ts';
 import { returnMemoryWhenIdle } from '../agent/idle-memory.ts';
 import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
@@ -55,7 +56,7 @@ import type { PodLogs } from '../../lib/apiserver/verbs/pod-logs.ts';
 export async function runStandalone(all: readonly Guard[], options: StandaloneOptions): Promise<void> {
   const stop = stopSignal();
   try {
-    await run(chosenGuards(all, options), options, stop);
+    await run(all, options, stop);
   } catch (error) {
     // Stopped while it started.
     if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
@@ -63,11 +64,8 @@ export async function runStandalone(all: readonly Guard[], options: StandaloneOp
   say('stopped');
 }
 
-async function run(
-  guards: readonly Guard[],
-  options: StandaloneOptions,
-  stop: AbortController,
-): Promise<void> {
+async function run(all: readonly Guard[], options: StandaloneOptions, stop: AbortController): Promise<void> {
+  const guards = chosenGuards(all, options);
   checkOptions(options);
   const listen = listenAddress(options.listen);
   const roots = manifestRoots(options.file);
@@ -112,6 +110,13 @@ async function run(
   const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true, stream.counts));
   stream.to((_guard, line) => out.write(line));
   stream.to((guard, line) => feed.push(guard, line));
+  stack.use(
+    await exportFindings({
+      ...{ guards: all, stream, nodeName, metrics, logger },
+      ...{ endpoint: options.otlpEndpoint, version: manifest.version },
+      directory: join(directory, 'otlp'),
+    }),
+  );
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');

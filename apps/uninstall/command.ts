@@ -3,6 +3,7 @@ import { Command } from 'commander';
 
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
+import { otlpQueueOption } from '../../guard/stream/otlp-export.ts';
 import { hostRootOption } from '../../lib/cli/options.ts';
 
 export interface UninstallOptions {
@@ -13,6 +14,7 @@ export interface UninstallOptions {
 
 export interface UninstallNodeOptions extends GuardChoice, OptionValues {
   readonly hostRoot: string;
+  readonly otlpQueue: string;
 }
 
 export function uninstallCommand(guards: readonly Guard[]): Command {
@@ -46,6 +48,7 @@ function nodeCommand(guards: readonly Guard[]): Command {
     );
   return (
     addGuardOptions(command, 'agent', guards)
+      .addOption(otlpQueueOption())
       .addOption(hostRootOption())
       // Those of the agent that leave nothing behind.
       .allowUnknownOption()

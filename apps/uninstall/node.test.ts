@@ -20,7 +20,7 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
     stack.defer(() => rmSync(top, { recursive: true }));
     const data = join(top, 'rampart');
     // An agent that found no bpffs leaves such a directory, too.
-    for (const name of ['spool', 'integrity', 'bpf']) {
+    for (const name of ['spool', 'integrity', 'bpf', 'otlp']) {
       mkdirSync(join(data, name), { recursive: true });
       writeFileSync(join(data, name, 'kept'), '');
     }
@@ -43,13 +43,15 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
         `--bpf-directory=${join(top, 'none')}`,
       ],
       ...[`--spool=${join(data, 'spool')}`, `--integrity-directory=${join(data, 'integrity')}`],
+      `--otlp-queue=${join(data, 'otlp')}`,
     ];
     const clean = () => namespace.run(() => spawnSync(rampart, args, { encoding: 'utf8' }));
     const first = clean();
     assert.equal(first.status, 0, first.stderr);
     assert.match(first.stdout, /^network-policy: removed table inet rampart-network-policy$/m);
     assert.match(first.stdout, new RegExp(`^file-access: removed ${data}/spool$`, 'm'));
-    assert.match(first.stdout, new RegExp(`^bpf-programs: removed ${data}$`, 'm'));
+    assert.match(first.stdout, new RegExp(`^bpf-programs: removed ${data}/bpf$`, 'm'));
+    assert.match(first.stdout, new RegExp(`^removed ${data}/otlp\nremoved ${data}$`, 'm'));
     assert.ok(!existsSync(data));
     const again = clean();
     assert.deepEqual(

@@ -25,6 +25,8 @@ export async function runUninstallNode(all: readonly Guard[], options: Uninstall
       process.stderr.write(describeFailure(error).text);
     }
   }
+  // Of the agent itself: what was not sent by OTLP.
+  for (const line of removeDirectory(options.otlpQueue)) process.stdout.write(`removed ${line}\n`);
   return failed ? 1 : 0;
 }
 
@@ -38,14 +40,15 @@ async function cleanNode(
   const { cleanNode: clean, directories } = (await guard.leftovers?.()) ?? {};
   const removed = [...((await clean?.(values, { hostRoot: options.hostRoot, signal })) ?? [])];
   const own = guard.directory === undefined ? [] : [directoryIn(options)(guard)];
-  for (const path of [...own, ...(directories?.(values) ?? [])]) {
-    if (existsSync(path)) {
-      rmSync(path, { recursive: true });
-      removed.push(path);
-    }
-    removed.push(...removeEmpty(dirname(path)));
-  }
+  for (const path of [...own, ...(directories?.(values) ?? [])]) removed.push(...removeDirectory(path));
   return removed;
+}
+
+/** @returns what was removed */
+function removeDirectory(path: string): string[] {
+  const isThere = existsSync(path);
+  if (isThere) rmSync(path, { recursive: true });
+  return [...(isThere ? [path] : []), ...removeEmpty(dirname(path))];
 }
 
 /** The directory that guards share goes with the last of theirs. */

@@ -39,6 +39,7 @@ export const bpfPrograms = defineGuard({
   node: async () => (await import('./node/run.ts')).bpfProgramsNode,
   cluster: async () => (await import('./cluster/run.ts')).bpfProgramsCluster,
   status: async () => (await import('./status/section.ts')).bpfProgramsStatus,
+  ocsf: async () => (await import('./ocsf.ts')).programOcsf,
   leftovers: async () => (await import('./leftovers.ts')).bpfProgramsLeftovers,
   rights,
   pod,

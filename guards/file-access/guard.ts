@@ -49,6 +49,7 @@ export const fileAccess = defineGuard({
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
   leftovers: async () => (await import('./leftovers.ts')).fileAccessLeftovers,
   lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],
+  ocsf: async () => (await import('./alert/ocsf.ts')).alertOcsf,
   rights,
   pod,
   metrics: async () => {

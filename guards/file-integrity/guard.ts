@@ -58,6 +58,7 @@ export const fileIntegrity = defineGuard({
   status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
   leftovers: async () => (await import('./leftovers.ts')).fileIntegrityLeftovers,
   lines: async () => [(await import('./status/finding-line-kind.ts')).findingLines],
+  ocsf: async () => (await import('./node/finding-ocsf.ts')).findingOcsf,
   rights,
   pod,
   // As the ServiceMonitor of the File Integrity Operator has it (its pkg/controller/metrics/metrics.go).

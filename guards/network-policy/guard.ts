@@ -33,6 +33,7 @@ export const networkPolicy = defineGuard({
   alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
   node: async () => (await import('./node/run.ts')).networkPolicyNode,
   lines: async () => [(await import('./refusal-line.ts')).refusalLines],
+  ocsf: async () => (await import('./refusal-ocsf.ts')).refusalOcsf,
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
   leftovers: async () => (await import('./leftovers.ts')).networkPolicyLeftovers,
 });

@@ -66,7 +66,7 @@ export function decodeRequest(json: string): Decoded {
   const [{ resource, scopeLogs: [{ scope, logRecords } = assert.fail()] } = assert.fail()] =
     written.resourceLogs;
   return {
-    resource: valuesOf(resource.attributes),
+    resource: valuesOf(resource.attributes ?? []),
     scope,
     records: logRecords.map((record) => ({ ...record, values: valuesOf(record.attributes ?? []) })),
   };

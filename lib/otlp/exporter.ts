@@ -305,7 +305,7 @@ export class OtlpExporter implements AsyncDisposable {
       const { directory } = this.#options;
       this.#options.log?.warn(
         { left, directory },
-        'lines for OTLP are left in their queue, for the next start',
+        'lines for OTLP were not sent, and are left in their queue',
       );
     }
     await this.#spool[Symbol.asyncDispose]();

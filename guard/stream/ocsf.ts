@@ -1,0 +1,122 @@
+/**
+ * Findings in the words of OCSF, the Open Cybersecurity Schema Framework, for OTLP: https://schema.ocsf.io/1.8.0/
+ *
+ * Names of attributes are those of OCSF, with dots for objects in objects, so that each can be searched for. A guard says
+ * which class its findings are of and what is special to them; what all have in common is in otlp-record.ts.
+ */
+import { basename } from 'node:path';
+
+import type { Attributes } from '../../lib/otlp/log-record.ts';
+import type { FindingHead } from './finding.ts';
+import type { ReadFinding } from './read-finding.ts';
+
+export const ocsfVersion = '1.8.0';
+
+export const ocsfClasses = {
+  fileActivity: { uid: 1001, name: 'File System Activity', category: [1, 'System Activity'] },
+  complianceFinding: { uid: 2003, name: 'Compliance Finding', category: [2, 'Findings'] },
+  detectionFinding: { uid: 2004, name: 'Detection Finding', category: [2, 'Findings'] },
+  networkActivity: { uid: 4001, name: 'Network Activity', category: [4, 'Network Activity'] },
+  apiActivity: { uid: 6003, name: 'API Activity', category: [6, 'Application Activity'] },
+} as const;
+
+export interface OcsfEvent {
+  readonly class: keyof typeof ocsfClasses;
+  /** `activity_id` and `activity_name` of the class. */
+  readonly activity: readonly [id: number, name: string];
+  /** What came of it, as the profile `security_control` has it. */
+  readonly action?: 'allowed' | 'denied' | 'observed';
+  readonly attributes: Attributes;
+}
+
+/** Undefined for a line that lacks what the guard writes: then only what all findings have in common is sent. */
+export type OcsfMapping = (finding: ReadFinding) => OcsfEvent | undefined;
+
+/** What is there, in objects in objects; lines of earlier versions and of other programs may have other types. */
+export function valueAt(keys: unknown, ...path: readonly string[]): unknown {
+  let value = keys;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[key];
+  }
+  return value;
+}
+
+/** Undefined if it is empty, too. */
+export function textAt(keys: unknown, ...path: readonly string[]): string | undefined {
+  const value = valueAt(keys, ...path);
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+export function integerAt(keys: unknown, ...path: readonly string[]): number | undefined {
+  const value = valueAt(keys, ...path);
+  return Number.isSafeInteger(value) ? (value as number) : undefined;
+}
+
+/** A process as findings have it. */
+export interface OcsfProcess {
+  readonly pid?: number | undefined;
+  readonly binary?: string | undefined;
+  readonly arguments?: string | undefined;
+  readonly cwd?: string | undefined;
+  readonly uid?: number | undefined;
+  readonly parentPid?: number | undefined;
+  readonly parentBinary?: string | undefined;
+  readonly container?: { readonly id?: string | undefined; readonly name?: string | undefined };
+}
+
+/** `actor.process.*`. */
+export function processAttributes(process: OcsfProcess): Attributes {
+  const { pid, binary, cwd, uid, parentPid, parentBinary, container } = process;
+  const words = [binary, process.arguments].filter((word) => word !== undefined && word !== '');
+  return {
+    'actor.process.pid': pid,
+    'actor.process.name': binary && basename(binary),
+    'actor.process.path': binary,
+    'actor.process.cmd_line': words.length === 0 ? undefined : words.join(' '),
+    'actor.process.working_directory': cwd,
+    // A text in OCSF: Windows' are.
+    'actor.process.user.uid': uid === undefined ? undefined : String(uid),
+    'actor.process.parent_process.pid': parentPid,
+    'actor.process.parent_process.path': parentBinary,
+    'actor.process.container.uid': container?.id,
+    'actor.process.container.name': container?.name,
+  };
+}
+
+/** `file.*`. */
+export function fileAttributes(path: string): Attributes {
+  // Its type is not in the finding.
+  return { 'file.path': path, 'file.name': basename(path), 'file.type_id': 0 };
+}
+
+/** The object of a finding, for classes that have `resources`. */
+export function resourceAttributes({ object }: FindingHead): Attributes {
+  if (object === null) return {};
+  const { kind, namespace, name } = object;
+  return { resources: [{ type: kind, ...(namespace !== '' && { namespace }), name }] };
+}
+
+/**
+ * What classes of the category Findings require: the same `uid` for all findings of one policy about one object, so that one
+ * that closes is known to be that which was opened.
+ */
+export function findingAttributes(
+  { guard, object, policy, message }: FindingHead,
+  isClosed: boolean,
+): Attributes {
+  const parts = [object, policy].map((one) =>
+    one === null ? '' : [one.kind, one.namespace, one.name].join('/'),
+  );
+  return {
+    'finding_info.uid': [guard, ...parts].join(':'),
+    'finding_info.title': message,
+    status_id: isClosed ? 4 : 1,
+    status: isClosed ? 'Resolved' : 'New',
+  };
+}
+
+/** `activity_id` of the category Findings. */
+export function findingActivity(isClosed: boolean): readonly [number, string] {
+  return isClosed ? [3, 'Close'] : [1, 'Create'];
+}

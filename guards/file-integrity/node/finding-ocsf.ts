@@ -1,0 +1,46 @@
+/** Findings as OCSF's File System Activity, by whoever is known to have made the change. */
+import {
+  fileAttributes,
+  integerAt,
+  type OcsfEvent,
+  type OcsfMapping,
+  processAttributes,
+  textAt,
+} from '../../../guard/stream/ocsf.ts';
+
+const activities: Readonly<Record<string, OcsfEvent['activity']>> = {
+  added: [1, 'Create'],
+  changed: [3, 'Update'],
+  removed: [4, 'Delete'],
+  // No activities of OCSF: the file is as in the baseline again, or the baseline as the file.
+  restored: [99, 'Restored'],
+  accepted: [99, 'Accepted'],
+};
+
+export const findingOcsf: OcsfMapping = ({ head, keys }) => {
+  const path = textAt(keys, 'path');
+  const activity = activities[head.verdict];
+  if (path === undefined || activity === undefined) return undefined;
+  const author = keys['author'];
+  return {
+    class: 'fileActivity',
+    activity,
+    action: 'observed',
+    attributes: {
+      ...processAttributes({
+        pid: integerAt(author, 'pid'),
+        binary: textAt(author, 'binary'),
+        arguments: textAt(author, 'arguments'),
+        cwd: textAt(author, 'cwd'),
+        uid: integerAt(author, 'uid'),
+        parentPid: integerAt(author, 'ppid'),
+        parentBinary: textAt(author, 'parentBinary'),
+        container: { id: textAt(author, 'container', 'id'), name: textAt(author, 'container', 'name') },
+      }),
+      'rampart.actor.relation': textAt(author, 'relation'),
+      'rampart.actor.pod.namespace': textAt(author, 'pod', 'namespace'),
+      'rampart.actor.pod.name': textAt(author, 'pod', 'name'),
+      ...fileAttributes(path),
+    },
+  };
+};

@@ -1,0 +1,37 @@
+/** Refused packets as OCSF's Network Activity. */
+import type { Attributes } from '../../lib/otlp/log-record.ts';
+import { integerAt, type OcsfMapping, textAt } from '../../guard/stream/ocsf.ts';
+
+/** `direction_id`, from the pod whose policies refused. */
+const directions: Readonly<Record<string, readonly [id: number, name: string]>> = {
+  ingress: [1, 'Inbound'],
+  egress: [2, 'Outbound'],
+};
+
+export const refusalOcsf: OcsfMapping = ({ keys }) => {
+  const [protocol, direction] = [textAt(keys, 'protocol'), textAt(keys, 'direction')];
+  if (protocol === undefined || direction === undefined) return undefined;
+  const [directionId, directionName] = directions[direction] ?? [0, 'Unknown'];
+  return {
+    class: 'networkActivity',
+    activity: [5, 'Refuse'],
+    action: 'denied',
+    attributes: {
+      ...endpoint('src_endpoint', keys['source']),
+      ...endpoint('dst_endpoint', keys['destination']),
+      'connection_info.protocol_name': protocol.toLowerCase(),
+      'connection_info.direction_id': directionId,
+      'connection_info.direction': directionName,
+    },
+  };
+};
+
+/** A pod is called `namespace/name`. */
+function endpoint(prefix: string, end: unknown): Attributes {
+  const [namespace, pod] = [textAt(end, 'namespace'), textAt(end, 'pod')];
+  return {
+    [`${prefix}.ip`]: textAt(end, 'address'),
+    [`${prefix}.port`]: integerAt(end, 'port'),
+    [`${prefix}.name`]: pod === undefined ? undefined : `${namespace ?? ''}/${pod}`,
+  };
+}
