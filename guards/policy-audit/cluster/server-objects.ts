@@ -236,6 +236,8 @@ function containerOf({ server, image }: ServerParts): object {
       { name: 'policies', mountPath: '/config', readOnly: true },
       { name: 'certificate', mountPath: '/pki', readOnly: true },
       { name: 'modules', mountPath: '/modules' },
+      // Findings that wait for an OTLP receiver, if the user names one by `env`.
+      { name: 'findings', mountPath: '/var/lib/rampart' },
       ...givenFiles(spec).map(({ volume, mountPath }) => ({ name: volume.name, mountPath, readOnly: true })),
     ],
   };
@@ -302,6 +304,7 @@ function volumesOf(server: PolicyServer): object[] {
     { name: 'policies', configMap: { name } },
     { name: 'certificate', secret: { secretName: name } },
     { name: 'modules', emptyDir: {} },
+    { name: 'findings', emptyDir: { sizeLimit: '512Mi' } },
     ...givenFiles(server.spec).map(({ volume }) => volume),
   ];
 }

@@ -4,11 +4,17 @@
  */
 import { Command, Option } from 'commander';
 
+import type { Guard } from '../../../../guard/guard.ts';
+import {
+  otlpEndpointOption,
+  otlpQueueOption,
+  type OtlpQueueOptions,
+} from '../../../../guard/stream/otlp-export.ts';
 import { sigstoreTrustConfig } from '../../options.ts';
 import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from './module-files.ts';
 
-export interface PolicyServerCommandOptions extends ModuleFilePaths {
+export interface PolicyServerCommandOptions extends ModuleFilePaths, OtlpQueueOptions {
   readonly policies: string;
   readonly policiesDownloadDir: string;
   readonly policyTimeout: string;
@@ -92,7 +98,7 @@ function option(...[flags, description, variable, preset]: Row): Option {
   return Array.isArray(preset) ? made.argParser(append) : made;
 }
 
-export function policyServerCommand(): Command {
+export function policyServerCommand(guard: Guard): Command {
   const command = new Command('policy-server')
     .summary('answer admission webhooks with policies from a file')
     .description(
@@ -108,6 +114,8 @@ export function policyServerCommand(): Command {
       )
       .addOption(option('--enable-metrics', 'serve metrics for Prometheus', 'ENABLE_METRICS'))
       .option('--metrics <address>', 'the port or host:port to serve metrics on', '0.0.0.0:8080')
+      .addOption(otlpEndpointOption())
+      .addOption(otlpQueueOption())
       .addOption(
         option('--log-level <level>', 'the minimum level to log', 'LOG_LEVEL')
           .choices(['trace', 'debug', 'info', 'warn', 'error'])
@@ -135,7 +143,7 @@ export function policyServerCommand(): Command {
       )
       .action(async (options: PolicyServerCommandOptions) => {
         const { runPolicyServerCommand } = await import('./run.ts');
-        await runPolicyServerCommand(options);
+        await runPolicyServerCommand(guard, options);
       })
   );
 }

@@ -1,5 +1,6 @@
 /** Runs `rampart policy-server`: wires the server to the command line. */
 import manifest from '../../../../package.json' with { type: 'json' };
+import type { Guard } from '../../../../guard/guard.ts';
 import type { Address } from '../../../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { createLogger, type Logger } from '../../../../lib/telemetry/log.ts';
@@ -8,6 +9,7 @@ import { createMetrics, serveMetrics } from '../../../../lib/telemetry/metrics.t
 import { openModules } from '../../modules/open-modules.ts';
 import { FindingOutput, registerDropped } from '../../../../guard/stream/finding-output.ts';
 import { FindingStream } from '../../../../guard/stream/finding-stream.ts';
+import { exportFindings } from '../../../../guard/stream/otlp-export.ts';
 import { foldedMetric, PolicyFindings } from '../../findings/policy-findings.ts';
 import type { CertificatePaths } from '../../../../lib/net/certificate-files.ts';
 import { runPolicyServer } from '../../server/run-policy-server.ts';
@@ -22,7 +24,10 @@ const MOST_WORKERS = 8;
 const LINGER_MS = 5000;
 
 /** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for invalid options */
-export async function runPolicyServerCommand(options: PolicyServerCommandOptions): Promise<void> {
+export async function runPolicyServerCommand(
+  guard: Guard,
+  options: PolicyServerCommandOptions,
+): Promise<void> {
   refuseUnsupported(options);
   const logger = createLogger({ level: options.logLevel, json: options.logFmt === 'json' });
   const address = addressOf(options.addr, options.port, 'port');
@@ -59,6 +64,12 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
   const stream = new FindingStream();
   stream.to((_guard, line) => out.write(line));
   stream.counts.register(metrics);
+  opened.use(
+    await exportFindings({
+      ...{ guards: [guard], stream, nodeName: '', metrics, logger },
+      ...{ endpoint: options.otlpEndpoint, directory: options.otlpQueue, version: manifest.version },
+    }),
+  );
   const findings = new PolicyFindings({ sink: (line) => stream.sink('policy-audit', line) });
   metrics?.counter(foldedMetric, () => findings.folded);
   await runPolicyServer({
