@@ -1,7 +1,14 @@
 /**
  * Programs of a kernel that there is not: for tests of what asks for them. The real one stands beside it in tests of its own.
  */
-import type { AttachType, DesiredProgram, Outcome, ProgramHost, RunningProgram } from './kernel/desired.ts';
+import type {
+  AttachType,
+  DesiredProgram,
+  Drift,
+  Outcome,
+  ProgramHost,
+  RunningProgram,
+} from './kernel/desired.ts';
 
 /** Outlives the hosts that are opened on it, as a kernel does. */
 export class FixtureKernel {
@@ -10,6 +17,10 @@ export class FixtureKernel {
   readonly interfaces = new Set(['lo', 'eth0', 'eth1']);
   /** Types that it refuses, with its words. */
   readonly refused = new Map<AttachType, string>();
+  /** Interfaces that are taken by what is not ours. */
+  readonly displaced = new Set<string>();
+  /** Found by the next `verify`. */
+  drift: Drift[] = [];
   /** Thrown by the next calls of `apply`. */
   failure: Error | undefined;
   applied = 0;
@@ -26,7 +37,7 @@ export class FixtureKernel {
   open(): ProgramHost {
     return {
       apply: (desired) => this.#apply(desired),
-      verify: async () => [],
+      verify: async () => this.drift.splice(0),
       list: async () => [...this.programs.values()],
       remove: async () => {
         const lines = [...this.programs.keys()].map((id) => `program ${id}`);
@@ -62,6 +73,9 @@ export class FixtureKernel {
     if (refusal !== undefined) return fail('load', refusal);
     if ('hook' in attach && !this.interfaces.has(attach.hook.interface)) {
       return fail('attach', `There is no interface ${attach.hook.interface}.`, true);
+    }
+    if ('hook' in attach && this.displaced.has(attach.hook.interface)) {
+      return fail('displaced', `Another program has ${attach.hook.interface}.`, true);
     }
     if (mapOwner !== undefined && !this.programs.has(mapOwner)) {
       return fail('map-owner-not-loaded', `${mapOwner} is not loaded.`, true);

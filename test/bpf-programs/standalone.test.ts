@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { readFinding } from '../../guard/stream/read-finding.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
@@ -74,6 +78,40 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     await until(() => machine.pinned().every((path) => !path.includes('count')));
     assert.equal(machine.process.kubectl('get', 'bpfprograms', '-o', 'name').stdout, '');
     ip('link delete count0');
+  });
+
+  test('what keeps a program from running is a finding, and so are its return and a repair', async () => {
+    cable('taken0', 'taken1');
+    const link = (...words: readonly string[]): unknown =>
+      execFileSync('ip', ['link', 'set', 'dev', 'taken0', 'xdpgeneric', ...words]);
+    link('obj', countObject, 'sec', 'xdp');
+    machine.apply(xdp('taken', 'taken0'));
+    const findings = (): string[] =>
+      machine.process.stdout.split('\n').flatMap((line) => {
+        const { head } = readFinding(line) ?? {};
+        return head?.guard === 'bpf-programs' && head.policy?.name === 'taken'
+          ? [`${head.verdict} ${head.message}`]
+          : [];
+      });
+    await until('displaced', () => findings().length > 0);
+    assert.match(findings()[0] ?? '', /^displaced A program of XdpProgram\/taken .*Another XDP program/);
+    link('off');
+    await until('running', () => findings().length > 1);
+    assert.equal(findings()[1], 'running A program of XdpProgram/taken runs again on node lab.');
+    const pins = machine.pinned().filter((path) => /chains\/[^/]*taken0[^/]*\/link$/.test(path));
+    for (const path of pins) rmSync(join(machine.bpffs, path));
+    await until('repaired', () => findings().length > 2);
+    assert.match(
+      findings()[2] ?? '',
+      /^repaired A program of XdpProgram\/taken was repaired on node lab: xdp on/,
+    );
+    const shown = await machine.rampart(
+      ...['alerts', '--data', machine.process.at('data'), '--guard', 'bpf-programs', '--policy', 'taken'],
+      ...['--severity', 'medium', '--format', 'pretty'],
+    );
+    assert.match(shown.stdout, /^\S+ {3}displaced +lab:taken0 .*\n\S+ {3}repaired +lab:taken0 .*$/);
+    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'taken', '--timeout=60s').code, 0);
+    ip('link delete taken0');
   });
 
   deepTest(

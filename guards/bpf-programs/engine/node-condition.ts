@@ -51,6 +51,7 @@ export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
     case 'map-owner-not-loaded':
       return nodeCondition('MapOwnerNotLoaded', text);
     case 'attach':
+    case 'displaced':
     case 'load':
     case 'not-allowed':
     case 'target':

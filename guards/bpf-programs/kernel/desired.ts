@@ -94,6 +94,8 @@ export type Outcome =
       readonly reason:
         | 'attach'
         | 'bytecode'
+        /** What is not Rampart's is in its place, and left alone. */
+        | 'displaced'
         | 'load'
         | 'map-owner-not-found'
         | 'map-owner-not-loaded'
@@ -108,6 +110,14 @@ export type Outcome =
        */
       readonly mayPass: boolean;
     };
+
+/** Something that another program, or a person, has changed. */
+export interface Drift {
+  /** In complete sentences. */
+  readonly what: string;
+  /** The objects whose programs do not run as applied: {@link DesiredProgram.owner}. */
+  readonly owners: readonly string[];
+}
 
 /** One program as the kernel has it, for `rampart bpf list`, `chain` and `stats`. */
 export interface RunningProgram {
@@ -136,8 +146,8 @@ export interface ProgramHost extends AsyncDisposable {
    * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: what runs keeps running.
    */
   apply(desired: readonly DesiredProgram[], signal?: AbortSignal): Promise<ReadonlyMap<string, Outcome>>;
-  /** Compares the kernel with what was applied; returns what is missing or changed, in complete sentences. */
-  verify(signal?: AbortSignal): Promise<readonly string[]>;
+  /** Compares the kernel with what was applied; returns what is missing or changed. The next `apply` repairs it. */
+  verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   list(): Promise<readonly RunningProgram[]>;
   /** Removes everything that is ours; returns a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;

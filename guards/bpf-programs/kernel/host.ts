@@ -7,7 +7,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { settleChains } from './chain/chain-hooks.ts';
 import { Chains } from './chain/chain.ts';
-import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from './desired.ts';
+import type { DesiredProgram, Drift, Outcome, ProgramHost, RunningProgram } from './desired.ts';
 import { oncePerPod } from './once-per-pod.ts';
 import { failureOf, type ProgramFailure } from './failure.ts';
 import { Pins } from './pins/pins.ts';
@@ -160,10 +160,10 @@ class KernelProgramHost implements ProgramHost {
     }
   }
 
-  async verify(signal?: AbortSignal): Promise<readonly string[]> {
-    const lines = missingPrograms(this.#pins, this.#programs.known.values(), this.#chains.known.values());
+  async verify(signal?: AbortSignal): Promise<readonly Drift[]> {
+    const drift = missingPrograms(this.#pins, this.#programs.known.values(), this.#chains.known.values());
     signal?.throwIfAborted();
-    return [...lines, ...missingChains(this.#pins, this.#chains.known.values(), this.#programs.known)];
+    return [...drift, ...missingChains(this.#pins, this.#chains.known.values(), this.#programs.known)];
   }
 
   async list(): Promise<readonly RunningProgram[]> {

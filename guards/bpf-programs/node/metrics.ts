@@ -12,6 +12,7 @@ export class NodeCounts {
   /** Now. */
   loaded = 0;
   failed = 0;
+  folded: () => number = () => 0;
 }
 
 /** Registers `rampart_bpf_programs_*`. @throws when the registry has them already. */
@@ -32,5 +33,10 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'drift_repaired',
     'Kernel objects repaired after other programs changed them.',
     () => counts.driftRepaired,
+  );
+  counter(
+    'findings_folded',
+    'Findings that were not told by themselves because there were too many like them.',
+    () => counts.folded(),
   );
 }

@@ -2,7 +2,7 @@
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { setCondition } from '../../../lib/kube/object/conditions.ts';
+import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { objectKey } from '../../../lib/kube/object/object.ts';
@@ -21,12 +21,22 @@ export interface Told {
   readonly condition: NodeCondition;
   /** Once it is loaded. */
   readonly programId: number | undefined;
+  /** Whether it does not run because what is not Rampart's is in its place. */
+  readonly isDisplaced: boolean;
+}
+
+/** Told of each condition before it is written. */
+export interface ConditionListener {
+  condition(told: Told, before: readonly Condition[] | undefined): void;
+  /** Of all objects of this node: what others said is past. */
+  keepOnly(all: readonly Told[]): void;
 }
 
 export interface NodeObjectsOptions {
   readonly client: KubeClient;
   /** Those of this node. */
   readonly caches: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+  readonly findings: ConditionListener;
   readonly logger: Logger;
 }
 
@@ -74,6 +84,7 @@ export class NodeObjects implements Disposable {
         return [() => this.#end(scope, object, kept, signal)];
       }),
     );
+    this.#options.findings.keepOnly(all);
     // New ones come first: otherwise a parent would briefly have no object of this node.
     const failed = (await this.#run(tells, signal)) + (await this.#run(ends, signal));
     return failed === 0;
@@ -131,14 +142,9 @@ export class NodeObjects implements Disposable {
     }
     if (object === undefined) object = await this.#create(scope, wanted, wantedAnnotations, signal);
     else object = await this.#correct(scope, object, wanted, wantedAnnotations, signal);
-    if (object !== undefined)
-      await this.#setCondition(
-        scope,
-        object,
-        told.condition,
-        wanted.parent.object.metadata.generation,
-        signal,
-      );
+    if (object === undefined) return;
+    this.#options.findings.condition(told, object.status?.conditions);
+    await this.#setCondition(scope, object, told.condition, wanted.parent.object.metadata.generation, signal);
   }
 
   async #create(

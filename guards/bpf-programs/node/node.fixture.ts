@@ -88,6 +88,8 @@ export class BpfCluster implements AsyncDisposable {
   readonly client: KubeClient;
   containers = new FixtureContainers();
   pull: PullBytecode;
+  /** Of findings of all nodes. */
+  lines: string[] = [];
   readonly #server: ApiServer;
   #running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
 
@@ -140,6 +142,7 @@ export class BpfCluster implements AsyncDisposable {
     }
     this.containers = new FixtureContainers();
     this.pull = pull;
+    this.lines = [];
     writeFileSync(this.object, 'not looked into');
   }
 
@@ -173,6 +176,7 @@ export class BpfCluster implements AsyncDisposable {
           client: this.client,
           signal,
           logger: createLogger({ level: 'silent' }),
+          sink: (line) => void this.lines.push(line),
           nodeName,
           containers: this.containers,
         },
@@ -191,6 +195,11 @@ export class BpfCluster implements AsyncDisposable {
     const { type } = parentKind(kind);
     const metadata = { name, ...(namespace !== undefined && { namespace }) };
     return this.client.create(type, { metadata, spec } as unknown as ParentObject);
+  }
+
+  /** Of the spec. */
+  async change(kind: string, name: string, spec: object): Promise<void> {
+    await this.client.patch(parentKind(kind).type, { name }, { type: 'merge', body: { spec } });
   }
 
   async get(kind: string, name: string, namespace?: string): Promise<ParentObject | undefined> {

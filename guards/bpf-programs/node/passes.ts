@@ -9,11 +9,12 @@ import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { NodeObject, ParentKind, ParentObject } from '../api.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
-import type { ProgramHost } from '../kernel/desired.ts';
+import type { Drift, ProgramHost } from '../kernel/desired.ts';
 import type { Scope } from '../spec-schema.ts';
 import { BytecodeSource, type PullBytecode } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';
 import { NodeObjects } from './node-objects.ts';
+import { ProgramFindings } from './program-findings.ts';
 import { Reconciler } from './reconciler.ts';
 import { selectContainers } from './selected-containers.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
@@ -103,11 +104,14 @@ export class Passes implements AsyncDisposable {
   readonly #caches: NodeCaches;
   readonly #counts: NodeCounts;
   readonly #written: NodeObjects;
+  readonly #findings: ProgramFindings;
   readonly #parents: () => Parent[];
   readonly #wake = (): void => this.#changed.resolve();
   #changed = Promise.withResolvers<void>();
   #containersKnown = false;
   #host: ProgramHost | undefined;
+  /** What no pass has repaired yet. */
+  #drift: Drift[] = [];
   #verifiedAtMs = systemClock.monotonicMs();
   #problem: string | undefined = 'the kernel has not been read yet';
 
@@ -118,7 +122,9 @@ export class Passes implements AsyncDisposable {
     this.#counts = counts;
     this.#parents = compiledParents(caches.parents);
     const { client, logger } = context;
-    this.#written = new NodeObjects({ client, caches: caches.objects, logger });
+    this.#findings = new ProgramFindings({ context, recorder: context.recorder() });
+    counts.folded = () => this.#findings.folded;
+    this.#written = new NodeObjects({ client, caches: caches.objects, findings: this.#findings, logger });
     void context.containers.synced.then(() => {
       this.#containersKnown = true;
       this.#wake();
@@ -194,7 +200,8 @@ export class Passes implements AsyncDisposable {
   /** Whether everything was done; otherwise, retry soon. */
   async #pass(reconciler: Reconciler): Promise<boolean> {
     const { nodeName, signal, containers } = this.#context;
-    await this.#repairDrift();
+    for (const drift of await this.#lookForDrift())
+      if (!this.#drift.some(({ what }) => what === drift.what)) this.#drift.push(drift);
     const { node, pods } = this.#caches;
     const result = await reconciler.pass(
       {
@@ -209,6 +216,10 @@ export class Passes implements AsyncDisposable {
       },
       signal,
     );
+    if (result !== undefined && result.kept === undefined) {
+      this.#findings.repaired(this.#drift, result.told);
+      this.#drift = [];
+    }
     const isWritten = result !== undefined && (await this.#written.write(result.told, result.kept, signal));
     this.#counts.passes++;
     this.#counts.lastPassMs = systemClock.wallMs();
@@ -221,13 +232,14 @@ export class Passes implements AsyncDisposable {
     return !result.retry && isWritten;
   }
 
-  async #repairDrift(): Promise<void> {
+  async #lookForDrift(): Promise<readonly Drift[]> {
     const { signal, logger } = this.#context;
-    if (this.#host === undefined || systemClock.monotonicMs() - this.#verifiedAtMs < LOOK_MS) return;
+    if (this.#host === undefined || systemClock.monotonicMs() - this.#verifiedAtMs < LOOK_MS) return [];
     this.#verifiedAtMs = systemClock.monotonicMs();
     const drift = await this.#host.verify(signal);
     this.#counts.driftRepaired += drift.length;
     if (drift.length > 0) logger.warn({ drift }, 'the kernel state was changed; repairing');
+    return drift;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -252,7 +252,8 @@ function result(
     const shared = 'sameAs' in one.goal && !verdicts.has(one.id) ? one.goal.sameAs : undefined;
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
-    if (of === undefined) return { wanted: one, condition: waiting, programId: undefined };
+    if (of === undefined)
+      return { wanted: one, condition: waiting, programId: undefined, isDisplaced: false };
     const once = 'attached once for the pod, because its containers share a network';
     const verdict: Verdict =
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
@@ -266,6 +267,7 @@ function result(
       wanted: one,
       condition,
       programId: outcome?.state === 'loaded' ? outcome.programId : undefined,
+      isDisplaced: outcome?.state === 'failed' && outcome.reason === 'displaced',
     };
   });
   return { told, kept, retry, loaded, failed };

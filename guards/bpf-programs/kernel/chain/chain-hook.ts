@@ -41,7 +41,7 @@ export interface ChainHook {
    * @param old - The program that is attached, if its descriptor is at hand.
    * @returns notes for the user.
    * @throws {KernelRefusal}
-   * @throws {ProgramFailure} `attach`: something that is not ours is in the way.
+   * @throws {ProgramFailure} `displaced`: something that is not ours is in the way.
    */
   put(program: Descriptor, state: HookState, old: Descriptor | undefined): PutResult;
   /** Detaches it. It is no error if it is already gone. */
@@ -95,7 +95,7 @@ function attaching<T>(interfaceName: string, attach: () => T): T {
     const { EBUSY, EEXIST } = constants.errno;
     if (!(error instanceof KernelRefusal) || (error.errno !== EBUSY && error.errno !== EEXIST)) throw error;
     throw new ProgramFailure(
-      'attach',
+      'displaced',
       `Another XDP program, which is not Rampart's, is attached to ${interfaceName}; it is left alone. Remove it (ip link set dev ${interfaceName} xdp off, or the program that attached it), or use another interface.`,
       true,
       error,
@@ -134,7 +134,7 @@ export function tcHook(interfaceName: string, interfaceIndex: number, direction:
         madeQdisc = true;
       } else if (kind !== 'clsact') {
         throw new ProgramFailure(
-          'attach',
+          'displaced',
           `${interfaceName} has the qdisc ${kind}, which is not Rampart's and does not support egress; it is left alone. Delete it (tc qdisc del dev ${interfaceName} ${kind}) to let clsact replace it.`,
           true,
         );
@@ -142,7 +142,7 @@ export function tcHook(interfaceName: string, interfaceIndex: number, direction:
       const foreign = there(socket);
       if (foreign !== undefined && foreign.name !== FILTER_NAME) {
         throw new ProgramFailure(
-          'attach',
+          'displaced',
           `A filter that is not Rampart's (${foreign.kind} ${foreign.name}) has priority ${PRIORITY} and handle 0x${HANDLE.toString(16)} on ${shown}; it is left alone. Move it to another priority.`,
           true,
         );

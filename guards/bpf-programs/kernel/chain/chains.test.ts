@@ -295,7 +295,10 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
       send('late1', 10);
       for (const id of ['a', 't']) assert.equal(lab.counted(id), 10 * round);
       ip('link del late0');
-      assert.match((await host.verify()).join('\n'), /xdp on late0: the interface is gone.*XdpProgram\/a/);
+      assert.deepEqual(
+        (await host.verify()).filter(({ what }) => what.startsWith('xdp')),
+        [{ what: 'xdp on late0: the interface is gone.', owners: ['XdpProgram/a'] }],
+      );
       assert.equal((await host.apply(wanted)).get('a')?.state, 'failed');
     }
   });
@@ -307,7 +310,12 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     await host.apply(wanted);
     assert.deepEqual(await host.verify(), []);
     execFileSync('tc', ['qdisc', 'del', 'dev', 'in0', 'clsact']);
-    assert.match((await host.verify()).join('\n'), /tc on in0 ingress: .*qdisc, was removed.*XdpProgram\/t/);
+    assert.deepEqual(await host.verify(), [
+      {
+        what: 'tc on in0 ingress: its filter, or its clsact qdisc, was removed.',
+        owners: ['XdpProgram/t'],
+      },
+    ]);
     loaded(await host.apply(wanted), 't');
     send('out0', 10);
     assert.equal(lab.counted('t'), 10);
@@ -322,8 +330,8 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     const wanted = [desired('a', xdp('in0')), desired('t', tc('in0', 'egress'))];
     try {
       const outcomes = await host.apply(wanted);
-      assert.match(failed(outcomes, 'a', 'attach'), /Another XDP program.*left alone/);
-      assert.match(failed(outcomes, 't', 'attach'), /has the qdisc ingress/);
+      assert.match(failed(outcomes, 'a', 'displaced'), /Another XDP program.*left alone/);
+      assert.match(failed(outcomes, 't', 'displaced'), /has the qdisc ingress/);
       assert.match(execFileSync('ip', ['link', 'show', 'in0'], { encoding: 'utf8' }), /xdpgeneric/);
     } finally {
       execFileSync('ip', ['link', 'set', 'dev', 'in0', 'xdpgeneric', 'off']);

@@ -7,37 +7,40 @@ import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 import { findInterface } from '../../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
 import { withHook } from './chain-hooks.ts';
+import type { Drift } from '../desired.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
 import type { ChainRecord, ProgramRecord } from '../records.ts';
 
-/** A line for each program whose pins or link are not what they were. */
+/** Of each program whose pins or link are not what they were. */
 export function missingPrograms(
   pins: Pins,
   programs: Iterable<ProgramRecord>,
   chains: Iterable<ChainRecord>,
-): string[] {
+): Drift[] {
   const inChains = new Set([...chains].flatMap(({ members }) => members.map(({ id }) => id)));
   return [...programs].flatMap((record) => {
     using program = openProgram(join(pins.program(record), 'program'), record.programId);
-    if (program === undefined) return [`The pin of ${record.owner} (program ${record.programId}) is gone.`];
+    const of = (what: string): Drift => ({ what, owners: [record.owner] });
+    if (program === undefined)
+      return [of(`The pin of ${record.owner} (program ${record.programId}) is gone.`)];
     if (record.attachKey === '' || inChains.has(record.id)) return [];
     using link = openPin(join(pins.program(record), 'link'));
     const info = link && linkInfo(link.fd);
     const detached = info?.type === linkTypes.tcx && info.interfaceIndex === 0;
     return info === undefined || detached
-      ? [`${record.owner} is no longer attached to ${record.attachPoint}.`]
+      ? [of(`${record.owner} is no longer attached to ${record.attachPoint}.`)]
       : [];
   });
 }
 
-/** A line for each chain that no longer runs as it was put there. */
+/** Of each chain that no longer runs as it was put there. */
 export function missingChains(
   pins: Pins,
   chains: Iterable<ChainRecord>,
   programs: ReadonlyMap<string, ProgramRecord>,
-): string[] {
+): Drift[] {
   return [...chains].flatMap((record) => {
-    const names = record.members.map(({ id }) => programs.get(id)?.owner ?? id).join(', ');
+    const owners = record.members.map(({ id }) => programs.get(id)?.owner ?? id);
     const why = withHook(pins, record, (hook) => {
       if (hook === undefined) return 'its network namespace is gone';
       using socket = new RouteSocket();
@@ -55,6 +58,6 @@ export function missingChains(
       }
     });
     const shown = `${record.interface}${record.direction === undefined ? '' : ` ${record.direction}`}`;
-    return why === undefined ? [] : [`${record.kind} on ${shown}: ${why}, so these do not run: ${names}.`];
+    return why === undefined ? [] : [{ what: `${record.kind} on ${shown}: ${why}.`, owners }];
   });
 }

@@ -1,0 +1,140 @@
+/** Tells, once for each change, which programs do not run, run again, or were repaired: as a finding, and an event on their object. */
+import type { NodeContext } from '../../../guard/context.ts';
+import { FindingLimiter } from '../../../guard/stream/finding-limiter.ts';
+import { referenceTo } from '../../../lib/kube/events/event-object.ts';
+import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
+import type { Condition } from '../../../lib/kube/object/conditions.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { nodeTypes } from '../api.ts';
+import type { Parent } from '../engine/parent.ts';
+import type { NodeConditionType } from '../engine/node-condition.ts';
+import { onOneLine, programFindingLine, type ProgramVerdict } from '../findings/program-finding.ts';
+import type { Drift } from '../kernel/desired.ts';
+import type { ConditionListener, Told } from './node-objects.ts';
+
+export interface ProgramFindingsOptions {
+  readonly context: Pick<NodeContext, 'nodeName' | 'sink'>;
+  readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly clock?: Clock;
+}
+
+/** What each condition says of a program that is wanted; others say nothing: it waits, or is not wanted here. */
+const meanings: Readonly<Partial<Record<string, 'failed' | 'runs'>>> = {
+  Loaded: 'runs',
+  NotLoaded: 'failed',
+  MapOwnerNotFound: 'failed',
+  MapOwnerNotLoaded: 'failed',
+  BytecodeSelectorError: 'failed',
+} satisfies Partial<Record<NodeConditionType, 'failed' | 'runs'>>;
+
+const events: Readonly<Record<ProgramVerdict, string>> = {
+  'not-loaded': 'NotLoaded',
+  running: 'Running',
+  repaired: 'Repaired',
+  displaced: 'Displaced',
+};
+
+/** The reason is whole in its own key. */
+const MAX_REASON = 500;
+
+export class ProgramFindings implements ConditionListener {
+  readonly #options: ProgramFindingsOptions;
+  readonly #clock: Clock;
+  readonly #limiter: FindingLimiter;
+  /** By object: the failure that was told last; empty: it runs. */
+  readonly #told = new Map<string, string>();
+
+  constructor(options: ProgramFindingsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#limiter = new FindingLimiter({ clock: this.#clock });
+  }
+
+  /** How many were not told. */
+  get folded(): number {
+    return this.#limiter.folded;
+  }
+
+  /** Told before the object says it; of one that says it already, an earlier process has told. */
+  condition(told: Told, before: readonly Condition[] | undefined): void {
+    const { wanted, condition, isDisplaced } = told;
+    const meaning = meanings[condition.type];
+    if (meaning === undefined) return;
+    const key = `${wanted.parent.kind.scope} ${wanted.id}`;
+    const known = this.#told.get(key) ?? failureIn(before) ?? '';
+    const now = meaning === 'runs' ? '' : failureOf(condition);
+    this.#told.set(key, now);
+    if (now === known) return;
+    const verdict = meaning === 'runs' ? 'running' : isDisplaced ? 'displaced' : 'not-loaded';
+    this.#tell(verdict, told, meaning === 'runs' ? '' : condition.message);
+  }
+
+  /** Of a drift that a pass has repaired: what it concerned, once for each object of a user. */
+  repaired(drift: readonly Drift[], all: readonly Told[]): void {
+    for (const { what, owners } of drift) {
+      for (const owner of new Set(owners)) {
+        const told = all.find(
+          ({ wanted, condition }) => wanted.parent.key === owner && condition.type === 'Loaded',
+        );
+        if (told !== undefined) this.#tell('repaired', told, what);
+      }
+    }
+  }
+
+  /** Forgets the objects that are not among these. */
+  keepOnly(all: readonly Told[]): void {
+    const wanted = new Set(all.map(({ wanted: { parent, id } }) => `${parent.kind.scope} ${id}`));
+    for (const key of this.#told.keys()) if (!wanted.has(key)) this.#told.delete(key);
+  }
+
+  #tell(verdict: ProgramVerdict, { wanted }: Told, reason: string): void {
+    const { parent, name, attachPoint, member } = wanted;
+    const { nodeName, sink } = this.#options.context;
+    const folded = this.#limiter.take(`${parent.key} ${verdict}`);
+    if (folded === undefined) return;
+    const message = messageOf(verdict, parent, nodeName, reason);
+    const namespace = parent.namespace ?? '';
+    sink(
+      programFindingLine(
+        {
+          verdict,
+          message,
+          node: { name: nodeName },
+          object: { kind: nodeTypes[parent.kind.scope].kind, namespace, name },
+          policy: { kind: parent.kind.kind, namespace, name: parent.name },
+        },
+        { function: member.spec.bpffunctionname, attachPoint, reason, folded },
+        this.#clock.wallMs(),
+      ),
+    );
+    this.#options.recorder.record({
+      regarding: referenceTo(parent.kind.type, parent.object),
+      type: verdict === 'running' ? 'Normal' : 'Warning',
+      reason: events[verdict],
+      action: verdict === 'repaired' ? 'Repair' : 'Load',
+      note: message,
+    });
+  }
+}
+
+function messageOf(verdict: ProgramVerdict, { key }: Parent, nodeName: string, reason: string): string {
+  const told = onOneLine(reason.slice(0, MAX_REASON)).replace(/\.$/, '');
+  const what = `A program of ${key}`;
+  const messages = {
+    'not-loaded': `${what} does not run on node ${nodeName}: ${told}.`,
+    displaced: `${what} does not run on node ${nodeName}, because another one is in its place: ${told}.`,
+    repaired: `${what} was repaired on node ${nodeName}: ${told}.`,
+    running: `${what} runs again on node ${nodeName}.`,
+  };
+  return messages[verdict];
+}
+
+function failureOf({ type, message }: Pick<Condition, 'message' | 'type'>): string {
+  return `${type} ${message}`;
+}
+
+/** Undefined if the object says nothing of it. */
+function failureIn(conditions: readonly Condition[] = []): string | undefined {
+  const [failed] = conditions.filter(({ type }) => meanings[type] === 'failed');
+  return failed && failureOf(failed);
+}
