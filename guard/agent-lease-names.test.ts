@@ -66,6 +66,31 @@ suite('the Lease of an agent', () => {
     assert.equal(read(undefined), undefined);
   });
 
+  test('what a guard covers, and what was lost: texts and numbers, and few', () => {
+    const read = (coverage: unknown, losses = '') => {
+      const lease = leaseOf(JSON.stringify({ guard: { state: 'running', coverage } }));
+      return readAgentLease({
+        metadata: {
+          ...lease.metadata,
+          annotations: { ...lease.metadata.annotations, 'rampart.dev/losses': losses },
+        },
+      });
+    };
+    const coverage = { mode: 'kprobe', blindSpots: ['rename'], losses: { accesses: 3 } };
+    const known = read(coverage, '{"lines":2,"why":"slow"}');
+    assert.deepEqual([known?.guards.get('guard')?.coverage, known?.losses], [coverage, { lines: 2 }]);
+    const empty = { mode: '', blindSpots: [], losses: {} };
+    for (const odd of [7, [], { mode: 1, blindSpots: 'all', losses: [3] }])
+      assert.deepEqual(read(odd)?.guards.get('guard')?.coverage, empty);
+    const many = {
+      ...empty,
+      mode: 'x'.repeat(999),
+      blindSpots: Array.from({ length: 20 }, () => 'x'.repeat(300)),
+    };
+    const cut = read(many)?.guards.get('guard')?.coverage;
+    assert.deepEqual([cut?.mode.length, cut?.blindSpots.length, cut?.blindSpots[0]?.length], [200, 16, 200]);
+  });
+
   test('other Leases are none; one that is, and says no node, is still not another one', () => {
     const { annotations } = leaseOf('{}').metadata;
     assert.equal(readAgentLease({ metadata: { name: 'kive', annotations } }), undefined);

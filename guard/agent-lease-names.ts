@@ -12,6 +12,8 @@ export const kernelLeaseLabel = 'rampart.dev/kernel';
  * `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`.
  */
 export const agentGuardsAnnotation = 'rampart.dev/guards';
+/** What the process lost itself. JSON: `{"lines":3}`. */
+export const agentLossesAnnotation = 'rampart.dev/losses';
 
 const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
 
@@ -22,13 +24,29 @@ export interface AgentGuardState {
   readonly reason: string;
   /** What the guard itself says of its work there, as its section of status understands it. */
   readonly facts?: GuardFacts;
+  readonly coverage?: Coverage;
 }
+
+/** How much a guard sees on a node. */
+export interface Coverage {
+  /** The sensor's mode, the dataplane: by which means it works. */
+  readonly mode: string;
+  /** What it cannot see or do by these means, each in a few words. */
+  readonly blindSpots: readonly string[];
+  /** What was lost since the process started, as its metrics count it. */
+  readonly losses: Losses;
+}
+
+/** By what was lost: `accesses`. */
+export type Losses = Readonly<Record<string, number>>;
 
 /** A few plain values, by names of the guard's own. */
 export type GuardFacts = Readonly<Record<string, string | number | boolean>>;
 
 export interface AgentLease {
   readonly nodeName: string;
+  /** Of the process, beside those of its guards. */
+  readonly losses?: Losses;
   /** By the guard's name. */
   readonly guards: ReadonlyMap<string, AgentGuardState>;
 }
@@ -38,6 +56,7 @@ const MAX_GUARDS_LENGTH = 16_384;
 const MAX_GUARDS = 64;
 const MAX_REASON_LENGTH = 1000;
 const MAX_FACTS = 128;
+const MAX_BLIND_SPOTS = 16;
 /** Of one text among them. */
 export const MAX_FACT_LENGTH = 200;
 /** A DNS subdomain, as the API wants names of nodes. */
@@ -55,7 +74,8 @@ export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease 
   const { annotations = {} } = lease.metadata;
   const name = annotations[agentNodeAnnotation] ?? '';
   if (!nodeName.test(name)) return undefined;
-  return { nodeName: name, guards: readGuardStates(lease) };
+  const losses = lossesOf(parsed(annotations[agentLossesAnnotation] ?? ''));
+  return { nodeName: name, losses, guards: readGuardStates(lease) };
 }
 
 /** By the guard's name. */
@@ -70,16 +90,34 @@ function guardsOf(text: string): Map<string, AgentGuardState> {
   if (text.length > MAX_GUARDS_LENGTH) return guards;
   for (const [name, value] of entriesOf(parsed(text)).slice(0, MAX_GUARDS)) {
     if (!guardName.test(name)) continue;
-    const { state: given, reason, facts } = Object.fromEntries(entriesOf(value));
+    const { state: given, reason, facts, coverage } = Object.fromEntries(entriesOf(value));
     const state = guardStates.find((one) => one === given);
     if (state === undefined) continue;
     guards.set(name, {
       state,
       reason: typeof reason === 'string' ? reason.slice(0, MAX_REASON_LENGTH) : '',
       ...(facts !== undefined && { facts: factsOf(facts) }),
+      ...(coverage !== undefined && { coverage: coverageOf(coverage) }),
     });
   }
   return guards;
+}
+
+function coverageOf(value: unknown): Coverage {
+  const { mode, blindSpots, losses } = Object.fromEntries(entriesOf(value));
+  const text = (one: unknown): string => (typeof one === 'string' ? one.slice(0, MAX_FACT_LENGTH) : '');
+  return {
+    mode: text(mode),
+    blindSpots: Array.isArray(blindSpots) ? blindSpots.slice(0, MAX_BLIND_SPOTS).map(text) : [],
+    losses: lossesOf(losses),
+  };
+}
+
+function lossesOf(value: unknown): Losses {
+  const counts = Object.entries(factsOf(value)).filter(
+    (entry): entry is [string, number] => typeof entry[1] === 'number',
+  );
+  return Object.fromEntries(counts);
 }
 
 function factsOf(value: unknown): GuardFacts {

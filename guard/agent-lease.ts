@@ -10,6 +10,7 @@ import type { Logger } from '../lib/telemetry/log.ts';
 import {
   agentGuardsAnnotation,
   agentLeaseLabel,
+  agentLossesAnnotation,
   agentNodeAnnotation,
   kernelLeaseLabel,
 } from './agent-lease-names.ts';
@@ -97,6 +98,7 @@ async function write(options: AgentLeaseOptions, holder: string, signal: AbortSi
         ...before?.metadata.annotations,
         [agentNodeAnnotation]: nodeName,
         [agentGuardsAnnotation]: states.text(),
+        [agentLossesAnnotation]: JSON.stringify(states.losses()),
       },
     },
     spec: {

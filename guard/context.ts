@@ -8,7 +8,7 @@ import type { SharedMetrics } from '../lib/kube/controller/shared-metrics.ts';
 import type { Ask } from '../lib/telemetry/health.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { AdmissionChain } from './admission.ts';
-import type { GuardFacts } from './agent-lease-names.ts';
+import type { Coverage, GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from './reports/report-writer.ts';
 
 /** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, in place of what it said before. Numbers alone may take 10 s, as may what a function returns. */
@@ -61,6 +61,8 @@ export interface NodeContext extends GuardContext {
   /** The version of Rampart. */
   readonly version: string;
   readonly tellFacts: TellFacts;
+  /** How much it sees on this node, and what it has lost: `read` is called each time the lease of the agent is written. */
+  readonly tellCoverage: (read: () => Coverage) => void;
   /** Tells the person in front of it, if there is one, what is going on. */
   readonly say: (text: string) => void;
 }

@@ -1,4 +1,4 @@
-import type { AgentGuardState, GuardFacts } from './agent-lease-names.ts';
+import type { AgentGuardState, Coverage, GuardFacts, Losses } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 
 /**
@@ -19,7 +19,10 @@ export class GuardStates {
   readonly #states = new Map<string, GuardState>();
   readonly #facts = new Map<string, GuardFacts | (() => GuardFacts)>();
   readonly #notReady = new Map<string, () => string | undefined>();
+  readonly #coverage = new Map<string, () => Coverage>();
   readonly #listeners = new Set<() => void>();
+  /** What the process loses beside its guards. */
+  losses: () => Losses = () => ({});
 
   /** @param guards - That this process runs, before any has begun: the others are switched off. */
   constructor(guards: readonly string[] = []) {
@@ -74,6 +77,11 @@ export class GuardStates {
     if (isNews) for (const listener of this.#listeners) listener();
   }
 
+  /** How much the guard sees; called each time the lease is written. */
+  setCoverage(guard: string, read: () => Coverage): void {
+    this.#coverage.set(guard, read);
+  }
+
   /** For the lease of its process: an annotation. */
   text(): string {
     this.notReady();
@@ -86,7 +94,10 @@ export class GuardStates {
             {
               state,
               ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
-              ...(state === 'running' && { facts: this.#factsOf(name) }),
+              ...(state === 'running' && {
+                facts: this.#factsOf(name),
+                coverage: this.#coverage.get(name)?.(),
+              }),
             },
           ];
         }),

@@ -59,6 +59,7 @@ export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): 
         ...context,
         ...facts,
         tellFacts: (told) => states.setFacts(guard.name, told),
+        tellCoverage: (read) => states.setCoverage(guard.name, read),
         get directory() {
           if (guard.directory === undefined) throw new TypeError(`guard ${guard.name} declares no directory`);
           return directoryOf(guard);

@@ -72,6 +72,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const { signal } = stop;
   const identity = `${nodeName}_${randomUUID()}`;
   const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
+  states.losses = () => ({ lines: out.dropped });
   const containers = await openRuntime(guards, { socketPath: options.criSocket, logger, health });
   const process = guardProcess({
     ...{ client, logger, health, identity },

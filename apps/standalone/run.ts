@@ -146,6 +146,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   stack.use(followMachinePods(containers, (state) => mirror.tell(state)));
   made.mirror = mirror;
   const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
+  states.losses = () => ({ lines: out.dropped });
   const clusterStates = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
   // No other process has this directory: after a kill the lease need not end first.
   const identity = lastingIdentity(directory, nodeName);

@@ -19,6 +19,7 @@ const operator = {
 const unavailable = { state: 'unavailable', reason: 'no BPF' } as const;
 const waiting = { state: 'waiting', reason: 'no CRD' } as const;
 const works = { state: 'running', reason: '' } as const;
+const sees = { ...works, mode: null, blindSpots: [] };
 
 suite('the report', () => {
   test('all is well', () => {
@@ -50,7 +51,8 @@ suite('the report', () => {
         name,
         agent: 'running',
         agentRenewed: '2026-11-21T11:59:59.000Z',
-        guards: { 'file-access': 'running', 'file-integrity': 'running' },
+        guards: { 'file-access': sees, 'file-integrity': sees },
+        losses: [],
         agentPod: { name: `rampart-agent-${name}`, ready: true },
         kernel: bootIdOf(name),
         containers: 1,
@@ -197,6 +199,22 @@ suite('agents', () => {
       problems.map(({ kind }) => kind),
       ['operator-switched-off', 'runs-nowhere'],
     );
+  });
+
+  test('by which means a guard works, what it cannot see, and what was lost; nothing of one that is dead', () => {
+    const coverage = { mode: 'kprobe', blindSpots: ['rename'], losses: { accesses: 3, files: 0 } };
+    const states = { 'file-access': { ...works, coverage } };
+    const agents = [
+      { ...agentOn('n1', states), losses: { lines: 2 } },
+      { ...agentOn('n2', states, false), losses: { lines: 2 } },
+    ];
+    const [n1, n2] = reportOf({ agents }).nodes;
+    assert.deepEqual(n1?.guards['file-access'], { ...sees, mode: 'kprobe', blindSpots: ['rename'] });
+    assert.deepEqual(n1.losses, [
+      { guard: null, what: 'lines', count: 2 },
+      { guard: 'file-access', what: 'accesses', count: 3 },
+    ]);
+    assert.deepEqual([n2?.guards, n2?.losses], [{}, []]);
   });
 
   test('where it is not installed all wait, and that is well', () => {

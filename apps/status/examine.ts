@@ -1,4 +1,5 @@
 /** The report: the sections combined with what is known about agents and operators. No I/O, no clock. */
+import type { AgentGuardState, Losses } from '../../guard/agent-lease-names.ts';
 import type { Problem, Processes, ProcessView } from '../../guard/guarded.ts';
 import { holderOf, type LeaseView } from '../../guard/lease-holder.ts';
 import { operatorLease } from '../../guard/operator-lease.ts';
@@ -6,7 +7,14 @@ import type { AgentView, NodeView } from '../../guard/status-section.ts';
 import { type Verdict, verdictOn } from '../../guard/verdict.ts';
 import { compareText } from '../../lib/output/compare-text.ts';
 import type { AgentPodView, ReadGuard } from './reader.ts';
-import type { GuardNodeReport, GuardReport, GuardState, NodeReport, StatusReport } from './report.ts';
+import type {
+  GuardNodeReport,
+  GuardReport,
+  LossReport,
+  NodeGuardReport,
+  NodeReport,
+  StatusReport,
+} from './report.ts';
 
 /** What was read; `undefined` is what this user may not read. */
 export interface Found {
@@ -87,18 +95,40 @@ function nodeReports(
   names.delete('');
   return [...names].toSorted(compareText).map((name) => {
     const [pod, agent] = [pods.get(name), byNode.get(name)];
-    const states = guards
-      .filter(({ guard, installed }) => guard.node !== undefined && installed !== false)
-      .map(({ guard }): [string, GuardState] => [guard.name, agent?.guards.get(guard.name)?.state ?? 'off']);
+    const isAlive = agent?.isRenewed === true;
+    const own = guards.filter(({ guard, installed }) => guard.node !== undefined && installed !== false);
     return {
       name,
       agent: agentState(agent),
       agentRenewed: timeOf(agent?.renewedMs),
       agentPod: pod === undefined ? null : { name: pod.name, ready: pod.ready },
-      guards: agent?.isRenewed === true ? Object.fromEntries(states) : {},
+      guards: isAlive
+        ? Object.fromEntries(own.map(({ guard: { name: of } }) => [of, nodeGuard(agent.guards.get(of))]))
+        : {},
+      losses: isAlive ? lossesOf(agent) : [],
       ...fieldsOf(sections.map((section) => section.of(name).fields)),
     };
   });
+}
+
+function nodeGuard(state: AgentGuardState | undefined): NodeGuardReport {
+  const { mode = '', blindSpots = [] } = state?.coverage ?? {};
+  return {
+    state: state?.state ?? 'off',
+    reason: state?.reason ?? '',
+    mode: mode === '' ? null : mode,
+    blindSpots,
+  };
+}
+
+function lossesOf({ losses = {}, guards }: AgentView): LossReport[] {
+  const all: [string | null, Losses][] = [
+    [null, losses],
+    ...[...guards].map(([name, { coverage }]): [string, Losses] => [name, coverage?.losses ?? {}]),
+  ];
+  return all.flatMap(([guard, of]) =>
+    Object.entries(of).flatMap(([what, count]) => (count > 0 ? [{ guard, what, count }] : [])),
+  );
 }
 
 function agentState(agent: ProcessView | undefined): NodeReport['agent'] {

@@ -151,6 +151,21 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.match(text, /\n98 more nodes without problems\n/);
   });
 
+  test('what a guard cannot see that is asked for something, and what was lost', () => {
+    const coverage = { mode: 'kprobe', blindSpots: ['rename', 'chmod'], losses: { accesses: 3 } };
+    const states = {
+      'file-access': { state: 'running', reason: '', coverage },
+      'file-integrity': { state: 'running', reason: '', coverage },
+    } as const;
+    const text = textOf({ agents: ['n1', 'n2'].map((name) => agentOn(name, states)) }, { widthColumns: 200 });
+    assert.match(text, /\nfile-access on n1, n2: by kprobe; not covered: rename, chmod\n/);
+    assert.doesNotMatch(text, /\nfile-integrity on/);
+    assert.match(
+      text,
+      /\n {4}node n1: lost since its agent started: file-access: 3 accesses, file-integrity: 3 accesses\n/,
+    );
+  });
+
   test('an agent that is dead on many nodes: one line', () => {
     const names = ['n1', 'n2', 'n3', 'n4', 'n5'];
     const agents = names.map((name) => agentOn(name, undefined, false));

@@ -13,11 +13,12 @@ import {
 import { type Examined, verdictOf } from './examine.ts';
 import type { ReadGuard } from './reader.ts';
 import type { GuardReport, NodeReport, StatusReport } from './report.ts';
-import { counted } from '../../lib/output/words.ts';
+import { counted, someOf } from '../../lib/output/words.ts';
 
 const INDENT = 4;
 /** Of more nodes only those are shown that something is the matter with. */
 const MANY_NODES = 20;
+const NAMED_NODES = 3;
 
 /** The report, ending with a newline; the tables are those of the guards' sections. */
 export function renderStatus(
@@ -70,6 +71,14 @@ function nodeTable(
       if (node.state === 'starting' || (node.state === 'off' && !guard.objects)) continue;
       lines.set(node.name, [...(lines.get(node.name) ?? []), problemText(guard, node)]);
     }
+  }
+  for (const { name, losses } of nodes) {
+    const texts = losses.map(
+      ({ guard, what, count }) => `${guard === null ? '' : `${guard}: `}${count} ${what}`,
+    );
+    if (texts.length === 0) continue;
+    const line = printable(`node ${name}: lost since its agent started: ${texts.join(', ')}`);
+    lines.set(name, [...(lines.get(name) ?? []), line]);
   }
   const all = nodes.map((node) => ({
     node,
@@ -129,6 +138,7 @@ function foot(
     else lines.push(...(section?.foot ?? []).map((text) => ({ text })));
     if (report.guards[at]?.state === 'off') off.push(guard.name);
   }
+  lines.push(...modeLines(report).map((text) => ({ text })));
   if (off.length > 0) lines.push({ text: `Switched off by --guards: ${off.join(', ')}.` });
   if (missing.length > 0) {
     lines.push({ text: `Not in use here: ${missing.join(', ')}. The API does not serve their resources.` });
@@ -148,6 +158,24 @@ function foot(
 interface FootLine {
   readonly text: string;
   readonly isDoubtful?: boolean;
+}
+
+/** What guards cannot see that are asked for something: one line for nodes with the same means. */
+function modeLines({ guards, nodes }: StatusReport): string[] {
+  return guards
+    .filter(({ objects }) => objects !== null && objects > 0)
+    .flatMap(({ name }) => {
+      const byText = new Map<string, string[]>();
+      for (const node of nodes) {
+        const { mode = null, blindSpots = [] } = node.guards[name] ?? {};
+        if (mode === null || blindSpots.length === 0) continue;
+        const text = `by ${mode}; not covered: ${blindSpots.join(', ')}`;
+        byText.set(text, [...(byText.get(text) ?? []), node.name]);
+      }
+      return [...byText].map(([text, names]) =>
+        printable(`${name} on ${someOf(names, NAMED_NODES)}: ${text}`),
+      );
+    });
 }
 
 function operatorLines({ operator, guards, nodes }: StatusReport): FootLine[] {

@@ -76,5 +76,24 @@ export interface NodeReport {
   /** As deploy/ labels it; `null` where there is none. */
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
   /** By the guard's name, as the agent says; none where it is not running. */
-  readonly guards: Readonly<Record<string, GuardState>>;
+  readonly guards: Readonly<Record<string, NodeGuardReport>>;
+  /** What was lost since the agent started, as its metrics count it; without what lost nothing. */
+  readonly losses: readonly LossReport[];
+}
+
+export interface NodeGuardReport {
+  readonly state: GuardState;
+  readonly reason: string;
+  /** By which means it works: the sensor's mode, the dataplane; `null` where there is but one. */
+  readonly mode: string | null;
+  /** What it cannot see or do by these means. */
+  readonly blindSpots: readonly string[];
+}
+
+export interface LossReport {
+  /** `null`: of all. */
+  readonly guard: string | null;
+  /** `accesses`, `lines`, ... */
+  readonly what: string;
+  readonly count: number;
 }

@@ -28,7 +28,8 @@ import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { type FollowedFiles, TrapFiles, type TrapFilesOptions } from './trap-files.ts';
 import type { Spool } from '../../../lib/spool/spool.ts';
-import type { SensorModeName } from '../../../lib/sensor/modes.ts';
+import { blindSpots, type SensorModeName } from '../../../lib/sensor/modes.ts';
+import type { Coverage } from '../../../guard/agent-lease-names.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -58,7 +59,7 @@ export interface FileAccessNodeOptions {
     readonly ringSizeBytes?: number;
   };
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
-  readonly delivery?: Pick<Delivery, 'enqueue'> & CallbackTroubles;
+  readonly delivery?: Pick<Delivery, 'enqueue'> & Partial<Pick<Delivery, 'stats'>> & CallbackTroubles;
   /** Of openHeldAlerts: keeps alerts whose container is not known yet. Without it none waits. */
   readonly held?: Spool | undefined;
   /** Default: only policies of the system namespaces match pods of others. */
@@ -160,6 +161,7 @@ export class FileAccessNode implements Disposable {
     );
     this.#applier = stack.use(new PlanApplier(this.#sensor, logger));
     this.#registerMetrics();
+    context.tellCoverage(() => this.#coverage());
     registerNodeHealth(context.health, {
       containers: context.containers,
       sensor: () => this.#sensor.stats(),
@@ -257,6 +259,22 @@ export class FileAccessNode implements Disposable {
       containers: () => [...containers.list()].length,
       data: () => this.#data.size,
     });
+  }
+
+  #coverage(): Coverage {
+    const { mode } = this.#sensor;
+    const { ringFull, noReturn, consumer } = this.#sensor.stats().lost;
+    const { delivery } = this.#options;
+    const dropped = Object.values(delivery?.stats?.dropped ?? {});
+    return {
+      mode,
+      blindSpots: blindSpots(mode).map(({ what }) => what),
+      losses: {
+        accesses: ringFull + noReturn + consumer,
+        'moved files': this.#files.droppedMoved,
+        'alerts for callbacks': dropped.reduce((sum, count) => sum + count, 0),
+      },
+    };
   }
 
   /** When all that it stands on is known. */

@@ -166,6 +166,7 @@ export class Job implements AsyncDisposable {
       unread: problems,
       errored: this.#results.isErrored,
       pending: this.#results.isPending,
+      detection: this.#live.detection,
       scannedMs: this.#record.notes.checkedMs,
       periodMs: this.#inputs.isHeld ? undefined : this.#inputs.schedule.gracePeriodS * 1000,
     };

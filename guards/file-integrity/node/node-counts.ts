@@ -2,6 +2,7 @@
 import type { Metrics } from '../../../lib/telemetry/metrics.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { ScanProgress } from '../provider/provider.ts';
+import type { Detection } from '../model/finding.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
 /** Of one FileIntegrity, as it is now. */
@@ -14,6 +15,8 @@ export interface JobReading {
   readonly errored: boolean;
   /** There is a result that the API does not have. */
   readonly pending: boolean;
+  /** How changes are known between scans. */
+  readonly detection: Detection;
   /** When a scan or a baseline ended last, ms since 1970; undefined: none has. */
   readonly scannedMs: number | undefined;
   /** How often it is scanned; undefined: scans are held off. */

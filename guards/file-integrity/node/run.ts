@@ -17,7 +17,7 @@ import type { NodeJobs, WantedJob } from './jobs.ts';
 import { NodeCounts } from './node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node-health.ts';
 import { StepProgress } from './step-progress.ts';
-import { nodeFacts as statusFacts } from '../status/node-facts.ts';
+import { coverageOf, nodeFacts as statusFacts } from '../status/node-facts.ts';
 import type { IntegrityProvider } from '../provider/provider.ts';
 import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
@@ -100,6 +100,7 @@ export async function runFileIntegrityNode(
   let followed: { readonly uid: string; readonly generation: number }[] = [];
   const progress = new StepProgress(counts, clock);
   context.tellFacts(() => statusFacts({ followed, progress: progress.now() }));
+  context.tellCoverage(() => coverageOf([...counts.jobs()][0]?.detection));
   const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
 
   const work = async (): Promise<void> => {

@@ -1,5 +1,6 @@
 /** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
-import type { GuardFacts } from '../../../guard/agent-lease-names.ts';
+import type { Coverage, GuardFacts } from '../../../guard/agent-lease-names.ts';
+import type { Detection } from '../model/finding.ts';
 
 /** A baseline that is being made, or a scan, as in `--format json`. */
 export interface Progress {
@@ -38,6 +39,29 @@ export function nodeFacts({ followed, progress }: NodeState): GuardFacts {
         .slice(0, MANY)
         .map(({ uid, generation }) => [`${prefix}${uid.slice(0, UID_LENGTH)}`, generation]),
     ),
+  };
+}
+
+const modes = { sensor: 'events with author', inotify: 'events without author', none: 'scans alone' };
+
+/** Undefined: no FileIntegrity is for this node. */
+export function coverageOf(detection: Detection | undefined): Coverage {
+  if (detection === undefined) return { mode: '', blindSpots: [], losses: {} };
+  const { events, reason, unwatchedDirectories, directoriesWithoutAuthors } = detection;
+  const { lostEvents, lostAuthors } = detection;
+  return {
+    mode: modes[events],
+    blindSpots: [
+      ...(events === 'none' ? [`what is changed back between two scans: ${reason}`] : []),
+      ...(events === 'inotify' ? [`the author of changes: ${reason}`] : []),
+      ...(events !== 'none' && unwatchedDirectories > 0
+        ? [`what is changed back between two scans, in ${unwatchedDirectories} directories`]
+        : []),
+      ...(events === 'sensor' && directoriesWithoutAuthors > 0
+        ? [`the author of changes, in ${directoriesWithoutAuthors} directories`]
+        : []),
+    ],
+    losses: { events: lostEvents, authors: lostAuthors },
   };
 }
 

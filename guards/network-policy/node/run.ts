@@ -11,7 +11,7 @@ import type { BridgeOptions } from './bridge.ts';
 import { type Dataplane, defaultDataplaneOptions } from './dataplane.ts';
 import { Enforcement } from './enforcement.ts';
 import { type FollowedObjects, followObjects } from './followed-objects.ts';
-import { nodeFacts } from '../status/node-facts.ts';
+import { coverageOf, nodeFacts } from '../status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { Refusals } from './refusals.ts';
 import { Turns } from './turns.ts';
@@ -118,6 +118,7 @@ export async function runNetworkPolicyNode(
     );
   };
 
+  context.tellCoverage(() => coverageOf(backend, options.cutsEstablished === true, counts));
   await whenSynced(objects.caches, signal, async () => {
     const turns = new Turns(enforcement, dataplane, signal);
     objects.begin(() => turns.wake());

@@ -1,5 +1,5 @@
 /** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
-import { type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
+import { type Coverage, type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
 import type { PolicyProblem } from '../engine/rules.ts';
 
 /** As in `--format json`, in `nodes[].networkPolicy`. */
@@ -79,6 +79,23 @@ export function nodeFacts({
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
     ...(bypassed !== undefined && { bypassed: text(bypassed) }),
     ...(untold !== undefined && { untold: text(untold) }),
+  };
+}
+
+/** What no backend enforces, or this one. */
+export function coverageOf(
+  backend: string,
+  cutsEstablished: boolean,
+  { refusalsLost }: { readonly refusalsLost: number },
+): Coverage {
+  return {
+    mode: backend,
+    blindSpots: [
+      'traffic of pods in the network of the node',
+      'traffic from the node to its own pods',
+      ...(cutsEstablished ? [] : ['connections that were established before a policy forbade them']),
+    ],
+    losses: { 'refused packets': refusalsLost },
   };
 }
 
