@@ -4,7 +4,7 @@ import { defineLeftovers } from '../../guard/leftovers.ts';
 import { clusterOpenReportType, openReportType } from '../../guard/reports/open-reports.ts';
 import { clusterPolicyReportType, policyReportType } from '../../guard/reports/policy-reports.ts';
 import { kubewardenTypes, policyServerType } from './api.ts';
-import { serverLabel } from './cluster/server-objects.ts';
+import { serverLabel } from './server-label.ts';
 import { mutatingType, validatingType } from './cluster/webhooks.ts';
 import { formerFinalizers } from './policies/policy-set.ts';
 import { ourReports } from './reports/report.ts';

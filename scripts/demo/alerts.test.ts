@@ -13,6 +13,8 @@ test('an alert becomes the access that it was made of', () => {
       const original: Access = {
         ...access,
         timeNs,
+        // No line has it.
+        cgroup: '',
         executableTruncated: cut,
         cwdTruncated: other,
         argumentsTruncated: cut !== other,

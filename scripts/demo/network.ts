@@ -136,7 +136,11 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     screen.command('rampart status --data data');
     const { said: told } = await rampart('status', '--data', 'data');
     screen.answer(told);
-    checks.add('policies in status', '1', String(told.match(/^default\/db +Ingress +1 +0$/gm)?.length ?? 0));
+    checks.add(
+      'policies in status',
+      '1',
+      String(told.match(/^default\/db +Ingress +1 +yes$/gm)?.length ?? 0),
+    );
 
     screen.step('Without the policy nothing of it is left in the kernel:');
     await shownKubectl({ screen, kubectl }, 'delete', '-f', 'policy.yaml');

@@ -199,14 +199,13 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const shape = { interface: 'string', kind: 'string', programId: 'number', notes: [], members: [member] };
     // Nothing ran meanwhile.
     const ran = { runs: 'number', nsPerRun: 'null' };
-    const notLoaded = [{ node: 'string', name: 'string', condition: 'string', message: 'string' }];
     const { status: statusShape, ...others } = Object.fromEntries(
       Object.entries(shapes).map(([name, { stdout }]) => [name, shapeOf(JSON.parse(stdout))]),
     );
     assert.deepEqual((statusShape as { bpfPrograms: unknown }).bpfPrograms, [
       {
-        ...{ kind: 'string', namespace: 'null', name: 'string', condition: 'string', message: 'string' },
-        ...{ loaded: 'number', notLoaded },
+        ...{ kind: 'string', namespace: 'null', name: 'string', guarded: 'boolean' },
+        ...{ condition: 'string', loaded: 'number', notLoaded: 'number' },
       },
     ]);
     assert.deepEqual(others, {

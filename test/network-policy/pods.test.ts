@@ -140,7 +140,7 @@ suite('a NetworkPolicy on real pods', { skip: labObstacle() ?? false, timeout: 1
     assert.equal(await node.reaches('backend', 'db'), true);
     assert.equal(await node.reaches('frontend', 'backend'), true);
     const status = await node.run([rampart, 'status', '--data', node.data]);
-    assert.match(status.out, /^default\/db +Ingress +1 +0$/m);
+    assert.match(status.out, /^default\/db +Ingress +1 +yes$/m);
 
     // Enforcement does not end with the process.
     await kill();

@@ -14,7 +14,7 @@ import type { JsonReport } from '../../apps/status/found.fixture.ts';
 import { systemNamespace } from '../../guard/guard.ts';
 import { countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { cable } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
-import { serverLabel } from '../../guards/policy-audit/cluster/server-objects.ts';
+import { serverLabel } from '../../guards/policy-audit/server-label.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { deployments, pods } from '../../lib/kube/object/object.ts';

@@ -27,8 +27,10 @@ test('nothing of scans, baselines and configurations is loaded before there is a
     'node/node-counts.ts',
     'node/node-health.ts',
     'node/run.ts',
+    'node/step-progress.ts',
     'results/for-node.ts',
     'results/same-name.ts',
+    'status/node-facts.ts',
   ];
   assert.deepEqual(own, needed);
   assert.ok(loaded.includes('../../lib/kube/object/facts.ts'), 'the walk over imports works');

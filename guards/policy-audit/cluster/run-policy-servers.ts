@@ -35,12 +35,12 @@ import {
   policiesKey,
   readyPodsOf,
   serverHosts,
-  serverLabel,
   serverName,
   serverObjects,
   serviceReference,
   type Wanted,
 } from './server-objects.ts';
+import { serverLabel } from '../server-label.ts';
 import { serverReady, withPart, withReadiness } from './server-status.ts';
 import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 

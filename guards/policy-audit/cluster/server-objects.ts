@@ -16,6 +16,7 @@ import {
 } from '../../../lib/kube/object/object.ts';
 import { sourcesDocument } from '../modules/sources.ts';
 import type { PolicyServer } from '../api.ts';
+import { serverLabel } from '../server-label.ts';
 import type { KeyAndCertificate } from '../../../lib/x509/certificate.ts';
 
 /** An object to apply, and its resource. */
@@ -24,7 +25,6 @@ export interface Wanted {
   readonly object: KubeObject;
 }
 
-export const serverLabel = 'kubewarden/policy-server';
 /** In its ConfigMap. */
 export const policiesKey = 'policies.yml';
 const servingPort = 8443;

@@ -8,7 +8,8 @@ import { mostMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { Policy } from '../policies/policy.ts';
 import { namespaceNameLabel, sparingCondition } from '../policies/spared.ts';
-import { serverLabel, type Wanted } from './server-objects.ts';
+import { serverLabel } from '../server-label.ts';
+import type { Wanted } from './server-objects.ts';
 
 const group = 'admissionregistration.k8s.io';
 export const validatingType = clusterKind(

@@ -6,7 +6,7 @@ import { processesOn, processWith } from '../../../guard/processes.fixture.ts';
 import type { NodeView, SectionReport, StatusContext } from '../../../guard/status-section.ts';
 import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
 import { type AnyKubewardenPolicy, clusterAdmissionPolicyType } from '../api.ts';
-import { serverLabel } from '../cluster/server-objects.ts';
+import { serverLabel } from '../server-label.ts';
 import { policyAudit } from '../guard.ts';
 import { activeStatus, refusedStatus, type Status } from '../policies/policy-status.ts';
 import { byPolicyServers, inProcess } from './admission-fact.ts';

@@ -9,7 +9,7 @@ import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { findCondition } from '../../../lib/kube/object/conditions.ts';
 import { configMaps, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { counted } from '../../../lib/output/words.ts';
-import { serverLabel } from '../cluster/server-objects.ts';
+import { serverLabel } from '../server-label.ts';
 import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, type RenderOptions } from '../../../lib/output/table.ts';
