@@ -27,10 +27,12 @@ export const alertingRules: readonly AlertingRule[] = [
   },
   {
     name: 'RampartPolicyErrors',
-    expr: 'sum by (policy) (increase(rampart_policy_audit_evaluations_total{result="error"}[30m])) > 0',
+    // Not the growth of a counter: an object is evaluated once, and a series that begins above 0 has not grown.
+    expr: 'rampart_policy_objects{result="error"} > 0',
+    for: '15m',
     severity: 'warning',
-    summary: 'Policy {{ $labels.policy }} cannot be evaluated for some objects',
-    what: 'Evaluations of a policy ended with an error, in audits.',
+    summary: 'Policies cannot be evaluated for some objects',
+    what: 'Audits ended with an error for some objects.',
     why: 'Whether these objects follow the policy is not known; for writes, failurePolicy decides.',
     next: 'kubectl get policyreports -A shows results with the word error and their reason: a time limit, a missing right of the PolicyServer, a registry that does not answer.',
   },

@@ -279,22 +279,14 @@ export const examples: Readonly<Record<string, Examples>> = {
   RampartPolicyErrors: {
     fires: [
       {
-        series: {
-          [series('rampart_policy_audit_evaluations_total', { policy: 'clusterwide-a', result: 'error' })]:
-            '1x5 3x10',
-        },
-        at: 12,
-        labels: { policy: 'clusterwide-a' },
+        series: { [series('rampart_policy_objects', { ...operator, result: 'error' })]: '2x30' },
+        at: 15,
+        labels: { ...operator, result: 'error' },
       },
     ],
     quiet: [
-      {
-        series: {
-          [series('rampart_policy_audit_evaluations_total', { policy: 'clusterwide-a', result: 'fail' })]:
-            '1x5 3x10',
-        },
-        at: 12,
-      },
+      { series: { [series('rampart_policy_objects', { ...operator, result: 'fail' })]: '2x30' }, at: 15 },
+      { series: { [series('rampart_policy_objects', { ...operator, result: 'error' })]: '0x30' }, at: 15 },
     ],
   },
   RampartPolicyNotActive: {
