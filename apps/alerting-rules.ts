@@ -54,4 +54,25 @@ export const alertingRules: readonly AlertingRule[] = [
     why: 'Whoever collects the log of the pod misses them. Callbacks and reports have them all the same.',
     next: 'Look for what slows the reader of the log down: a full disk of the node, a collector that does not keep up. Make policies narrower if they report more than you read.',
   },
+  {
+    name: 'RampartOtlpStuck',
+    expr: 'rampart_otlp_queue_oldest_seconds > 600',
+    for: '5m',
+    severity: 'warning',
+    summary:
+      'The OTLP receiver has taken no findings of {{ $labels.job }} on {{ $labels.node }} for more than 10 minutes',
+    what: 'Findings wait in the queue for --otlp-endpoint.',
+    why: 'The receiver does not answer, or refuses requests for now. When the queue is full, new findings are not queued any more.',
+    next: 'The log of the process has what the receiver answers. Check its URL, certificate and headers.',
+  },
+  {
+    name: 'RampartOtlpLost',
+    expr: 'increase(rampart_otlp_refused_total[10m]) > 0 or increase(rampart_otlp_dropped_total[10m]) > 0',
+    severity: 'warning',
+    summary:
+      'The OTLP receiver does not get all findings of {{ $labels.job }} on {{ $labels.node }}: {{ $labels.reason }}',
+    what: 'Findings were not queued for --otlp-endpoint, or were dropped from its queue.',
+    why: 'The receiver never gets them; stdout has them. The label `reason` says why.',
+    next: 'Mend the receiver if it rejects them, or make room on the disk of the node.',
+  },
 ];

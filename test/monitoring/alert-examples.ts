@@ -124,6 +124,23 @@ export const examples: Readonly<Record<string, Examples>> = {
     ],
   },
   RampartFindingsDropped: grows('rampart_alert_lines_dropped_total'),
+  RampartOtlpStuck: {
+    fires: [
+      {
+        series: { [series('rampart_otlp_queue_oldest_seconds', agent)]: '0+60x60' },
+        at: 20,
+        labels: agent,
+      },
+    ],
+    quiet: [{ series: { [series('rampart_otlp_queue_oldest_seconds', agent)]: '5x60' }, at: 20 }],
+  },
+  RampartOtlpLost: {
+    fires: [
+      ...grows('rampart_otlp_refused_total', { ...agent, reason: 'full' }).fires,
+      ...grows('rampart_otlp_dropped_total', { ...agent, reason: 'rejected' }).fires,
+    ],
+    quiet: grows('rampart_otlp_refused_total', { ...agent, reason: 'full' }).quiet,
+  },
 
   RampartAccessesLost: grows('rampart_file_access_lost_total', { node: 'n1', reason: 'ring_full' }),
   RampartTrapsNotWatched: stays('rampart_file_access_refused', { bad: 3, good: 0, minutes: 10 }),
