@@ -29,6 +29,8 @@ export interface Found {
   readonly agentPods: readonly AgentPodView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly notRead: StatusReport['notRead'];
+  /** What starts the process that all is in, where that does not run. */
+  readonly start?: string | undefined;
 }
 
 export interface Examined {
@@ -64,14 +66,15 @@ export function verdictOf(verdicts: Examined['verdicts'], { guard }: ReadGuard):
   return verdicts.get(guard.name) ?? { problems: [], failing: 0, of: () => [] };
 }
 
-function processesOf({ agents, operator }: Found): Processes {
+function processesOf({ agents, operator, start }: Found): Processes {
   return {
     agents: agents && new Map(agents.map((agent) => [agent.nodeName, agent])),
     operator,
     start: (process, node) =>
-      process === 'operator'
+      start ??
+      (process === 'operator'
         ? 'Start the operator: kubectl -n rampart-system get pods shows its pod'
-        : `Start the agent: kubectl -n rampart-system get pods -o wide shows its pod on ${node}`,
+        : `Start the agent: kubectl -n rampart-system get pods -o wide shows its pod on ${node}`),
   };
 }
 

@@ -10,7 +10,7 @@ import type { ProcessView } from '../../guard/guarded.ts';
 import { operatorLease } from '../../guard/operator-lease.ts';
 import { type LeaseView, nodeOfHolder } from '../../guard/lease-holder.ts';
 import type { AgentView, NodeView, SectionReport, StatusContext } from '../../guard/status-section.ts';
-import type { KubeClient } from '../../lib/kube/client/client.ts';
+import type { ReadApi } from './stored-api.ts';
 import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 import {
@@ -43,7 +43,9 @@ export interface ReadGuard {
 }
 
 export interface StatusReaderOptions {
-  readonly client: KubeClient;
+  readonly client: ReadApi;
+  /** The process that all is in does not run: nobody renews a lease. */
+  readonly isStopped?: boolean;
   /** Default: the objects of all. */
   readonly namespace: string | undefined;
   readonly signal: AbortSignal;
@@ -122,8 +124,7 @@ export class StatusReader {
   }
 
   #readLeases(): Promise<Leases | undefined> {
-    const { client, signal } = this.#options;
-    this.#leases ??= this.#orForbidden(`leases in ${systemNamespace}`, () => readLeases(client, signal));
+    this.#leases ??= this.#orForbidden(`leases in ${systemNamespace}`, () => readLeases(this.#options));
     return this.#leases;
   }
 
@@ -170,17 +171,18 @@ interface Leases {
 }
 
 /** Locks that look as if nobody renewed them are looked at again, as clocks may differ. */
-async function readLeases(client: KubeClient, signal: AbortSignal): Promise<Leases> {
+async function readLeases({ client, signal, isStopped = false }: StatusReaderOptions): Promise<Leases> {
   const read = async (): Promise<Lease[]> =>
     (await client.list(leases, { namespace: systemNamespace }, { signal })).items;
   let items = await read();
   const before = new Map(items.map(({ metadata, spec }) => [metadata.name, spec?.renewTime]));
-  if (isWorthAnotherLook(items)) {
+  if (!isStopped && isWorthAnotherLook(items)) {
     await sleep(systemClock, LEASE_LOOK_MS, signal);
     items = await read();
   }
   const nowMs = Date.now();
   const isRenewed = (lease: Lease): boolean =>
+    !isStopped &&
     Boolean(lease.spec?.holderIdentity) &&
     (!isDoubtful(lease, nowMs) || before.get(lease.metadata.name) !== lease.spec?.renewTime);
   const processOf = (lease: Lease): AgentView => ({

@@ -1,13 +1,16 @@
+import { resolve } from 'node:path';
+
 import type { Guard } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { visibleJson } from '../../lib/output/printable.ts';
-import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { isForbidden, isNotFound, isUnreachable } from '../../lib/kube/client/client-errors.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { chosenKubeconfig, clusterAccess } from '../../lib/cli/cluster.ts';
 import { describeFailure } from '../../lib/cli/failure.ts';
 import { stopSignal } from '../../lib/cli/process.ts';
 import type { StatusOptions } from './command.ts';
+import type { ReadApi } from './stored-api.ts';
 import { renderStatus } from './render.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { outputOptions } from '../../lib/cli/output.ts';
@@ -22,7 +25,9 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   } catch (error) {
     // Also an API that is away: a script has to tell it from what is not guarded.
     process.stderr.write(describeFailure(error).text);
-    return 2;
+    const stored = isRefused(error) ? await askStored(guards, options) : undefined;
+    if (stored === undefined) return 2;
+    asked = stored;
   }
   const { report } = asked.examined;
   const { stdout } = process;
@@ -32,6 +37,33 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
       : renderStatus(asked.examined, asked.guards, outputOptions(80, 120)),
   );
   return report.guarded ? 0 : 1;
+}
+
+/** Nobody listens there: a process that hangs, or is busy, would not refuse. */
+function isRefused(error: unknown): boolean {
+  return isUnreachable(error) && /\bECONNREFUSED\b/.test((error as Error).message);
+}
+
+/** What users have asked of a `rampart standalone` that does not run; undefined where that cannot be told, or is nothing. */
+async function askStored(
+  guards: readonly Guard[],
+  { data, namespace }: StatusOptions,
+): Promise<Asked | undefined> {
+  if (data === undefined) return undefined;
+  try {
+    const { StoredApi } = await import('./stored-api.ts');
+    using client = new StoredApi(data);
+    const { signal } = stopSignal();
+    await expectNamespace(client, namespace, signal);
+    const start = `Start rampart standalone with --data ${data}`;
+    const asked = await askCluster({
+      ...{ client, guards, server: resolve(data), namespace, signal, isStopped: true, start },
+    });
+    return asked.examined.report.guarded ? undefined : asked;
+  } catch (error) {
+    process.stderr.write(describeFailure(error).text);
+    return undefined;
+  }
 }
 
 async function ask(guards: readonly Guard[], options: StatusOptions): Promise<Asked> {
@@ -47,7 +79,7 @@ async function ask(guards: readonly Guard[], options: StatusOptions): Promise<As
 
 /** What is in a namespace that does not exist would be nothing, and nothing is always guarded. */
 async function expectNamespace(
-  client: KubeClient,
+  client: ReadApi,
   name: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {
@@ -69,6 +101,7 @@ interface AskOptions extends StatusReaderOptions {
   readonly guards: readonly Guard[];
   /** As people know it. */
   readonly server: string;
+  readonly start?: string;
 }
 
 export interface Asked {
@@ -80,7 +113,7 @@ export interface Asked {
  * @throws {KubeError} where what users write may not be read; {@link RampartError} `API_UNREACHABLE` for no answer, `NOT_FOUND`
  *   where no guard is installed.
  */
-export async function askCluster({ guards, server, ...options }: AskOptions): Promise<Asked> {
+export async function askCluster({ guards, server, start, ...options }: AskOptions): Promise<Asked> {
   const { namespace } = options;
   // What is still asked for when one fails ends with it.
   const end = new AbortController();
@@ -98,7 +131,7 @@ export async function askCluster({ guards, server, ...options }: AskOptions): Pr
     if (agents === undefined || agents.length === 0) requireOne(read, server);
     const { timeMs, notRead } = reader;
     const processes = { locks, agents, operator, agentPods, nodes };
-    const examined = examine({ server, timeMs, namespace, guards: read, ...processes, notRead });
+    const examined = examine({ server, timeMs, namespace, guards: read, ...processes, notRead, start });
     return { examined, guards: read };
   } finally {
     end.abort();
