@@ -167,11 +167,43 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     assert.ok(byPod.author?.container?.id.endsWith(container.id), byPod.author?.container?.id);
     assert.match(byPod.author?.arguments ?? '', /host-etc\/pod/);
 
+    // One that is gone as soon as it has begun.
+    node.write('/etc/job', 'job\n');
+    await finding(cluster, 'a file for a short pod', '/etc/job', 'added');
+    rmSync(node.at('/etc/job'));
+    await until('it is gone', async () => {
+      const { findings = [] } = (await cluster.status(fi, 'n1')) ?? {};
+      return findings.every(({ path }) => path !== '/etc/job');
+    });
+    const short = {
+      ...{ name: 'once', command: ['cp', '/etc/group', '/host-etc/job'] },
+      mounts: [{ containerPath: '/host-etc', hostPath: node.at('/etc') }],
+    };
+    await lab.runPod({ name: 'job', namespace: 'shop', containers: [short] });
+    const byJob = await finding(cluster, 'a pod that does nothing else', '/etc/job', 'added');
+    assert.deepEqual(
+      [byJob.author?.relation, byJob.author?.pod, byJob.author?.container?.name],
+      ['container', { namespace: 'shop', name: 'job' }, 'once'],
+    );
+
+    // A pod that enters the mounts of the host is still that pod.
+    const entering = await lab.runPod({
+      ...{ name: 'entering', namespace: 'shop', hostPid: true },
+      containers: [{ name: 'root', privileged: true }],
+    });
+    const [root] = entering.containers.values();
+    assert.ok(root);
+    const script = `echo x >> '${node.at('/etc/d')}'`;
+    await lab.exec(root, ['nsenter', '-t', `${process.pid}`, '-m', 'sh', '-c', script]);
+    const entered = await finding(cluster, 'a pod in the mounts of the host', '/etc/d', 'changed');
+    assert.deepEqual([entered.author?.relation, entered.author?.pod?.name], ['container', 'entering']);
+
     // All of it put back: nothing is left, and nobody has scanned.
-    for (const name of ['/etc/new', '/etc/dir']) rmSync(node.at(name), { recursive: true });
+    for (const name of ['/etc/new', '/etc/dir', '/etc/job']) rmSync(node.at(name), { recursive: true });
     renameSync(node.at('/etc/gone-there'), node.at('/etc/moved'));
     node.write('/etc/a', 'a\n');
     node.write('/etc/pod', 'pod\n');
+    node.write('/etc/d', 'd\n');
     node.write('/etc/b', 'b\n');
     chownSync(node.at('/etc/b'), uid, uid);
     chmodSync(node.at('/etc/c'), 0o644);

@@ -41,6 +41,18 @@ export function firstMomentCases(lab: () => GuardedLab): void {
       );
     });
 
+    test('a pod that enters the mounts of the node stays that pod', async () => {
+      const { container } = await guarded.run({
+        ...{ name: 'entering', hostPid: true },
+        containers: [{ name: 'main', privileged: true }],
+      });
+      const [mount] = mounts;
+      const alerts = await guarded.alertsOf(
+        async () => await guarded.sh(container, `nsenter -t ${process.pid} -m cat ${mount?.hostPath}/token`),
+      );
+      assert.deepEqual(alerts.map(who), ['container default/entering/main']);
+    });
+
     test('a process that makes itself other namespaces stays one of its container', async () => {
       const { container } = await guarded.run({
         name: 'unsharing',
