@@ -10,6 +10,7 @@ import { KubeClient } from '../../lib/kube/client/client.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { testMode } from '../../lib/sensor/sensor.fixture.ts';
+import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
@@ -78,7 +79,9 @@ export class Standalone implements AsyncDisposable {
   alerts(): KiveAlert[] {
     const end = this.stdout.lastIndexOf('\n') + 1;
     for (const line of this.stdout.slice(this.#parsed, end).split('\n')) {
-      if (line !== '') this.#alerts.push(JSON.parse(line) as KiveAlert);
+      if (line === '') continue;
+      assertFinding(line);
+      this.#alerts.push(JSON.parse(line) as KiveAlert);
     }
     this.#parsed = end;
     return [...this.#alerts];

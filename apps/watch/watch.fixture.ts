@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 
 import { testMode } from '../../lib/sensor/sensor.fixture.ts';
+import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
@@ -60,7 +61,10 @@ export class Watching implements AsyncDisposable {
   }
 
   alerts(): KiveAlert[] {
-    return this.lines().map((line) => JSON.parse(line) as KiveAlert);
+    return this.lines().map((line) => {
+      assertFinding(line);
+      return JSON.parse(line) as KiveAlert;
+    });
   }
 
   /** Resolves when `holds` does; asked again whenever something is printed. Rejects when it ends before or after 30 s. */

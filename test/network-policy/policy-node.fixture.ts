@@ -17,6 +17,7 @@ import {
 import type { Dataplane, DataplaneOptions } from '../../guards/network-policy/node/dataplane.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { tableName } from '../../guards/network-policy/node/nftables/names.ts';
+import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
 import { parseRefusal, type Refusal } from '../../guards/network-policy/refusal-line.ts';
 import { Network } from './network.fixture.ts';
 import { PolicyApi } from './policy-api.fixture.ts';
@@ -89,7 +90,10 @@ export class PolicyNode extends PolicyApi {
   }
 
   get refusals(): Refusal[] {
-    return this.lines.flatMap((line) => parseRefusal(line) ?? []);
+    return this.lines.flatMap((line) => {
+      assertFinding(line);
+      return parseRefusal(line) ?? [];
+    });
   }
 
   /** Waits until the table of the node says so. */

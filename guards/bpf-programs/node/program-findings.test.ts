@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, suite, test } from 'node:test';
 
+import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { readFinding } from '../../../guard/stream/read-finding.ts';
 import { events } from '../../../lib/kube/events/event-object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -22,6 +23,7 @@ suite('findings of programs', () => {
   /** `not-loaded high XdpProgram/count: reason` */
   const said = (): string[] =>
     cluster.lines.map((line) => {
+      assertFinding(line);
       const { head, keys } = readFinding(line) ?? assert.fail(line);
       return `${head.verdict} ${head.severity} ${head.policy?.kind}/${head.policy?.name}: ${String(keys['reason'])}`;
     });

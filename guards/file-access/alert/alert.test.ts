@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { printable, visibleJson } from '../../../lib/output/printable.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { type Access, describeMask } from '../../../lib/sensor/access.ts';
@@ -127,6 +128,7 @@ suite('AlertEncoder', () => {
           const line = encoder.encode(a);
           const expected = plainAlert(anyC, a);
           assert.ok(!line.includes('\n'));
+          assertFinding(line);
           assert.equal(
             line,
             visibleJson(

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, readdirSync, readFileSync } from 'node:fs';
 
+import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import type { Detection, Finding } from '../model/finding.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { TestCluster } from '../node/node.fixture.ts';
@@ -54,7 +55,10 @@ export class Followed implements AsyncDisposable {
 
   /** All lines since {@link mark}. */
   lines(): Line[] {
-    return this.#lines.slice(this.#told).map((line) => JSON.parse(line) as Line);
+    return this.#lines.slice(this.#told).map((line) => {
+      assertFinding(line);
+      return JSON.parse(line) as Line;
+    });
   }
 
   /** The first such line since {@link mark}. */

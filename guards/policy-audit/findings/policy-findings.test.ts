@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { type ReadFinding, readFinding } from '../../../guard/stream/read-finding.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { policyFindings } from './policy-finding.ts';
@@ -24,6 +25,7 @@ function told(tell: (findings: PolicyFindings) => void): ReadFinding {
   assert.equal(lines.length, 1);
   const finding = readFinding(lines[0] ?? '');
   assert.ok(finding, lines[0]);
+  assertFinding(lines[0] ?? '');
   return finding;
 }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
+import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { readFinding } from '../../../guard/stream/read-finding.ts';
 import { configMaps, namespaces } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -18,6 +19,7 @@ function said(lines: readonly string[]): string[] {
   return lines.map((line) => {
     const finding = readFinding(line);
     assert.ok(finding, line);
+    assertFinding(line);
     const { verdict, severity, object, policy } = finding.head;
     const what = object === null ? 'nothing' : `${object.kind} ${object.namespace}/${object.name}`;
     return `${verdict} ${severity} ${what} by ${policy?.name ?? 'nobody'}: ${String(finding.keys['reason'])}`;
