@@ -100,16 +100,19 @@ export function resourceAttributes({ object }: FindingHead): Attributes {
 /**
  * What classes of the category Findings require: the same `uid` for all findings of one policy about one object, so that one
  * that closes is known to be that which was opened.
+ *
+ * @param places - Where it is, for an object that is at several.
  */
 export function findingAttributes(
   { guard, object, policy, message }: FindingHead,
   isClosed: boolean,
+  places: readonly string[] = [],
 ): Attributes {
-  const parts = [object, policy].map((one) =>
+  const references = [object, policy].map((one) =>
     one === null ? '' : [one.kind, one.namespace, one.name].join('/'),
   );
   return {
-    'finding_info.uid': [guard, ...parts].join(':'),
+    'finding_info.uid': [guard, ...references, ...places].join(':'),
     'finding_info.title': message,
     status_id: isClosed ? 4 : 1,
     status: isClosed ? 'Resolved' : 'New',

@@ -4,19 +4,23 @@ import {
   findingAttributes,
   type OcsfMapping,
   resourceAttributes,
+  textAt,
 } from '../../guard/stream/ocsf.ts';
 
 const closing: ReadonlySet<string> = new Set(['running', 'repaired']);
 
-export const programOcsf: OcsfMapping = ({ head }) => {
+export const programOcsf: OcsfMapping = ({ head, keys }) => {
   const isClosed = closing.has(head.verdict);
+  const places = [head.node.name, textAt(keys, 'attachPoint') ?? '', textAt(keys, 'function') ?? ''];
   return {
     class: 'detectionFinding',
     activity: findingActivity(isClosed),
     attributes: {
-      ...findingAttributes(head, isClosed),
+      ...findingAttributes(head, isClosed, places),
       ...resourceAttributes(head),
-      is_alert: !isClosed,
+      status_detail: textAt(keys, 'reason'),
+      // Also what was repaired: somebody had changed it.
+      is_alert: head.verdict !== 'running',
     },
   };
 };
