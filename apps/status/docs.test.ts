@@ -16,6 +16,7 @@ import {
 } from '../../guards/network-policy/status/section.ts';
 import { nodeFacts, readNodeFacts } from '../../guards/network-policy/status/node-facts.ts';
 import { policyAudit } from '../../guards/policy-audit/guard.ts';
+import { progressFacts } from '../../guards/policy-audit/status/progress.ts';
 import { section as auditSection } from '../../guards/policy-audit/status/section.ts';
 import { noDetection } from '../../guards/file-integrity/model/finding.ts';
 import type { Guard } from '../../guard/guard.ts';
@@ -77,6 +78,11 @@ function fullReport(): object {
     ...{ endedMs: nowMs, seconds: 1, namespaces: 1, objects: 1, failing: 0, errored: 0, evaluations: 1 },
     ...{ writes: 1, missed: 0, unread: ['secrets'] },
   };
+  const facts = progressFacts(
+    { since: '2026-11-21T11:00:00Z', namespaces: 3, left: 1 },
+    new Map([['p', nowMs]]),
+  );
+  const operator = processWith({ 'policy-audit': { state: 'running', reason: '', facts } });
   const admission = { metadata: { name: 'p' }, spec: { mode: 'protect' } } as never;
   const found = foundOf({
     integrities: [integrity as never],
@@ -87,7 +93,7 @@ function fullReport(): object {
     [
       policyAudit,
       auditSection([{ kind: 'ClusterAdmissionPolicy', policy: admission }], {
-        ...{ operator: null, readyServers: new Set<string>(), pass, timeMs: nowMs },
+        ...{ operator, readyServers: new Set<string>(), pass, timeMs: nowMs },
       }),
     ],
     [bpfPrograms, bpfSection([{ kind: 'XdpProgram', parent, objects: [] }], [], nowMs)],

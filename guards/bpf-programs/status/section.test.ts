@@ -87,6 +87,7 @@ suite('the section of bpf-programs', () => {
   for (const [what, objects, expected] of [
     ['not loaded on a node', [on('n1', 'NotLoaded'), on('n2')], ['not-loaded n1']],
     ['a node that has not reported', [on('n2')], ['not-reported n1']],
+    ['an image that is pulled', [on('n1', 'None'), on('n2')], ['loading n1']],
     [
       'a node that has reported on an older version',
       [on('n1', 'Loaded', { observedGeneration: 1 }), on('n2')],

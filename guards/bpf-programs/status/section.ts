@@ -111,10 +111,12 @@ function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedOb
     const [condition] = object.status?.conditions ?? [];
     if (condition === undefined || quiet.has(condition.type)) return [];
     const node = nodeOf(object);
+    // Its image is pulled.
+    const isPending = condition.type === 'None';
     return [
       {
-        ...{ kind: 'not-loaded', by: 'agent', node: nameOf.get(node) ?? node },
-        why: `${condition.type}: ${condition.message.replace(/\.$/, '')}`,
+        ...{ kind: isPending ? 'loading' : 'not-loaded', by: 'agent', node: nameOf.get(node) ?? node },
+        why: `${isPending ? 'not loaded yet' : condition.type}: ${condition.message.replace(/\.$/, '')}`,
         next: `kubectl describe ${namespace === null ? 'bpfprogram' : `-n ${namespace} bpfnsprogram`} ${object.metadata.name}`,
         sinceMs: Date.parse(condition.lastTransitionTime),
       },

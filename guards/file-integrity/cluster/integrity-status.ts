@@ -112,7 +112,17 @@ function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionCh
   const known = scannedNodes(statuses);
   return known.size > 0 && nodeNames.every((name) => known.has(name))
     ? { type, status: 'True', reason: 'AllFilesRead', message: '' }
-    : { type, status: 'Unknown', reason: 'NotScanned', message: 'Not every node has been scanned.' };
+    : {
+        type,
+        status: 'Unknown',
+        reason: 'NotScanned',
+        message: notScanned(nodeNames.filter((name) => !known.has(name))),
+      };
+}
+
+function notScanned(nodes: readonly string[]): string {
+  if (nodes.length === 0) return 'No node has been scanned.';
+  return `Not scanned yet: ${someOf(nodes.toSorted(), maxNamedNodes)}. rampart status shows how far they are.`;
 }
 
 /** Whether the status says so already; undefined where it says nothing. */

@@ -27,6 +27,7 @@ import { toldPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { keepSummaries } from '../status/last-pass.ts';
+import { progressFacts } from '../status/progress.ts';
 import { admissionFact, byPolicyServers, inProcess } from '../status/admission-fact.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { Scanner } from '../scanner/scanner.ts';
@@ -43,7 +44,7 @@ export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (contex
 
 async function work(
   term: GuardContext,
-  { admission }: ClusterContext,
+  { admission, tellFacts }: ClusterContext,
   options: PolicyAuditOptions,
   { metrics, findings }: { readonly metrics: PolicyMetrics; readonly findings: PolicyFindings },
 ): Promise<void> {
@@ -95,6 +96,8 @@ async function work(
       missed: scanner.missed,
     }),
   });
+  const how = { [admissionFact]: admission === undefined ? byPolicyServers : inProcess };
+  tellFacts(() => ({ ...how, ...progressFacts(scanner.passProgress, policies.opening) }));
   using door = new DisposableStack();
   const admitting = async (): Promise<void> => {
     if (admission === undefined) return;

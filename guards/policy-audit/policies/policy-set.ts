@@ -81,6 +81,8 @@ export class PolicySet {
   readonly #trials = new Map<string, Trial>();
   /** By ID: why its module could not be fetched. */
   readonly #logged = new Map<string, string>();
+  /** By ID: since when its module is fetched and compiled. */
+  readonly #opening = new Map<string, number>();
   readonly #listeners = new Set<(change: PolicyChange) => void>();
   readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
   readonly #complete = Promise.withResolvers<void>();
@@ -113,6 +115,11 @@ export class PolicySet {
   /** Those of Kubewarden's kinds, whether they can be evaluated or not. */
   *kubewarden(): Generator<AnyKubewardenPolicy> {
     for (const cache of this.#caches) yield* cache.list();
+  }
+
+  /** Policies whose modules are being fetched or compiled, by ID, with the time of the beginning in ms since 1970. */
+  get opening(): ReadonlyMap<string, number> {
+    return this.#opening;
   }
 
   /** Why sources cannot be evaluated as written: `clusteradmissionpolicies/x` -> the reason. */
@@ -256,6 +263,7 @@ export class PolicySet {
     const before = this.#open.get(policy.id);
     if (before?.policy.version === policy.version) return undefined;
     let opened: OpenPolicy;
+    this.#opening.set(policy.id, Date.now());
     try {
       opened = await OpenPolicy.open(policy, this.#options.runtimes, signal);
     } catch (error) {
@@ -264,6 +272,8 @@ export class PolicySet {
       const told = forTenant(error);
       if (told !== error) this.#log(policy, error);
       return messageOf(told);
+    } finally {
+      this.#opening.delete(policy.id);
     }
     this.#logged.delete(policy.id);
     this.#open.set(policy.id, opened);

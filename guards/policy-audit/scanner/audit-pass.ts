@@ -20,9 +20,19 @@ export interface PassSummary {
   readonly unread: readonly string[];
 }
 
+/** A pass that runs. */
+export interface PassProgress {
+  /** RFC 3339 */
+  readonly since: string;
+  /** That have objects to audit, and how many of them are left. */
+  readonly namespaces: number;
+  readonly left: number;
+}
+
 export class AuditPass {
   readonly #clock: Clock;
   readonly #beganMs: number;
+  readonly #beganWallMs: number;
   readonly #evaluations: number;
   readonly #writes: number;
   readonly #ended = Promise.withResolvers<void>();
@@ -33,6 +43,7 @@ export class AuditPass {
   constructor(clock: Clock, evaluations: number, writes: number) {
     this.#clock = clock;
     this.#beganMs = clock.monotonicMs();
+    this.#beganWallMs = clock.wallMs();
     this.#evaluations = evaluations;
     this.#writes = writes;
   }
@@ -54,6 +65,12 @@ export class AuditPass {
   /** How many namespaces are left. */
   get left(): number {
     return this.#left.size;
+  }
+
+  /** Undefined once it has ended. */
+  get progress(): PassProgress | undefined {
+    const since = new Date(this.#beganWallMs).toISOString();
+    return this.left === 0 ? undefined : { since, namespaces: this.#namespaces, left: this.left };
   }
 
   miss(): void {

@@ -31,7 +31,7 @@ import { NamespaceReports } from '../reports/namespace-reports.ts';
 import { reportTypes } from '../reports/report.ts';
 import { ReportStore } from '../reports/report-store.ts';
 import type { ReportChange, Reports } from '../reports/reports.ts';
-import { AuditPass, type PassSummary } from './audit-pass.ts';
+import { AuditPass, type PassProgress, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
 import { type FollowedKind, FollowedKinds } from './followed-kinds.ts';
 import { collectGarbage } from './garbage.ts';
@@ -162,6 +162,11 @@ export class Scanner {
   /** The progress of the current pass: namespaces that are left, and known objects. */
   get progress(): { readonly left: number; readonly objects: number; readonly evaluations: number } {
     return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
+  }
+
+  /** Of the full pass that runs; undefined while none does. */
+  get passProgress(): PassProgress | undefined {
+    return this.#pass?.progress;
   }
 
   /** Resolves at the end of a full pass that starts now, or after the current one. */

@@ -10,6 +10,7 @@ import { serverLabel } from '../server-label.ts';
 import { policyAudit } from '../guard.ts';
 import { activeStatus, refusedStatus, type Status } from '../policies/policy-status.ts';
 import { byPolicyServers, inProcess } from './admission-fact.ts';
+import { progressFacts } from './progress.ts';
 import { policyAuditStatus } from './section.ts';
 
 const plain = { colour: false, widthColumns: 400 };
@@ -103,6 +104,26 @@ suite('the section of policy-audit', () => {
     assert.equal((await problems({ pods: [], object: monitored })).length, 0);
     // On one machine, the API server itself asks the policies.
     assert.deepEqual(await problems({ pods: [], operator: operatorWith(inProcess) }), []);
+  });
+
+  test('a pass that runs, and modules that are being fetched', async () => {
+    const opening = new Map([
+      ['clusterwide-root', Date.UTC(2026, 10, 21, 11, 59, 48)],
+      ['clusterwide-other', Date.UTC(2026, 10, 21, 11, 59, 58)],
+    ]);
+    const facts = progressFacts({ since: '2026-11-21T11:59:20Z', namespaces: 3, left: 1 }, opening);
+    const operator = processWith({ 'policy-audit': { state: 'running', reason: '', facts } });
+    const { section, verdict } = await read({ operator });
+    assert.match(
+      section.headline(verdict, plain),
+      / A full pass that began 40 s ago has 1 of 3 namespaces left\.$/,
+    );
+    assert.deepEqual(section.foot, [
+      'policy-audit: modules of 2 policies are being fetched or compiled, the longest, clusterwide-root, since 12 s',
+    ]);
+    const dead = await read({ operator: { ...operator, isRenewed: false } });
+    assert.deepEqual(dead.section.foot, []);
+    assert.equal(dead.section.fields(dead.verdict)['auditPass'], null);
   });
 
   test('what the last pass came to; kinds that could not be listed are named', async () => {

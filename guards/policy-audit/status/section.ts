@@ -18,6 +18,7 @@ import { noReadyPods, policyActive, policyReachable } from '../policies/policy-s
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { admissionFact, byPolicyServers } from './admission-fact.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
+import { type Progress, readProgress } from './progress.ts';
 
 /** A policy, as in `--format json`. */
 export interface PolicyStatusReport {
@@ -155,7 +156,9 @@ const pathOf = ({ kind, policy: { metadata } }: Found): string =>
   [kind, metadata.namespace ?? '', metadata.name].join('/');
 
 export function section(found: readonly Found[] | undefined, surroundings: Surroundings): SectionReport {
-  const { pass, timeMs } = surroundings;
+  const { operator, pass, timeMs } = surroundings;
+  const facts = operator?.isRenewed === true ? operator.guards.get('policy-audit')?.facts : undefined;
+  const progress = readProgress(facts);
   const policies = (found ?? []).toSorted((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
   const asked = policies.filter(({ policy }) => !isDeleting(policy));
   const reports = policies.map(({ kind, policy: { metadata, spec, status } }) => ({
@@ -176,6 +179,8 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
               guarded: verdict.of(report).length === 0,
             })),
       lastAuditPass: pass ?? null,
+      auditPass: progress.pass,
+      openingPolicies: progress.opening,
     }),
     headline({ failing }, { colour }) {
       const count = asked.length;
@@ -189,21 +194,35 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
               colour,
             )
           : paint('green', `${many} ${count === 1 ? 'is' : 'are'} active.`, colour);
-      return `${first} ${passText(pass, timeMs)}`;
+      return `${first} ${passText(pass, progress, timeMs)}`;
     },
     table: (verdict, options) => (policies.length === 0 ? '' : table(reports, verdict, timeMs, options)),
-    foot: pass === undefined || pass.unread.length === 0 ? [] : [unreadLine(pass.unread)],
+    foot: [
+      ...(pass === undefined || pass.unread.length === 0 ? [] : [unreadLine(pass.unread)]),
+      ...(progress.opening === null ? [] : [openingLine(progress.opening, timeMs)]),
+    ],
   };
 }
 
-function passText(pass: PassSummary | undefined, timeMs: number): string {
-  if (pass === undefined) return 'No full pass over the objects has finished yet.';
+function passText(pass: PassSummary | undefined, { pass: runs }: Progress, timeMs: number): string {
+  const now =
+    runs === null
+      ? ''
+      : ` A full pass that began ${agoText(timeMs - Date.parse(runs.since))} has ${runs.left} of ${counted(runs.namespaces, 'namespace')} left.`;
+  if (pass === undefined) return `No full pass over the objects has finished yet.${now}`;
   const { objects, failing, errored, seconds, endedMs, missed } = pass;
   const doubt = missed > 0 ? `; it found ${missed} that had been missed` : '';
   const errors = errored === 0 ? 'none' : String(errored);
   return (
     `${counted(objects, 'object')} audited: ${failing} ${failing === 1 ? 'fails' : 'fail'}, ${errors} with errors. ` +
-    `The last full pass ended ${agoText(timeMs - endedMs)} and took ${seconds} s${doubt}.`
+    `The last full pass ended ${agoText(timeMs - endedMs)} and took ${seconds} s${doubt}.${now}`
+  );
+}
+
+function openingLine({ since, count, longest }: NonNullable<Progress['opening']>, timeMs: number): string {
+  const what = `modules of ${counted(count, 'policy', 'policies')} are being fetched or compiled`;
+  return printable(
+    `policy-audit: ${what}, the longest, ${longest}, since ${agoText(timeMs - Date.parse(since)).replace(/ ago$/, '')}`,
   );
 }
 

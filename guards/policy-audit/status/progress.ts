@@ -1,0 +1,57 @@
+/** What the operator is doing, in its lease, and how `rampart status` reads it. */
+import type { GuardFacts } from '../../../guard/agent-lease-names.ts';
+import type { PassProgress } from '../scanner/audit-pass.ts';
+
+/** Policies whose modules are being fetched from a registry, or compiled. */
+export interface Opening {
+  /** RFC 3339: of the one that has taken longest. */
+  readonly since: string;
+  readonly count: number;
+  /** The ID of that one. */
+  readonly longest: string;
+}
+
+export interface Progress {
+  /** A full pass over the objects. */
+  readonly pass: PassProgress | null;
+  readonly opening: Opening | null;
+}
+
+export function progressFacts(
+  pass: PassProgress | undefined,
+  opening: ReadonlyMap<string, number>,
+): GuardFacts {
+  const [longest] = [...opening].toSorted(([, a], [, b]) => a - b);
+  return {
+    ...(pass && { passSince: pass.since, passNamespaces: pass.namespaces, passLeft: pass.left }),
+    ...(longest && {
+      openingSince: new Date(longest[1]).toISOString(),
+      opening: opening.size,
+      openingLongest: longest[0],
+    }),
+  };
+}
+
+/** Takes what it understands. */
+export function readProgress(facts: GuardFacts = {}): Progress {
+  const time = (name: string): string | undefined => {
+    const value = facts[name];
+    return typeof value === 'string' && !Number.isNaN(Date.parse(value)) ? value : undefined;
+  };
+  const number = (name: string): number => (typeof facts[name] === 'number' ? facts[name] : 0);
+  const [passSince, openingSince] = [time('passSince'), time('openingSince')];
+  return {
+    pass:
+      passSince === undefined
+        ? null
+        : { since: passSince, namespaces: number('passNamespaces'), left: number('passLeft') },
+    opening:
+      openingSince === undefined
+        ? null
+        : {
+            since: openingSince,
+            count: number('opening'),
+            longest: String(facts['openingLongest'] ?? ''),
+          },
+  };
+}
