@@ -8,6 +8,9 @@ import { serveFeed } from '../../lib/feed/feed-server.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { sampled } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
+import { configMaps, namespaces } from '../../lib/kube/object/object.ts';
+import { clusterAdmissionPolicyType } from '../../guards/policy-audit/api.ts';
+import { clusterPolicy } from '../../guards/policy-audit/scanner/scan.fixture.ts';
 import { kivePolicyType } from '../../guards/file-access/api.ts';
 import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
@@ -185,6 +188,32 @@ const policy = (name: string, path: string): string =>
     metadata: { name, namespace: 'kivebpf-system' },
     spec: { traps: [{ path, matchAny: [{ matchLabels: { 'security-level': 'high' } }] }] },
   });
+
+test('rampart alerts of rampart standalone: what a policy refuses, with what it finds at an audit', async () => {
+  await using one = new Standalone();
+  await using commands = new Commands();
+  await one.start('--guards', 'policy-audit');
+  await one.client.create(namespaces, { metadata: { name: 'shop' } });
+  const create = (name: string) => one.client.create(configMaps, { metadata: { namespace: 'shop', name } });
+  await create('bad');
+  await one.client.create(
+    clusterAdmissionPolicyType,
+    clusterPolicy('named', { expression: "object.metadata.name == 'good'" }),
+  );
+  await one.until(() => one.stdout.includes('"verdict":"failing"'));
+  await assert.rejects(create('worse'), /denied the request/);
+  await create('good');
+  await one.until(() => one.stdout.includes('"verdict":"rejected"'));
+  const ofPolicy = ['alerts', '--data', one.at('data'), '--format', 'pretty', '--guard', 'policy-audit'];
+  const shown = await commands.run([...ofPolicy, '--severity', 'medium', '--policy', 'named']);
+  const rows = shown.stdout.split('\n').filter((row) => row.includes(' shop/'));
+  assert.equal(rows.length, 2, shown.stdout);
+  assert.match(rows[0] ?? '', /   failing +ConfigMap shop\/bad +no  ClusterAdmissionPolicy named$/);
+  assert.match(rows[1] ?? '', /   rejected +ConfigMap shop\/worse +no  ClusterAdmissionPolicy named$/);
+  const none = await commands.run([...ofPolicy, '--severity', 'high', '--policy', 'named']);
+  assert.equal(none.stdout, '');
+  one.alerts();
+});
 
 suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip || labObstacle() }, () => {
   test('shows accesses as they come, through filters, and over a restart of the agent', async () => {
