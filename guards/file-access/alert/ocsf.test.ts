@@ -33,6 +33,14 @@ suite('an alert as File System Activity', () => {
     });
   });
 
+  test('by a unit with mounts of its own', () => {
+    const accessor = { relation: 'host', pod: { name: '', namespace: '' }, container: { id: '', name: '' } };
+    const unit = 'system.slice/x.service';
+    const json = JSON.stringify({ ...accessor, unit, mounts: 'own' });
+    const { values } = received(new AlertEncoder(context).encode(access, json), alertOcsf);
+    assertHas(values, { 'rampart.actor.unit': unit, 'rampart.actor.mounts': 'own' });
+  });
+
   for (const [mask, activity] of [
     [may.WRITE | may.READ, 'Update'],
     [may.APPEND, 'Update'],

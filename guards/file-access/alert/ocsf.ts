@@ -47,6 +47,8 @@ export const alertOcsf: OcsfMapping = ({ head, keys }) => {
         },
       }),
       'rampart.actor.relation': textAt(keys, 'accessor', 'relation'),
+      'rampart.actor.unit': textAt(keys, 'accessor', 'unit'),
+      'rampart.actor.mounts': textAt(keys, 'accessor', 'mounts'),
       'rampart.actor.pod.namespace': textAt(keys, 'accessor', 'pod', 'namespace'),
       'rampart.actor.pod.name': textAt(keys, 'accessor', 'pod', 'name'),
       ...fileAttributes(path),

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { assertHas, received } from '../../../guard/stream/ocsf.fixture.ts';
@@ -41,6 +42,19 @@ suite('a finding as File System Activity', () => {
       'rampart.actor.pod.name': 'web',
       'policy.uid': 'guard/workers',
       'device.hostname': 'n1',
+    });
+  });
+
+  test('with who touched it later, and the unit of a process of the node', () => {
+    const { container: _c, pod: _p, ...by } = finding.author ?? assert.fail();
+    const unit = 'system.slice/x.service';
+    const author = { ...by, relation: 'host', unit, mounts: 'own' } as const;
+    const last = { seenMs: finding.seenMs + 3000, seenBy: 'event', author: { ...author, pid: 99 } } as const;
+    assertHas(valuesOf({ ...finding, author, last }), {
+      ...{ 'actor.process.pid': 41, 'rampart.last.process.pid': 99 },
+      'rampart.last.process.path': '/usr/bin/vi',
+      'rampart.actor.unit': unit,
+      'rampart.actor.mounts': 'own',
     });
   });
 

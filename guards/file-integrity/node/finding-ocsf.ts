@@ -6,6 +6,7 @@ import {
   type OcsfMapping,
   processAttributes,
   textAt,
+  valueAt,
 } from '../../../guard/stream/ocsf.ts';
 
 const activities: Readonly<Record<string, OcsfEvent['activity']>> = {
@@ -21,7 +22,7 @@ export const findingOcsf: OcsfMapping = ({ head, keys }) => {
   const path = textAt(keys, 'path');
   const activity = activities[head.verdict];
   if (path === undefined || activity === undefined) return undefined;
-  const author = keys['author'];
+  const [author, last] = [keys['author'], valueAt(keys, 'last', 'author')];
   return {
     class: 'fileActivity',
     activity,
@@ -38,8 +39,12 @@ export const findingOcsf: OcsfMapping = ({ head, keys }) => {
         container: { id: textAt(author, 'container', 'id'), name: textAt(author, 'container', 'name') },
       }),
       'rampart.actor.relation': textAt(author, 'relation'),
+      'rampart.actor.unit': textAt(author, 'unit'),
+      'rampart.actor.mounts': textAt(author, 'mounts'),
       'rampart.actor.pod.namespace': textAt(author, 'pod', 'namespace'),
       'rampart.actor.pod.name': textAt(author, 'pod', 'name'),
+      'rampart.last.process.pid': integerAt(last, 'pid'),
+      'rampart.last.process.path': textAt(last, 'binary'),
       ...fileAttributes(path),
     },
   };
