@@ -221,7 +221,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
       assert.match(
         (await status(...cluster)).stdout,
-        /node n1: the agent has never run, although a trap matches 1 container there\. Start/,
+        /node n1: the agent has never run, although a trap matches 1 container there\.\s+Start/,
       );
 
       const agent = spawn(

@@ -35,7 +35,7 @@ spec:
 ${rule}  settings:
     validations:
       - expression: "!has(object.data) || !object.data.exists(key, key.contains('password'))"
-        message: passwords belong into a Secret
+        message: passwords belong in a Secret
 `;
 const wasmPolicy = (module: string): string => `apiVersion: policies.kubewarden.io/v1
 kind: ClusterAdmissionPolicy
@@ -134,7 +134,7 @@ export async function showPolicies(options: PartOptions): Promise<Shown> {
       'db-password=secret',
     );
     const isRefused = refused.includes(
-      'admission webhook "clusterwide-no-passwords.kubewarden.admission" denied the request: passwords belong into a Secret',
+      'admission webhook "clusterwide-no-passwords.kubewarden.admission" denied the request: passwords belong in a Secret',
     );
     checks.add('kubectl create', 'refused', isRefused ? 'refused' : 'not refused');
 
