@@ -22,12 +22,12 @@ interface Running {
 }
 
 /** What a process serves once it has `ready`, or at once. */
-async function scrape(running: Running, ready = /./): Promise<string> {
+async function scrape(running: Running, ready = /./, path = '/metrics'): Promise<string> {
   let text = '';
   await until('metrics', async () => {
     const url = /metrics on ([^\s"]+)\/metrics/.exec(running.stderr)?.[1];
     if (url === undefined) return false;
-    text = await (await fetch(`${url}/metrics`, { headers: { connection: 'close' } })).text();
+    text = await (await fetch(`${url}${path}`, { headers: { connection: 'close' } })).text();
     return ready.test(text);
   });
   return text;
@@ -92,6 +92,8 @@ suite('promtool check metrics has nothing against', { timeout: 300_000 }, () => 
     ]);
     await expectClean(await scrape(agent, /^rampart_reflector_lists_total\{.*kivepolicies.*\} 1$/m));
     await expectClean(await scrape(operator, /^rampart_reflector_lists_total\{.*\} [1-9]/m));
+    // Where a ServiceMonitor of the File Integrity Operator looks.
+    await scrape(operator, /^# TYPE file_integrity_operator_node_failed gauge$/m, '/metrics-fio');
     await expectClean(
       await scrape(server, /^rampart_apiserver_request_duration_seconds_count\{verb="list"\} [1-9]/m),
     );
