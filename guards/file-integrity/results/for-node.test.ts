@@ -48,8 +48,9 @@ test('taints', () => {
     [false, [{ key: 'gpu', operator: 'Smaller' }], taint('gpu', 'NoSchedule')],
     // A cordoned node, and one that is not ready.
     [true, [], taint('node.kubernetes.io/unschedulable', 'NoSchedule')],
+    [true, [], taint('node.kubernetes.io/unreachable', 'NoSchedule')],
+    [true, [], taint('node.kubernetes.io/not-ready', 'NoSchedule')],
     [true, [], taint('node.kubernetes.io/not-ready', 'NoExecute')],
-    [false, [], taint('node.kubernetes.io/not-ready', 'NoSchedule')],
   ];
   for (const [expected, tolerations, node] of table) {
     assert.equal(

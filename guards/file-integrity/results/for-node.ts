@@ -12,6 +12,9 @@ type Taint = NonNullable<NonNullable<Node['spec']>['taints']>[number];
 const ofEveryDaemonSet: readonly Toleration[] = [
   ['not-ready', 'NoExecute'],
   ['unreachable', 'NoExecute'],
+  // The node controller sets these two beside them: no new pod of a DaemonSet starts, but those that run go on.
+  ['not-ready', 'NoSchedule'],
+  ['unreachable', 'NoSchedule'],
   ['disk-pressure', 'NoSchedule'],
   ['memory-pressure', 'NoSchedule'],
   ['pid-pressure', 'NoSchedule'],
