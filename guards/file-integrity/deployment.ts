@@ -114,7 +114,10 @@ export const pod: PodNeeds = {
   capabilities: [
     { name: 'BPF', why: 'Maps and programs, which identify the author of a change.' },
     { name: 'PERFMON', why: 'Tracing programs, and kprobes through perf_event_open(2).' },
-    { name: 'SYS_PTRACE', why: '/proc/PID/ns/mnt of other processes: which container made a change.' },
+    {
+      name: 'SYS_PTRACE',
+      why: '/proc/PID/ns/mnt of other processes: who entered the mounts of a container.',
+    },
     {
       name: 'DAC_READ_SEARCH',
       why: 'Files of the node that root could not read otherwise, such as /etc/shadow with mode 0000.',

@@ -57,7 +57,7 @@ export class Stage implements AsyncDisposable {
 
   async #prepare(): Promise<void> {
     mkdirSync(join(this.files, 'etc'));
-    for (const name of ['passwd', 'shadow']) writeFileSync(join(this.files, 'etc', name), 'root\n');
+    for (const name of ['passwd', 'shadow', 'group']) writeFileSync(join(this.files, 'etc', name), 'root\n');
     chmodSync(join(this.files, 'etc/shadow'), 0);
     this.#pod = await this.deployed.runPod({
       ...{ name: 'nginx-pod', namespace: 'default', labels: { 'security-level': 'high' } },
@@ -182,6 +182,12 @@ async function changeInPod(stage: Stage): Promise<void> {
   await stage.inPod('busybox', 'sed', '-i', 's/root/eve-&/', `${filesInPod}/etc/passwd`);
 }
 
+/** By a process of the node that enters the mounts of the pod: its cgroup says nothing of it. */
+function changeFromOutside({ container: { pid } }: Stage): void {
+  const words = ['busybox', 'sed', '-i', 's/root/eve-&/', `${filesInPod}/etc/group`];
+  execFileSync('nsenter', ['--mount', '--target', String(pid), '--', ...words]);
+}
+
 export const fileIntegrity: Play = {
   prepare: async ({ deployed: { client, cluster }, files }) => {
     await client.create(namespaces, { metadata: { name: 'guard' } });
@@ -214,14 +220,18 @@ export const fileIntegrity: Play = {
     await changeInPod(stage);
     const inPod = await authorOf(agent, join(stage.files, 'etc/passwd'));
     assert.deepEqual(inPod.pod, { namespace: 'default', name: 'nginx-pod' });
+
+    changeFromOutside(stage);
+    const entered = await authorOf(agent, join(stage.files, 'etc/group'));
+    assert.deepEqual(entered.pod, inPod.pod);
   },
   fails: {
     BPF: (agent) => said(agent, /does not report who changes files: .*needs CAP_BPF/),
     PERFMON: (agent) => said(agent, /does not report who changes files: .*needs CAP_PERFMON/),
-    // Not of which pod it was.
-    SYS_PTRACE: async (agent, stage) => {
-      await changeInPod(stage);
-      return findings(agent, join(stage.files, 'etc/passwd')).some(
+    // Not that it was in the mounts of the pod.
+    SYS_PTRACE: (agent, stage) => {
+      changeFromOutside(stage);
+      return findings(agent, join(stage.files, 'etc/group')).some(
         ({ author }) => author !== undefined && author.pod === undefined,
       );
     },
