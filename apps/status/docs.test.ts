@@ -81,6 +81,7 @@ function fullReport(): object {
   const facts = progressFacts(
     { since: '2026-11-21T11:00:00Z', namespaces: 3, left: 1 },
     new Map([['p', nowMs]]),
+    undefined,
   );
   const operator = processWith({ 'policy-audit': { state: 'running', reason: '', facts } });
   const admission = { metadata: { name: 'p' }, spec: { mode: 'protect' } } as never;

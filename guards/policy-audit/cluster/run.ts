@@ -97,7 +97,7 @@ async function work(
     }),
   });
   const how = { [admissionFact]: admission === undefined ? byPolicyServers : inProcess };
-  tellFacts(() => ({ ...how, ...progressFacts(scanner.passProgress, policies.opening) }));
+  tellFacts(() => ({ ...how, ...progressFacts(scanner.passProgress, policies.opening, scanner.obstacle) }));
   using door = new DisposableStack();
   const admitting = async (): Promise<void> => {
     if (admission === undefined) return;

@@ -201,3 +201,6 @@ function sortedNames(properties: Readonly<Record<string, string>>): string[] {
   }
   return names;
 }
+
+/** What installs the kinds of reports. */
+export const reportsRemedy = 'kubectl apply -k deploy/policy-reports/';

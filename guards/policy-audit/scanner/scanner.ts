@@ -28,7 +28,7 @@ import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
 import type { PolicyChange } from '../policies/policy-set.ts';
 import { NamespaceReports } from '../reports/namespace-reports.ts';
-import { reportTypes } from '../reports/report.ts';
+import { reportsRemedy, reportTypes } from '../reports/report.ts';
 import { ReportStore } from '../reports/report-store.ts';
 import type { ReportChange, Reports } from '../reports/reports.ts';
 import { AuditPass, type PassProgress, type PassSummary } from './audit-pass.ts';
@@ -63,6 +63,7 @@ export class Scanner {
   /** Objects that a full pass found different from what was known. */
   missed = 0;
   lastPass: PassSummary | undefined;
+  #obstacle: string | undefined;
 
   constructor(options: ScannerOptions) {
     const { context, reportKind, reportsBy, clock = systemClock } = options;
@@ -111,6 +112,11 @@ export class Scanner {
     });
   }
 
+  /** Why nothing is audited; undefined as long as it is, or the start is not over. */
+  get obstacle(): string | undefined {
+    return this.#obstacle;
+  }
+
   /** Kinds that policies apply to, but that could not be listed yet. */
   get unread(): readonly string[] {
     return this.#kinds.unread;
@@ -125,11 +131,11 @@ export class Scanner {
     const needed = [this.#namespaces, this.store];
     if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
     if (needed.some(({ isSynced }) => !isSynced)) {
-      logger.warn(
-        'nothing is audited: the API does not serve reports, or does not permit listing them. If it serves none: kubectl apply -k deploy/policy-reports/',
-      );
+      this.#obstacle = 'the API does not serve reports, or does not permit listing them';
+      logger.warn(`nothing is audited: ${this.#obstacle}. If it serves none: ${reportsRemedy}`);
     }
     if (!(await until(allSynced(needed), signal))) return;
+    this.#obstacle = undefined;
     if (!(await until(policies.complete, signal))) return;
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
     subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));

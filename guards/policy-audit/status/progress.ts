@@ -15,14 +15,18 @@ export interface Progress {
   /** A full pass over the objects. */
   readonly pass: PassProgress | null;
   readonly opening: Opening | null;
+  /** Why nothing is audited. */
+  readonly notAudited: string | undefined;
 }
 
 export function progressFacts(
   pass: PassProgress | undefined,
   opening: ReadonlyMap<string, number>,
+  notAudited: string | undefined,
 ): GuardFacts {
   const [longest] = [...opening].toSorted(([, a], [, b]) => a - b);
   return {
+    ...(notAudited !== undefined && { notAudited }),
     ...(pass && { passSince: pass.since, passNamespaces: pass.namespaces, passLeft: pass.left }),
     ...(longest && {
       openingSince: new Date(longest[1]).toISOString(),
@@ -41,6 +45,7 @@ export function readProgress(facts: GuardFacts = {}): Progress {
   const number = (name: string): number => (typeof facts[name] === 'number' ? facts[name] : 0);
   const [passSince, openingSince] = [time('passSince'), time('openingSince')];
   return {
+    notAudited: typeof facts['notAudited'] === 'string' ? facts['notAudited'] : undefined,
     pass:
       passSince === undefined
         ? null

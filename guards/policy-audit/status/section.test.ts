@@ -23,7 +23,7 @@ const policy = {
   apiVersion: 'policies.kubewarden.io/v1',
   kind: 'ClusterAdmissionPolicy',
   metadata: { name: 'root', generation: 1 },
-  spec: { policyServer: 'default', mode: 'protect', failurePolicy: 'Fail' },
+  spec: { policyServer: 'default', mode: 'protect', failurePolicy: 'Fail', backgroundAudit: true },
 } as unknown as AnyKubewardenPolicy;
 
 const readyPod = {
@@ -83,6 +83,16 @@ suite('the section of policy-audit', () => {
     assert.deepEqual(await problems({ status: refused }), ['not-active: its module is not there']);
   });
 
+  test('nothing is audited: not guarded, unless the policy asks for no audits', async () => {
+    const facts = { admission: byPolicyServers, ...progressFacts(undefined, new Map(), 'no reports') };
+    const operator = processWith({ 'policy-audit': { state: 'running', reason: '', facts } });
+    assert.deepEqual(await problems({ operator }), [
+      'not-audited: objects that exist are not audited: no reports',
+    ]);
+    const object = { ...policy, spec: { ...policy.spec, backgroundAudit: false } } as AnyKubewardenPolicy;
+    assert.deepEqual(await problems({ operator, object }), []);
+  });
+
   test('a policy that was changed since, and one that nobody has seen', async () => {
     const object = { ...policy, metadata: { ...policy.metadata, generation: 2 } };
     const [first] = await problems({ object, status: activeStatus(policy) });
@@ -111,7 +121,11 @@ suite('the section of policy-audit', () => {
       ['clusterwide-root', Date.UTC(2026, 10, 21, 11, 59, 48)],
       ['clusterwide-other', Date.UTC(2026, 10, 21, 11, 59, 58)],
     ]);
-    const facts = progressFacts({ since: '2026-11-21T11:59:20Z', namespaces: 3, left: 1 }, opening);
+    const facts = progressFacts(
+      { since: '2026-11-21T11:59:20Z', namespaces: 3, left: 1 },
+      opening,
+      undefined,
+    );
     const operator = processWith({ 'policy-audit': { state: 'running', reason: '', facts } });
     const { section, verdict } = await read({ operator });
     assert.match(

@@ -6,7 +6,7 @@ import type { NodeView, SectionReport, StatusSection } from '../../../guard/stat
 import type { Verdict } from '../../../guard/verdict.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
-import { findCondition } from '../../../lib/kube/object/conditions.ts';
+import { type Condition, findCondition } from '../../../lib/kube/object/conditions.ts';
 import { configMaps, type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { counted } from '../../../lib/output/words.ts';
 import { serverLabel } from '../server-label.ts';
@@ -19,6 +19,7 @@ import type { PassSummary } from '../scanner/audit-pass.ts';
 import { admissionFact, byPolicyServers } from './admission-fact.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
 import { type Progress, readProgress } from './progress.ts';
+import { reportsRemedy } from '../reports/report.ts';
 
 /** A policy, as in `--format json`. */
 export interface PolicyStatusReport {
@@ -108,7 +109,10 @@ function readyServersOf(all: readonly Pod[], nodes: readonly NodeView[]): Set<st
   );
 }
 
-function guardedObject({ kind, policy }: Found, { operator, readyServers }: Surroundings): GuardedObject {
+function guardedObject(
+  { kind, policy }: Found,
+  { operator, readyServers, notAudited }: Surroundings & Pick<Progress, 'notAudited'>,
+): GuardedObject {
   const { spec, status, metadata } = policy;
   const { namespace = null, name = '', generation = 0 } = metadata;
   const active = findCondition(status?.conditions, policyActive);
@@ -136,20 +140,34 @@ function guardedObject({ kind, policy }: Found, { operator, readyServers }: Surr
   return {
     ...{ kind, namespace, name, revision: generation, changedMs: changedAtMs(policy) },
     needs,
-    problems: [active, reachable]
-      .flatMap((condition): OwnProblem[] => {
-        // That no pod is ready is read from the pods.
-        if (condition?.status !== 'False' || condition.reason === noReadyPods) return [];
-        return [
-          {
-            ...{ kind: 'not-active', by: 'operator', why: condition.message.replace(/\.$/, '') },
-            next: 'Correct the policy, or what it needs',
-            sinceMs: Date.parse(condition.lastTransitionTime),
-          },
-        ];
-      })
-      .slice(0, 1),
+    problems: [...notActive([active, reachable]), ...auditProblems(spec, notAudited)],
   };
+}
+
+function notActive(conditions: readonly (Condition | undefined)[]): OwnProblem[] {
+  // That no pod is ready is read from the pods.
+  const doubtful = conditions.find((one) => one?.status === 'False' && one.reason !== noReadyPods);
+  if (doubtful === undefined) return [];
+  return [
+    {
+      ...{ kind: 'not-active', by: 'operator', why: doubtful.message.replace(/\.$/, '') },
+      next: 'Correct the policy, or what it needs',
+      sinceMs: Date.parse(doubtful.lastTransitionTime),
+    },
+  ];
+}
+
+function auditProblems(
+  { backgroundAudit }: AnyKubewardenPolicy['spec'],
+  notAudited: string | undefined,
+): OwnProblem[] {
+  if (notAudited === undefined || !backgroundAudit) return [];
+  return [
+    {
+      ...{ kind: 'not-audited', by: 'operator', why: `objects that exist are not audited: ${notAudited}` },
+      next: `If it serves none: ${reportsRemedy}`,
+    },
+  ];
 }
 
 const pathOf = ({ kind, policy: { metadata } }: Found): string =>
@@ -169,7 +187,8 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
     status: status?.policyStatus ?? 'unscheduled',
   }));
   return {
-    objects: found && asked.map((one) => guardedObject(one, surroundings)),
+    objects:
+      found && asked.map((one) => guardedObject(one, { ...surroundings, notAudited: progress.notAudited })),
     fields: (verdict) => ({
       admissionPolicies:
         found === undefined
