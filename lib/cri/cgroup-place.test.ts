@@ -46,6 +46,15 @@ suite('what the path of a cgroup says', () => {
       '/user.slice/user-1.slice/user@1.service/app.slice/cron.service',
       'user.slice/user-1.slice/user@1.service',
     ],
+    [
+      `/user.slice/user-1.slice/user@1.service/app.slice/${id}.scope`,
+      'user.slice/user-1.slice/user@1.service',
+    ],
+    [
+      `/user.slice/user-1.slice/cri-containerd-${id}.scope`,
+      `user.slice/user-1.slice/cri-containerd-${id}.scope`,
+    ],
+    [`/system.slice/cron.service/${id}`, 'system.slice/cron.service'],
     ['/init.scope', 'init.scope'],
     ['/system.slice', undefined],
     ['/', undefined],

@@ -22,7 +22,7 @@ const unitName = /\.(?:service|scope|socket|mount|swap)$/;
 /** @param path from the root of its hierarchy: `/system.slice/cron.service` */
 export function cgroupPlace(path: string): CgroupPlace {
   const names = path.split('/').slice(1);
-  const containers = names.flatMap((name) => {
+  const containers = runtimeNames(names).flatMap((name) => {
     const [, prefix = '', id] = containerName.exec(name) ?? [];
     return id === undefined || ofMonitor.test(prefix) ? [] : [id];
   });
@@ -32,4 +32,13 @@ export function cgroupPlace(path: string): CgroupPlace {
     unit: unitAt < 0 ? undefined : names.slice(0, unitAt + 1).join('/'),
     isPod: names.some((name) => name === 'kubepods' || name === 'kubepods.slice'),
   };
+}
+
+/** Without what users and services name themselves: the id of a container is no secret. */
+function runtimeNames(names: readonly string[]): readonly string[] {
+  if (names[0] === 'user.slice') return [];
+  const serviceAt = names.findIndex((name) => name.endsWith('.service'));
+  // The runtime of a nested node has its pods below its service, in a container.
+  const isNested = names.slice(0, Math.max(serviceAt, 0)).some((name) => containerName.test(name));
+  return serviceAt < 0 || isNested ? names : names.slice(0, serviceAt);
 }

@@ -118,7 +118,8 @@ export class ContainerIndex<V> {
       const known = this.#byId.get(id)?.value ?? this.#gone.get(id);
       if (known !== undefined) return known;
     }
-    const entered = this.#byMountNamespace.get(mountNamespace);
+    // What is in another container has not entered this one: the number may have been given again.
+    const entered = containers.length > 0 ? undefined : this.#byMountNamespace.get(mountNamespace);
     if (entered !== undefined && hadBegun(entered.place, atMs)) return entered.value;
     const isHost = mountNamespace === this.#hostMountNamespace;
     const id = containers.at(-1);
