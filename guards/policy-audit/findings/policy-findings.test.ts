@@ -118,6 +118,24 @@ suite('findings of policies', () => {
     assert.deepEqual([lines.length, foldedOf(lines.at(-1)), findings.folded], [12, 15, 15]);
   });
 
+  test('nobody folds what others write, nor a write by trying it first', () => {
+    const lines: string[] = [];
+    const findings = new PolicyFindings({ sink: (line) => void lines.push(line), clock: new ManualClock() });
+    for (let count = 0; count < 25; count++) findings.write(policy, { ...write, isDryRun: true });
+    assert.equal(lines.length, 10);
+    findings.write(policy, write);
+    findings.write(policy, { ...write, user: 'bob' });
+    assert.equal(lines.length, 12);
+  });
+
+  test('each object that an audit finds is told', () => {
+    const lines: string[] = [];
+    const findings = new PolicyFindings({ sink: (line) => void lines.push(line), clock: new ManualClock() });
+    for (let count = 0; count < 200; count++)
+      findings.audited(policy, 'failing', { ...web, name: `web-${count}` }, 'root');
+    assert.equal(lines.length, 200);
+  });
+
   test('nothing of it reaches the terminal raw', () => {
     const evil = '\u001b[2Jx\ny';
     const finding = told((findings) =>

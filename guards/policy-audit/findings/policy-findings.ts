@@ -41,20 +41,25 @@ export const foldedMetric = {
 /** The reason is whole in its own key. */
 const MAX_REASON = 500;
 
+/** Of a policy, verdict and namespace. */
+const AUDITS_A_MINUTE = 1000;
+
 export class PolicyFindings {
   readonly #options: PolicyFindingsOptions;
   readonly #clock: Clock;
-  readonly #limiter: FindingLimiter;
+  readonly #writes: FindingLimiter;
+  readonly #audits: FindingLimiter;
 
   constructor(options: PolicyFindingsOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#limiter = new FindingLimiter({ clock: this.#clock });
+    this.#writes = new FindingLimiter({ clock: this.#clock });
+    this.#audits = new FindingLimiter({ clock: this.#clock, limit: AUDITS_A_MINUTE });
   }
 
   /** How many were not told. */
   get folded(): number {
-    return this.#limiter.folded;
+    return this.#writes.folded + this.#audits.folded;
   }
 
   write(policy: ToldPolicy, write: ToldWrite): void {
@@ -101,6 +106,12 @@ export class PolicyFindings {
     this.#tell(policy, verdict, policy.reference, message, { origin: 'policy', reason: problem ?? '' });
   }
 
+  /** Nobody can fold what others write, nor a write by trying it first. Changes of audits are told once: they have more room. */
+  #take(key: string, { origin, user, dryRun }: Omit<PolicyFinding, 'folded' | 'policyId'>) {
+    if (origin !== 'admission') return this.#audits.take(key);
+    return this.#writes.take(JSON.stringify([key, user, dryRun === true]));
+  }
+
   #tell(
     { id, reference, severity }: ToldPolicy,
     verdict: PolicyVerdict,
@@ -108,7 +119,7 @@ export class PolicyFindings {
     message: string,
     finding: Omit<PolicyFinding, 'folded' | 'policyId'>,
   ): void {
-    const folded = this.#limiter.take(`${id} ${finding.origin} ${verdict} ${object?.namespace ?? ''}`);
+    const folded = this.#take(`${id} ${finding.origin} ${verdict} ${object?.namespace ?? ''}`, finding);
     if (folded === undefined) return;
     const { reason } = finding;
     const why = reason === '' ? '' : `: ${printable(reason.trim().slice(0, MAX_REASON)).replace(/\.$/, '')}`;
