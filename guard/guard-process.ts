@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 
 import type { Guard, OptionValues } from './guard.ts';
 import type { FindingStream } from './stream/finding-stream.ts';
-import { registerGuardMetrics } from './guard-states.ts';
+import { type GuardStates, registerGuardMetrics } from './guard-states.ts';
 import type { GuardProcess } from './part-context.ts';
 import { selectGuards } from './run-guards.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -69,13 +69,27 @@ export function guardProcess(options: GuardProcessOptions): GuardProcess {
 /** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */
 export async function openRuntime(
   guards: readonly Guard[],
-  { socketPath, logger, health }: { socketPath: string | undefined; logger: Logger; health: Health },
+  { socketPath, logger, ...told }: ToldOfRuntime & { socketPath: string | undefined; logger: Logger },
 ): Promise<NodeRuntime | undefined> {
   if (guards.every(({ containers }) => containers === undefined)) return undefined;
   const module = await import('../lib/cri/node-runtime.ts');
   const runtime = new module.NodeRuntime({ socketPath, logger });
-  if (guards.some(({ containers }) => containers === 'needed')) {
-    health.ready('container-runtime', () => runtime.problem);
-  }
+  tellOfRuntime(guards, runtime, told);
   return runtime;
+}
+
+interface ToldOfRuntime {
+  readonly health: Health;
+  readonly states: GuardStates;
+}
+
+/** Without its answers, new containers are not seen: the process is not ready, and guards that cannot do without are unavailable. */
+export function tellOfRuntime(
+  guards: readonly Guard[],
+  runtime: Pick<NodeRuntime, 'problem'>,
+  { health, states }: ToldOfRuntime,
+): void {
+  const needing = guards.filter(({ containers }) => containers === 'needed');
+  for (const { name } of needing) states.setObstacle(name, () => runtime.problem);
+  if (needing.length > 0) health.ready('container-runtime', () => runtime.problem);
 }

@@ -52,6 +52,20 @@ suite('the states of guards', () => {
     assert.deepEqual(told(), running);
   });
 
+  test('a guard that has lost what it needs is told as unavailable until it has it again', () => {
+    const states = new GuardStates(['one']);
+    let problem: string | undefined;
+    const told = (): unknown => JSON.parse(states.text());
+    states.setObstacle('one', () => problem);
+    assert.deepEqual(told(), { one: { state: 'starting' } });
+    states.set('one', { state: 'running' });
+    assert.deepEqual(told(), { one: { state: 'running' } });
+    problem = 'the runtime does not respond';
+    assert.deepEqual(told(), { one: { state: 'unavailable', reason: problem } });
+    problem = undefined;
+    assert.deepEqual(told(), { one: { state: 'running' } });
+  });
+
   test('a state is told once, and to nobody who has ended that', () => {
     const states = new GuardStates();
     let told = 0;

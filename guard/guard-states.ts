@@ -19,6 +19,7 @@ export class GuardStates {
   readonly #states = new Map<string, GuardState>();
   readonly #facts = new Map<string, GuardFacts | (() => GuardFacts)>();
   readonly #notReady = new Map<string, () => string | undefined>();
+  readonly #obstacles = new Map<string, () => string | undefined>();
   readonly #coverage = new Map<string, () => Coverage>();
   readonly #listeners = new Set<() => void>();
   /** What the process loses beside its guards. */
@@ -42,6 +43,11 @@ export class GuardStates {
    */
   untilReady(guard: string, notReady: () => string | undefined): void {
     this.#notReady.set(guard, notReady);
+  }
+
+  /** Tells it as unavailable as long as there is a reason, also after it was ready: what it cannot see, it does not guard. */
+  setObstacle(guard: string, obstacle: () => string | undefined): void {
+    this.#obstacles.set(guard, obstacle);
   }
 
   /** How many guards are not ready yet. */
@@ -107,8 +113,11 @@ export class GuardStates {
 
   #told(guard: string): GuardState {
     const state = this.get(guard);
-    const reason = state.state === 'running' ? this.#notReady.get(guard)?.() : undefined;
-    return reason === undefined ? state : { state: 'starting', reason };
+    if (state.state !== 'running') return state;
+    const missing = this.#notReady.get(guard)?.();
+    if (missing !== undefined) return { state: 'starting', reason: missing };
+    const reason = this.#obstacles.get(guard)?.();
+    return reason === undefined ? state : { state: 'unavailable', reason };
   }
 
   #factsOf(guard: string): GuardFacts | undefined {

@@ -73,7 +73,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const identity = `${nodeName}_${randomUUID()}`;
   const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
   states.losses = () => ({ lines: out.dropped });
-  const containers = await openRuntime(guards, { socketPath: options.criSocket, logger, health });
+  const containers = await openRuntime(guards, { socketPath: options.criSocket, logger, health, states });
   const process = guardProcess({
     ...{ client, logger, health, identity },
     metrics: observed.metrics,

@@ -35,7 +35,13 @@ import { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 import { registerAgentMetrics } from '../agent/agent-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
-import { checkedHostRoot, chosenGuards, guardProcess, metricsPathsOf } from '../../guard/guard-process.ts';
+import {
+  checkedHostRoot,
+  chosenGuards,
+  guardProcess,
+  metricsPathsOf,
+  tellOfRuntime,
+} from '../../guard/guard-process.ts';
 import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
 import { SocketPath } from '../../lib/net/socket-path.ts';
@@ -87,9 +93,6 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
-  if (guards.some((guard) => guard.containers === 'needed')) {
-    health.ready('container-runtime', () => containers.problem);
-  }
   const made: { mirror?: PodMirror } = {};
   // Guards object to requests once they have started.
   const admission = new LateAdmission({ passes: isOwnWrite });
@@ -146,6 +149,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   stack.use(followMachinePods(containers, (state) => mirror.tell(state)));
   made.mirror = mirror;
   const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
+  tellOfRuntime(guards, containers, { health, states });
   states.losses = () => ({ lines: out.dropped });
   const clusterStates = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
   // No other process has this directory: after a kill the lease need not end first.
