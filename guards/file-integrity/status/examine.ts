@@ -2,6 +2,7 @@
 import { compareText } from '../../../lib/output/compare-text.ts';
 import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
 import type { AgentView, NodeView } from '../../../guard/status-section.ts';
+import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import type { FileIntegrity, FileIntegrityStatus } from '../api.ts';
@@ -94,14 +95,23 @@ function guardedObject(view: IntegrityView, { nodes, agents = [] }: Surroundings
     }),
   ];
   const own = problemsOf(integrity, nodes);
+  const held = integrity.status?.conditions?.find(isPaused);
   return {
     ...{ kind: 'FileIntegrity', namespace, name, revision: generation, changedMs: changedAtMs(integrity) },
     needs,
     problems: [
       ...own,
+      ...(held === undefined ? [] : [pausedProblem(held)]),
       // Without a configuration there is nothing to wait for.
       ...names.flatMap((node) => nodeProblems(node, results.get(node), own.length === 0)),
     ],
+  };
+}
+
+function pausedProblem({ message, lastTransitionTime }: Condition): OwnProblem {
+  return {
+    ...{ kind: 'paused', why: message.replace(/\.$/, ''), sinceMs: Date.parse(lastTransitionTime) },
+    next: 'Remove the annotation when the maintenance is over',
   };
 }
 

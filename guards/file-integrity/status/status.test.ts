@@ -205,13 +205,24 @@ suite('file integrity in the status', () => {
     });
   }
 
-  test('scans that are held are no problem, and are told', () => {
-    const held = { type: 'Paused', status: 'True', reason: 'HoldOff', message: 'no', lastTransitionTime: '' };
+  test('a FileIntegrity whose scans are held is not guarded', () => {
+    const held = {
+      type: 'Paused',
+      status: 'True',
+      reason: 'HoldOff',
+      message: 'No scans run.',
+      lastTransitionTime: '',
+    };
     const configured = { ...held, type: 'Configured', observedGeneration: 2 };
     const section = sectionOf([
       view('a', [node('n1', 'Succeeded')], { phase: 'Active', conditions: [held, configured] as never }),
     ]);
-    assert.deepEqual([verdictOf(section).failing, reportsOf(section)[0]?.paused], [0, true]);
+    const { problems } = verdictOf(section);
+    assert.deepEqual(
+      problems.map(({ kind, why }) => [kind, why]),
+      [['paused', 'No scans run']],
+    );
+    assert.equal(reportsOf(section)[0]?.paused, true);
     assert.match(section.table(verdictOf(section), plain), /a {2}paused {2}n1/);
   });
 
