@@ -3,7 +3,8 @@ import { suite, test } from 'node:test';
 
 import { operatorLease } from '../../guard/operator-lease.ts';
 import { processWith, running } from '../../guard/processes.fixture.ts';
-import { bootIdOf, leaseOf } from '../../guards/file-access/status/snapshot.fixture.ts';
+import { bootIdOf, leaseOf, nowMs } from '../../guards/file-access/status/snapshot.fixture.ts';
+import { integritySection } from '../../guards/file-integrity/status/section.ts';
 import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact, type JsonReport } from './found.fixture.ts';
 
@@ -82,6 +83,18 @@ suite('the report', () => {
         ['n1', 'not-seen', null],
         ['n2', 'not-seen', null],
       ],
+    );
+  });
+
+  test('objects that may not be read are not guarded', () => {
+    const { guards } = foundOf();
+    const unread = guards.map((one) =>
+      one.guard.name === 'file-integrity' ? { ...one, section: integritySection(undefined, nowMs) } : one,
+    );
+    const report = reportOf({ guards: unread });
+    assert.deepEqual(
+      [report.guarded, report.problems, ...report.guards.map(({ guarded, objects }) => [guarded, objects])],
+      [false, [], [true, 1], [false, null]],
     );
   });
 

@@ -51,7 +51,7 @@ export function examine(found: Found): Examined {
     server,
     time: new Date(timeMs).toISOString(),
     namespace: namespace ?? null,
-    guarded: problems.length === 0,
+    guarded: problems.length === 0 && !guards.some(isUnread),
     guards: guards.map((one) => guardReport(one, found, verdictOf(verdicts, one))),
     problems,
     ...fieldsOf(guards.map((one) => one.section?.fields(verdictOf(verdicts, one)))),
@@ -144,11 +144,13 @@ function timeOf(ms: number | null | undefined): string | null {
   return ms === undefined || ms === null ? null : new Date(ms).toISOString();
 }
 
-function guardReport(
-  { guard, installed, section }: ReadGuard,
-  { agents, operator }: Found,
-  { failing }: Verdict,
-): GuardReport {
+/** Whether the objects of the guard may not be read: then nobody knows that they are guarded. */
+function isUnread({ installed, section }: ReadGuard): boolean {
+  return installed !== false && section !== undefined && section.objects === undefined;
+}
+
+function guardReport(read: ReadGuard, { agents, operator }: Found, { failing }: Verdict): GuardReport {
+  const { guard, installed, section } = read;
   const { name } = guard;
   const alive = (agents ?? []).filter(({ isRenewed }) => isRenewed);
   const on: string[] = [];
@@ -179,7 +181,7 @@ function guardReport(
               : 'not-running',
     objects: section?.objects?.length ?? null,
     notGuarded: failing,
-    guarded: failing === 0,
+    guarded: failing === 0 && !isUnread(read),
     on: on.toSorted(compareText),
     notOn: notOn.toSorted((a, b) => compareText(a.name, b.name)),
     operator: isOperating ? { state: ofOperator?.state ?? 'off', reason: ofOperator?.reason ?? '' } : null,

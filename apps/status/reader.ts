@@ -228,7 +228,8 @@ function isWorthAnotherLook(items: readonly Lease[]): boolean {
 function isDoubtful({ spec }: Lease, nowMs: number): boolean {
   if (!spec?.holderIdentity) return false;
   const ageMs = nowMs - Date.parse(spec.renewTime ?? '');
-  return !(ageMs >= -2000 && ageMs <= (spec.leaseDurationSeconds ?? 15) * 1000);
+  // A clock may be ahead, by less than the lease lasts: else one that is dead would look alive much longer.
+  return !(Math.abs(ageMs) <= (spec.leaseDurationSeconds ?? 15) * 1000);
 }
 
 function renewedMs({ spec }: Lease): number | undefined {

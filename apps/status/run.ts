@@ -36,7 +36,8 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
       ? `${visibleJson(JSON.stringify(report))}\n`
       : renderStatus(asked.examined, asked.guards, outputOptions(80, 120)),
   );
-  return report.guarded ? 0 : 1;
+  if (report.guarded) return 0;
+  return report.problems.length > 0 ? 1 : 2;
 }
 
 /** Nobody listens there: a process that hangs, or is busy, would not refuse. */
