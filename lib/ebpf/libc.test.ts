@@ -105,18 +105,17 @@ test('the type of a file is that of fstat, a symbolic link its own', () => {
 
 test('a link with .. is resolved under a root while others rename', async () => {
   const root = fs.mkdtempSync(join(tmpdir(), 'rampart-libc-'));
-  // The kernel gives up when anything on the machine is renamed meanwhile.
-  const renamer = spawn(
-    process.execPath,
-    ['-e', `const {renameSync:r}=require('fs');for(;;){r('renamed','again');r('again','renamed')}`],
-    { cwd: root, stdio: 'ignore' },
-  );
+  // The kernel gives up when anything on the machine is renamed meanwhile. Two that rename keep it from ever being quiet.
+  const renamers = ['x', 'y'].map((name) => {
+    fs.writeFileSync(join(root, name), '');
+    const words = `const {renameSync:r}=require('fs');for(;;){r('${name}','${name}2');r('${name}2','${name}')}`;
+    return spawn(process.execPath, ['-e', words], { cwd: root, stdio: 'ignore' });
+  });
   try {
-    fs.writeFileSync(join(root, 'renamed'), '');
     fs.writeFileSync(join(root, 'file'), '');
     fs.mkdirSync(join(root, 'a/b/c'), { recursive: true });
     fs.symlinkSync(`${'../'.repeat(40)}a/b/c/../../../file`, join(root, 'a/link'));
-    await once(renamer, 'spawn');
+    await Promise.all(renamers.map((renamer) => once(renamer, 'spawn')));
     using top = openat2(AT_FDCWD, root, { flags: openFlags.PATH | openFlags.DIRECTORY });
     const look = { flags: openFlags.PATH, resolve: resolveFlags.IN_ROOT };
     for (let done = 0; done < 100_000; done++) {
@@ -125,7 +124,12 @@ test('a link with .. is resolved under a root while others rename', async () => 
       fs.closeSync(fd);
     }
   } finally {
-    renamer.kill('SIGKILL');
+    await Promise.all(
+      renamers.map(async (renamer) => {
+        renamer.kill('SIGKILL');
+        await once(renamer, 'close');
+      }),
+    );
     fs.rmSync(root, { recursive: true });
   }
 });
