@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { scaled } from '../testing/depth.fixture.ts';
+import { assertReached, scaled } from '../testing/depth.fixture.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import * as fc from '../testing/fast-check.fixture.ts';
 import { DISCARD, ModelProducer, spanOf, u64, type Reservation } from './ring-model.fixture.ts';
@@ -117,7 +117,7 @@ suite('ring reader against a model of the kernel producer', () => {
     );
     fc.assert(property, { numRuns: 1000 });
     // The cases this test is about did occur.
-    assert.ok(
+    assertReached(
       wraps > scaled(100) && refused > scaled(100) && delivered > scaled(1000),
       `${wraps} ${refused} ${delivered}`,
     );
@@ -168,7 +168,7 @@ suite('ring reader against a model of the kernel producer', () => {
       },
     );
     fc.assert(property, { numRuns: 2000 });
-    assert.ok(faults > scaled(100), `${faults}`);
+    assertReached(faults > scaled(100), `${faults} faults`);
   });
 });
 

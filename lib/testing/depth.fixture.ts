@@ -10,6 +10,7 @@
  * The numbers in the tests are those of depth 1.
  */
 
+import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 /** Few enough to be quick, and enough to mean something. */
@@ -29,6 +30,14 @@ export const deepTest: typeof test = isDeep ? test : (absent as unknown as typeo
 
 /** A suite of `npm run test:deep` alone, as {@link deepTest}. */
 export const deepSuite: typeof suite = isDeep ? suite : (absent as unknown as typeof suite);
+
+/**
+ * Says that random cases came often enough to what a test is about. That is a fact about chance: only the many tries of
+ * `npm run test:deep` make it certain, so below depth 1 it asserts nothing.
+ */
+export function assertReached(isReached: boolean, message: string): void {
+  if (isDeep) assert.ok(isReached, message);
+}
 
 /** It belongs into the names of tests which use it: with it in RAMPART_TEST_SEED they do the same again. */
 export const seed = fromEnvironment('RAMPART_TEST_SEED', Math.floor(Math.random() * 2 ** 31));

@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 
 import { type Answer, Http, RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
-import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
+import { assertReached, Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 import { definitions, samples, things } from './manifests.fixture.ts';
 import { widgetDefinition } from './widget.fixture.ts';
 import { type Heard, type RandomRequest, randomRequest } from './requests.fixture.ts';
@@ -203,7 +203,7 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
       `codes: ${JSON.stringify(Object.fromEntries([...codes].sort(([a], [b]) => a - b)))}; at most ${most >> 20} MiB`,
     );
     for (const code of [200, 201, 400, 404, 409, 415, 422])
-      assert.ok(codes.has(code), `none was answered ${code}`);
+      assertReached(codes.has(code), `none was answered ${code}`);
     assert.doesNotMatch(server.stderr, /"level":"(error|fatal)"/);
   });
 
@@ -226,7 +226,7 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
       assert.equal(table.status, 200, table.text);
     }
     t.diagnostic(`${all.size} objects`);
-    assert.ok(all.size >= 10, `${all.size} objects`);
+    assertReached(all.size >= 10, `${all.size} objects`);
   });
 
   test('kill -9 and a new start show the same', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { scaled } from '../../testing/depth.fixture.ts';
+import { assertReached, scaled } from '../../testing/depth.fixture.ts';
 import * as fc from '../../testing/fast-check.fixture.ts';
 import { Refusal } from '../../json/refusal.ts';
 import { isObject, type JsonObject } from '../../json/json.ts';
@@ -162,7 +162,7 @@ describe('anything at all', () => {
       ),
       { numRuns: 3000 },
     );
-    assert.ok(applied > scaled(300), `only ${applied} applied`);
+    assertReached(applied > scaled(300), `only ${applied} applied`);
   });
 
   it('nested without measure is refused', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { scaled } from '../../testing/depth.fixture.ts';
+import { assertReached, scaled } from '../../testing/depth.fixture.ts';
 import * as fc from '../../testing/fast-check.fixture.ts';
 import { BodyMistake } from '../body/body-mistake.ts';
 import { body } from './bytes.fixture.ts';
@@ -62,7 +62,7 @@ test('bodies that were cut are refused, unless that was after a whole field', ()
     }),
     { numRuns: 1000 },
   );
-  assert.ok(refused > cut * 0.9, `${refused} of ${cut}`);
+  assertReached(refused > cut * 0.9, `${refused} of ${cut}`);
 });
 
 test('bodies with bytes that were changed, put in, or taken out', () => {
@@ -84,5 +84,5 @@ test('bodies with bytes that were changed, put in, or taken out', () => {
     { numRuns: 3000, least: 1000 },
   );
   // Not all are refused at the door: the rest of the decoder is reached.
-  assert.ok(taken > scaled(10, 0), String(taken));
+  assertReached(taken > scaled(10), `${taken} taken`);
 });

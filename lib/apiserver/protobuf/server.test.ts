@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
+import { assertReached } from '../../testing/depth.fixture.ts';
 import * as fc from '../../testing/fast-check.fixture.ts';
 import { builtinResources } from '../builtin/builtin.ts';
 import { apiVersionOf } from '../resources/resource.ts';
@@ -168,5 +169,5 @@ test('any object of any kind is answered as the same one in JSON', async () => {
       { numRuns: 10 },
     );
   }
-  assert.ok(taken > 10, String(taken));
+  assertReached(taken > 10, `${taken} taken`);
 });
