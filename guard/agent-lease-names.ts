@@ -1,4 +1,6 @@
 /** The Lease of an agent: its name, and what it says of the guards on its node. */
+import { createHash } from 'node:crypto';
+
 import type { KubeObject } from '../lib/kube/object/object.ts';
 
 /** On each Lease of an agent: the node's name, or its digest where the name is no label value. */
@@ -62,6 +64,12 @@ export const MAX_FACT_LENGTH = 200;
 /** A DNS subdomain, as the API wants names of nodes. */
 const nodeName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const guardName = /^[a-z][-a-z0-9]{0,62}$/;
+
+/** In the system's namespace. */
+export function agentLeaseName(node: string): string {
+  const digest = createHash('sha256').update(node).digest('hex').slice(0, 16);
+  return node.length <= 200 ? `rampart-agent-${node}` : `rampart-agent-${digest}`;
+}
 
 /** Whether a Lease is an agent's, whatever else it says: then it is nobody's lock. */
 export function isAgentLease({ metadata }: Pick<KubeObject, 'metadata'>): boolean {

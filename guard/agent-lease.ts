@@ -1,6 +1,4 @@
 /** Where an agent reports its presence and the state of its guards: a Lease for each node. */
-import { createHash } from 'node:crypto';
-
 import { apiMicroTime } from '../lib/kube/object/api-time.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound } from '../lib/kube/client/client-errors.ts';
@@ -10,6 +8,7 @@ import type { Logger } from '../lib/telemetry/log.ts';
 import {
   agentGuardsAnnotation,
   agentLeaseLabel,
+  agentLeaseName,
   agentLossesAnnotation,
   agentNodeAnnotation,
   kernelLeaseLabel,
@@ -76,11 +75,6 @@ async function untilDue(states: GuardStates, clock: Clock, signal: AbortSignal):
     if (leftMs <= 0 || states.notReady() < before) return;
     await sleep(clock, before === 0 ? leftMs : Math.min(leftMs, READY_MS), signal);
   }
-}
-
-function agentLeaseName(nodeName: string): string {
-  const digest = createHash('sha256').update(nodeName).digest('hex').slice(0, 16);
-  return nodeName.length <= 200 ? `rampart-agent-${nodeName}` : `rampart-agent-${digest}`;
 }
 
 async function write(options: AgentLeaseOptions, holder: string, signal: AbortSignal): Promise<void> {

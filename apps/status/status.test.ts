@@ -136,7 +136,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.match(stdout, /^All files of the policy are watched\./);
     assert.match(stdout, /^kivebpf-system\/secrets {2}1 {6}1 {11}1 {6}- {11}yes$/m);
-    assert.match(stdout, /^\S+ +running +this agent, \d s ago +[0-9a-f]{8} +1 +1$/m);
+    assert.match(stdout, /^\S+ +running +this agent, \d+ s ago +[0-9a-f]{8} +1 +1$/m);
 
     await apply('missing', { path: '/etc/shadow', matchAny: high }, { path: '/no/such', matchAny: high });
     await apply('nobody', { path: '/etc/shadow', matchAny: [{ pod: 'vault-0' }] });

@@ -19,20 +19,21 @@ import { HeldAlerts } from './held-alerts.ts';
 import { Loader } from './loader.ts';
 import { runLoaderElection } from './loader-election.ts';
 import { loaderLeaseQuery } from './loader-lease.ts';
-import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
+import type { PlannedAlert } from './loader-plan.ts';
 import { LocalSensor, type LocalSensorOptions, type PlannedSensor } from './local-sensor.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
+import { refusedFacts } from '../status/refused-files.ts';
 import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
+import { PlanApplier } from './plan-applier.ts';
 import { type FollowedFiles, TrapFiles, type TrapFilesOptions } from './trap-files.ts';
 import type { Spool } from '../../../lib/spool/spool.ts';
 import { blindSpots, type SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Coverage } from '../../../guard/agent-lease-names.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
 
 const WORKERS = 8;
 
@@ -361,7 +362,10 @@ export class FileAccessNode implements Disposable {
   #tellState(): void {
     const { mode: sensorMode } = this.#sensor;
     // For status: it may hold the lease of its kernel without renewing it.
-    this.#context.tellFacts({ loads: this.#isLoader, reported: this.#reporter.hasReported });
+    this.#context.tellFacts(() => ({
+      ...{ loads: this.#isLoader, reported: this.#reporter.hasReported },
+      ...refusedFacts([...this.#sensor.refused.values()], policyOf),
+    }));
     this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });
   }
 
@@ -376,36 +380,5 @@ export class FileAccessNode implements Disposable {
       logger,
       metrics: metrics?.controllers,
     });
-  }
-}
-
-/** Applies the plan to the sensor, and retries what exceeds its capacity. */
-const RETRY_REFUSED_MS = 30_000;
-
-/** Disposing it ends the trying. */
-export class PlanApplier implements Disposable {
-  readonly #sensor: Pick<PlannedSensor, 'applyChanges' | 'refused'>;
-  readonly #logger: Logger;
-  #retry: NodeJS.Timeout | undefined;
-
-  constructor(sensor: Pick<PlannedSensor, 'applyChanges' | 'refused'>, logger: Logger) {
-    this.#sensor = sensor;
-    this.#logger = logger;
-  }
-
-  readonly apply = (changes: PlanChanges): void => {
-    this.#sensor.applyChanges(changes);
-    const { refused } = this.#sensor;
-    const [first] = refused.values();
-    if (first === undefined || this.#retry !== undefined) return;
-    this.#logger.error({ err: first.error, files: refused.size }, 'files are not watched');
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined;
-      this.apply({ add: [], remove: [], replace: [], move: [] });
-    }, RETRY_REFUSED_MS);
-  };
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#retry);
   }
 }

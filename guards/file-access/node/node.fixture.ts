@@ -8,6 +8,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import type { NodeContext } from '../../../guard/context.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { readKernelId } from '../../../guard/kernel-id.ts';
 import {
@@ -71,7 +72,10 @@ export class TestCluster extends TestApi {
   }
 
   /** An agent of a node, ready. */
-  async startNode(name: string, options: Partial<FileAccessNodeOptions & GivenNode> = {}): Promise<TestNode> {
+  async startNode(
+    name: string,
+    options: Partial<FileAccessNodeOptions & GivenNode & Pick<NodeContext, 'tellFacts'>> = {},
+  ): Promise<TestNode> {
     const containers = (options.containers as GivenContainers | undefined) ?? new GivenContainers();
     const lines: string[] = [];
     let state: NodeState | undefined;
@@ -80,12 +84,15 @@ export class TestCluster extends TestApi {
         runGivenNode(
           fileAccess,
           (context) =>
-            runFileAccessNode(context, {
-              onState: (now) => {
-                state = now;
+            runFileAccessNode(
+              { ...context, ...(options.tellFacts && { tellFacts: options.tellFacts }) },
+              {
+                onState: (now) => {
+                  state = now;
+                },
+                ...options,
               },
-              ...options,
-            }),
+            ),
           {
             client: this.newClient(),
             nodeName: name,

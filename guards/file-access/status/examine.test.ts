@@ -8,6 +8,7 @@ import { fileAccess } from '../guard.ts';
 import type { Processes } from '../../../guard/guarded.ts';
 import { processesOn, processWith, running } from '../../../guard/processes.fixture.ts';
 import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
+import { readRefused, refusedFacts } from './refused-files.ts';
 import { fileAccessSection } from './section.ts';
 import {
   bootIdOf,
@@ -30,6 +31,17 @@ function problemsOf(change: Partial<Snapshot>): string[] {
   return verdictOf(change).problems.map(({ kind, node, field }) =>
     [kind, node, field?.replace(/\].*/, ']')].filter(Boolean).join(' '),
   );
+}
+
+/** As the agent of the node says it in its lease. */
+function refusedBy(node: string, policies: readonly string[]): Snapshot['refused'] {
+  const error = new Error('the map of files is full');
+  const facts = refusedFacts(
+    policies.map((planned) => ({ planned, error })),
+    (policy) => policy,
+  );
+  const found = readRefused(facts);
+  return new Map(found && [[node, found]]);
 }
 
 const policiesOnly = {
@@ -172,6 +184,17 @@ suite('what is guarded', () => {
         ],
       },
       ['no-loader n1'],
+    ],
+    [
+      'files that the sensor of a kernel has no room for, of this policy',
+      { refused: refusedBy('n1', ['kivebpf-system/secrets', 'shop/other']) },
+      ['file-refused n1'],
+    ],
+    ['the same, of another policy', { refused: refusedBy('n1', ['shop/other']) }, []],
+    [
+      'the same of too many policies to be named',
+      { refused: refusedBy('n1', ['kivebpf-system/secrets', `x/${'y'.repeat(200)}`]) },
+      ['file-refused n1'],
     ],
     [
       'clocks that differ by an hour: the lease is seen to be renewed',

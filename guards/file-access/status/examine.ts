@@ -12,6 +12,7 @@ import { type CallbackProblem, type NodePart, type PolicyStatus, statusOf } from
 import { defaultScope, type PolicyScope, unlimitedScope } from '../policy/policy-scope.ts';
 import { noMatchMessage, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessNodeFields, Unjudged } from './report.ts';
+import type { RefusedFiles } from './refused-files.ts';
 import type { Snapshot } from './snapshot.ts';
 
 export interface Examined extends Unjudged {
@@ -42,7 +43,7 @@ export function examine(snapshot: Snapshot): Examined {
   const examined = compiled
     .map(({ policy, compiled: { key } }) => {
       const surroundings = {
-        reported: snapshot.reported,
+        ...{ reported: snapshot.reported, refused: snapshot.refused },
         parts: parts && partsOf(policy.metadata.uid, parts.get(key) ?? []),
         data: dataCounts && (dataCounts.get(key) ?? 0),
         matching: matching.get(key) ?? new Map<string, number>(),
@@ -103,6 +104,7 @@ interface Surroundings {
   /** What nodes say of it; undefined where that may not be read. */
   readonly parts: readonly NodePart[] | undefined;
   readonly reported: Snapshot['reported'];
+  readonly refused: Snapshot['refused'];
   readonly data: number | undefined;
   /** By node: running containers that a trap is for. */
   readonly matching: ReadonlyMap<string, number>;
@@ -217,7 +219,10 @@ function totalsOf(
   };
 }
 
-function problemsOf(policy: KivePolicy, { parts, matching, loaderOf }: Surroundings): OwnProblem[] {
+function problemsOf(
+  policy: KivePolicy,
+  { parts, matching, loaderOf, refused: untaken }: Surroundings,
+): OwnProblem[] {
   const problems: OwnProblem[] = [];
   const { traps } = policy.spec;
   const refused = validatePolicy(policy, scopeOf(policy));
@@ -236,9 +241,12 @@ function problemsOf(policy: KivePolicy, { parts, matching, loaderOf }: Surroundi
     ...matching.keys(),
   ]);
   for (const node of [...nodes].toSorted(compareText)) {
-    const why = noLoader(loaderOf(node));
+    const loader = loaderOf(node);
+    const why = noLoader(loader);
     const next = 'Look into the log of its agent';
     if (why !== undefined) problems.push({ kind: 'no-loader', by: 'agent', node, why, next });
+    const ofLoader = untaken.get(holderName(loader));
+    if (ofLoader !== undefined) problems.push(...notTaken(policy, node, ofLoader));
   }
   // Where all traps are refused, none of them matches anything.
   const works = refused.size < traps.length;
@@ -293,6 +301,22 @@ function moreMissing(more: number, node?: string): OwnProblem {
     why: `${counted(more, 'more file')} ${more === 1 ? 'is' : 'are'} not watched`,
     next: `The ${node === undefined ? 'logs of the agents say' : 'log of its agent says'} which`,
   };
+}
+
+/** The agent of the kernel counts them for all policies. */
+function notTaken(
+  { metadata }: KivePolicy,
+  node: string,
+  { count, why, policies }: RefusedFiles,
+): OwnProblem[] {
+  if (policies?.has(`${metadata.namespace}/${metadata.name}`) === false) return [];
+  return [
+    {
+      ...{ kind: 'file-refused', by: 'agent', node },
+      why: `the sensor of its kernel has no room for ${counted(count, 'file')}, of this policy or of others: ${why.replace(/\.$/, '')}`,
+      next: 'Let traps match fewer files; they are watched as soon as there is room',
+    },
+  ];
 }
 
 function callbackFailing(node: string, { callback, message }: CallbackProblem): OwnProblem {

@@ -15,6 +15,7 @@ import { nodeOf } from '../kive-data.ts';
 import type { NodePart } from '../policy-status-schema.ts';
 import { kernelOf } from '../policy/spellings.ts';
 import type { PodView } from '../policy/matching.ts';
+import { readRefused, type RefusedFiles } from './refused-files.ts';
 
 /** `undefined` is what this user may not read. */
 export interface Snapshot {
@@ -25,6 +26,8 @@ export interface Snapshot {
   readonly parts: readonly NodePart[] | undefined;
   /** Nodes whose agent that runs now has reported, and not only the one before it; undefined: leases may not be read. */
   readonly reported: ReadonlySet<string> | undefined;
+  /** By node: what the sensor of its agent does not take. */
+  readonly refused: ReadonlyMap<string, RefusedFiles>;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
@@ -94,8 +97,18 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   return {
     ...{ namespace, policies, parts, data, nodes, pods },
     reported: reported && new Set(reported),
+    refused: refusedOf(agents),
     leases: withAgents(leases, agents),
   };
+}
+
+function refusedOf(agents: readonly AgentView[] = []): Map<string, RefusedFiles> {
+  return new Map(
+    agents.flatMap(({ nodeName, isRenewed, guards }): (readonly [string, RefusedFiles])[] => {
+      const refused = isRenewed ? readRefused(guards.get('file-access')?.facts) : undefined;
+      return refused ? [[nodeName, refused]] : [];
+    }),
+  );
 }
 
 /** A loader that no other agent of its kernel asks for renews nothing but the lease of its agent. */

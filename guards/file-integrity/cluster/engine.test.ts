@@ -207,6 +207,10 @@ suite('the status', () => {
     assert.match(complete() ?? '', /^Unknown NotScanned /);
     assert.match(complete(node('a', 'Succeeded'), node('b')) ?? '', /^Unknown NotScanned /);
     assert.equal(complete(node('a', 'Succeeded'), node('b', 'Failed')), 'True AllFilesRead ');
+    assert.equal(
+      complete(node('a', 'Succeeded', asked), node('b', 'Failed')),
+      'Unknown NewBaseline A new baseline is being made: a.',
+    );
     assert.match(
       complete(node('a', 'Succeeded'), { ...node('b', 'Succeeded'), unread }) ?? '',
       /^False FilesUnread .* on b:/,

@@ -28,11 +28,14 @@ import {
   changesOf,
   type Configured,
   type IntegrityFacts,
+  initializingNodes,
   isSameState,
   isSameStatus,
+  maxNamedNodes,
   statusOf,
   wasPaused,
 } from './integrity-status.ts';
+import { NodeProgress } from './node-progress.ts';
 import { reinitOf } from './reinit.ts';
 import { UserConfigs } from './user-configs.ts';
 import { WatchedNodes } from './watched-nodes.ts';
@@ -48,6 +51,8 @@ const TIMES_PACE_MS = 30_000;
 const unnoticed: ReadonlySet<string> = new Set(['ConfigMapUnreadable', 'ConfigMapUnwritable']);
 const AGAIN_MS = 30_000;
 const REQUESTS_AT_ONCE = 16;
+/** While nodes initialize, their progress is told so often. */
+const PROGRESS_MS = 15_000;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runIntegrityController(context: ClusterContext): Promise<void> {
@@ -80,6 +85,7 @@ class IntegrityController {
   readonly #configs: ActiveConfigs;
   readonly #watched: WatchedNodes;
   readonly #priorities: PriorityClassNames;
+  readonly #progress: NodeProgress;
   /** By uid: when its status was last written, by the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
   /** By uid: the change that was told and is not in the status yet, so that a retry does not tell it again. */
@@ -90,6 +96,7 @@ class IntegrityController {
     this.#configs = configs;
     this.#watched = watched;
     this.#priorities = new PriorityClassNames(context);
+    this.#progress = new NodeProgress(context);
   }
 
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
@@ -115,7 +122,13 @@ class IntegrityController {
     const { nodeNames, statuses, refused } = await this.#watched.of(key, found, signal);
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
     // With what was asked of the nodes the status is another: the caches tell soon.
-    if (!isAsked) waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses }, signal));
+    if (!isAsked) {
+      const initializing = initializingNodes({ nodeNames, statuses });
+      const some = initializing.slice(0, maxNamedNodes);
+      const progress = await this.#progress.of(key, some, signal);
+      if (initializing.length > 0) waits.push(requeueAfter(PROGRESS_MS));
+      waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses, progress }, signal));
+    }
     if (refused) throw refused;
     if (unnoticed.has(configured.reason)) waits.push(requeueAfter(AGAIN_MS));
     const againMs = Math.min(...waits.map(({ requeueAfterMs = Infinity }) => requeueAfterMs));

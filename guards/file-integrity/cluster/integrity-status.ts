@@ -13,6 +13,7 @@ import {
 } from '../api.ts';
 import { heldNodes } from '../results/holdoff.ts';
 import { requestsOf } from '../results/node-requests.ts';
+import type { Progress } from '../status/node-facts.ts';
 import { someOf } from '../../../lib/output/words.ts';
 
 /** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */
@@ -21,7 +22,7 @@ export const maxNodeStatus = 1000;
 const maxMessageCharacters = 300;
 
 /** In one message. */
-const maxNamedNodes = 10;
+export const maxNamedNodes = 10;
 
 /** What became of the configuration. */
 export interface Configured {
@@ -37,6 +38,8 @@ export interface IntegrityFacts {
   /** The nodes that it is for. */
   readonly nodeNames: readonly string[];
   readonly statuses: readonly FileIntegrityNodeStatus[];
+  /** By node, of some of {@link initializingNodes}. */
+  readonly progress?: ReadonlyMap<string, Progress>;
 }
 
 /**
@@ -57,6 +60,15 @@ function scannedNodes(statuses: readonly FileIntegrityNodeStatus[]): ReadonlySet
   return new Set(
     statuses.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
   );
+}
+
+/** Those without a first result, or whose new baseline is asked for. */
+export function initializingNodes({
+  nodeNames,
+  statuses,
+}: Pick<IntegrityFacts, 'nodeNames' | 'statuses'>): readonly string[] {
+  const known = scannedNodes(statuses.filter((status) => !hasReinit(status)));
+  return nodeNames.filter((name) => !known.has(name)).toSorted(compareText);
 }
 
 function hasReinit({ metadata }: FileIntegrityNodeStatus): boolean {
@@ -99,7 +111,8 @@ export function statusOf(
 }
 
 /** Whether all that was asked for was looked at: a node whose files could not be read has found nothing, and is not well. */
-function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionChange, 'observedGeneration'> {
+function completeness(facts: IntegrityFacts): Omit<ConditionChange, 'observedGeneration'> {
+  const { nodeNames, statuses, progress } = facts;
   const type = 'Complete';
   const some = statuses.filter(
     ({ unread, lastResult }) => unread !== undefined || lastResult?.condition === 'Errored',
@@ -110,19 +123,25 @@ function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionCh
     return { type, status: 'False', reason: 'FilesUnread', message };
   }
   const known = scannedNodes(statuses);
-  return known.size > 0 && nodeNames.every((name) => known.has(name))
-    ? { type, status: 'True', reason: 'AllFilesRead', message: '' }
-    : {
-        type,
-        status: 'Unknown',
-        reason: 'NotScanned',
-        message: notScanned(nodeNames.filter((name) => !known.has(name))),
-      };
+  if (known.size === 0 && nodeNames.length === 0)
+    return { type, status: 'Unknown', reason: 'NotScanned', message: 'No node has been scanned.' };
+  const nodes = initializingNodes(facts);
+  if (nodes.length === 0) return { type, status: 'True', reason: 'AllFilesRead', message: '' };
+  const isNew = nodes.some((name) => !known.has(name));
+  const named = nodes.map((name, at) =>
+    at < maxNamedNodes ? `${name}${progressText(progress?.get(name))}` : name,
+  );
+  return {
+    ...{ type, status: 'Unknown', reason: isNew ? 'NotScanned' : 'NewBaseline' },
+    message: `${isNew ? 'Not scanned yet' : 'A new baseline is being made'}: ${someOf(named, maxNamedNodes)}.`,
+  };
 }
 
-function notScanned(nodes: readonly string[]): string {
-  if (nodes.length === 0) return 'No node has been scanned.';
-  return `Not scanned yet: ${someOf(nodes.toSorted(), maxNamedNodes)}. rampart status shows how far they are.`;
+function progressText(progress: Progress | undefined): string {
+  if (progress === undefined) return '';
+  const { step, since, entries, entriesPerSecond } = progress;
+  const what = step === 'check' ? 'scan' : 'baseline';
+  return ` (${what} since ${since}: ${entries} entries, ${entriesPerSecond} per second)`;
 }
 
 /** Whether the status says so already; undefined where it says nothing. */

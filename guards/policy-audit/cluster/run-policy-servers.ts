@@ -22,10 +22,18 @@ import {
 } from '../../../lib/kube/object/object.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
-import { activeStatus, refusedStatus, type Status, withAnswers } from '../policies/policy-status.ts';
+import type { Scanner } from '../scanner/scanner.ts';
+import {
+  activeStatus,
+  openingStatus,
+  refusedStatus,
+  type Status,
+  waiting,
+  withAnswers,
+} from '../policies/policy-status.ts';
 import { policyId } from '../policies/read-policy.ts';
 import { entriesOf, policiesFileOf } from './policies-entry.ts';
-import { canRun, pending, type Scheduled, scheduled, waiting } from './scheduled-policies.ts';
+import { canRun, pending, type Scheduled, scheduled } from './scheduled-policies.ts';
 import { currentCertificate, trusted } from './server-certificates.ts';
 import { fieldManager, StoredCertificates } from './stored-certificates.ts';
 import {
@@ -41,7 +49,7 @@ import {
   type Wanted,
 } from './server-objects.ts';
 import { serverLabel } from '../server-label.ts';
-import { serverReady, withPart, withReadiness } from './server-status.ts';
+import { serverReady, withAudit, withPart, withReadiness } from './server-status.ts';
 import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 
 export interface PolicyServersOptions {
@@ -50,7 +58,9 @@ export interface PolicyServersOptions {
   /** Of Rampart; called if there is a PolicyServer. */
   readonly image: (signal: AbortSignal) => Promise<string>;
   /** The outcome of opening the policies in this process: only those that can run are served. */
-  readonly trials: Pick<PolicySet, 'onTried' | 'refusal'>;
+  readonly trials: Pick<PolicySet, 'onTried' | 'opening' | 'refusal'>;
+  /** The audit by this process, which the status of each PolicyServer tells of. Default: nothing is told. */
+  readonly audit?: Pick<Scanner, 'lastPass' | 'onPassChange' | 'passProgress'>;
   /** Takes how many pods of each PolicyServer answer; disposed at the end. */
   readonly readings?: (readyPods: () => Map<string, number>) => Disposable;
   /** For tests. Default: the clock of the machine. */
@@ -60,6 +70,7 @@ export interface PolicyServersOptions {
 const finalizer = 'kubewarden.io/finalizer';
 /** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
+const PROGRESS_MS = 30_000;
 /** A pod that is told to stop has 30 s, for finalizers too. */
 const WITHDRAW_MS = 10_000;
 
@@ -143,7 +154,12 @@ class PolicyServers {
         if (name !== undefined) add(name);
       }),
     );
-    stack.use(this.#options.trials.onTried(({ spec }) => add(spec.policyServer)));
+    const { trials, audit } = this.#options;
+    stack.use(trials.onTried(({ spec }) => add(spec.policyServer)));
+    const addAll = (): void => {
+      for (const name of this.names()) add(name);
+    };
+    if (audit !== undefined) stack.use(audit.onPassChange(addAll));
     for (const [, cache] of this.#policies) {
       stack.use(
         cache.subscribe(({ object, previous }) => {
@@ -222,23 +238,17 @@ class PolicyServers {
     const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
     // The cache may be older than this.
     const deployment = await this.#applyParts(server, parts, signal);
-    if (!hasReplicas) return requeueAfter(RESYNC_MS);
+    if (!hasReplicas) return requeueAfter(this.#resyncMs());
     if (!isRolledOut(deployment)) {
       await this.#whileRollingOut(policies, hasReadyPod(deployment), signal);
       await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
-      return requeueAfter(RESYNC_MS);
+      return requeueAfter(this.#resyncMs());
     }
     const service = serviceReference(server, namespace);
-    for (const { object, policy, type, problem, isTried } of policies) {
+    for (const { id, object, policy, type, problem, isTried } of policies) {
       if (!isTried) {
-        // A policy that is already active does not change until the outcome is known.
-        if (object.status?.policyStatus !== 'active')
-          await this.#tell(
-            type,
-            object,
-            waiting(object, 'pending', 'PolicyOpening', 'it is being loaded'),
-            signal,
-          );
+        const status = openingStatus(object, this.#options.trials.opening.get(id));
+        if (status !== undefined) await this.#tell(type, object, status, signal);
         continue;
       }
       if (policy === undefined || problem !== '') {
@@ -257,7 +267,12 @@ class PolicyServers {
     // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
     const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
     await this.#removeWebhooks(name, new Set(kept), signal);
-    return requeueAfter(RESYNC_MS);
+    return requeueAfter(this.#resyncMs());
+  }
+
+  /** While an audit passes, its progress is told. */
+  #resyncMs(): number {
+    return this.#options.audit?.passProgress === undefined ? RESYNC_MS : PROGRESS_MS;
   }
 
   /** Writes what a server needs, and reports the outcome in its status. @returns the Deployment */
@@ -291,6 +306,7 @@ class PolicyServers {
         conditions = withPart(conditions, server, budgetType);
       }
       if (deployment !== undefined) conditions = withReadiness(conditions, server, hasReadyPod(deployment));
+      conditions = withAudit(conditions, server, this.#options.audit);
     } finally {
       if (conditions !== server.status?.conditions && !signal.aborted) {
         const patch = { type: 'merge', body: { status: { conditions } } } as const;

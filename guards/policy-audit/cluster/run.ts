@@ -118,13 +118,13 @@ async function work(
     const { runPolicyServers } = await import('./run-policy-servers.ts');
     await runPolicyServers(term, {
       namespace: systemNamespace,
-      trials: policies,
+      ...{ trials: policies, audit: scanner },
       readings: (readyPods) => metrics.serve(readyPods),
       image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
     });
   };
   const summary = (): PassSummary | undefined =>
-    scanner.lastPass && { ...scanner.lastPass, ...scanner.states.counts() };
+    scanner.lastPass && { ...scanner.lastPass, ...scanner.states.counts(), unread: scanner.unread };
   await Promise.all([
     policies.run(),
     admitting(),

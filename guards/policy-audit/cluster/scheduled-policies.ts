@@ -1,11 +1,10 @@
-/** The policies of a PolicyServer: whether each can run, and the status of those that wait. Pure. */
-import { setCondition } from '../../../lib/kube/object/conditions.ts';
+/** The policies of a PolicyServer: whether each can run, and the status of those that wait for it. Pure. */
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { problemText } from '../engine/cel/settings.ts';
 import { policyFaults } from '../policies/faults.ts';
 import type { Policy } from '../policies/policy.ts';
-import { policyActive, policyReachable, type Status } from '../policies/policy-status.ts';
+import { type Status, waiting } from '../policies/policy-status.ts';
 import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
 
 export interface Scheduled {
@@ -44,17 +43,4 @@ export function canRun({ policy, problem, isTried }: Scheduled): boolean {
 
 export function pending(object: AnyKubewardenPolicy): Status {
   return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is rolling out');
-}
-
-export function waiting(
-  object: AnyKubewardenPolicy,
-  policyStatus: 'pending' | 'scheduled',
-  reason: string,
-  message: string,
-): Status {
-  const observedGeneration = object.metadata.generation;
-  let { conditions } = object.status ?? {};
-  for (const type of [policyActive, policyReachable])
-    conditions = setCondition(conditions, { type, status: 'False', reason, message, observedGeneration });
-  return { policyStatus, mode: 'unknown', conditions: conditions ?? [] };
 }

@@ -4,7 +4,9 @@
  */
 import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
 import { configMaps, deployments, type ResourceType, secrets } from '../../../lib/kube/object/object.ts';
+import { counted } from '../../../lib/output/words.ts';
 import type { PolicyServer } from '../api.ts';
+import type { Scanner } from '../scanner/scanner.ts';
 import { budgetType, serviceType } from './server-objects.ts';
 
 const conditionTypes: ReadonlyMap<string, string> = new Map([
@@ -33,6 +35,33 @@ export function withReadiness(
       : spec.replicas === 0
         ? 'it has no replicas: its policies are not enforced'
         : 'no pod is ready: what its policies apply to is refused, except by policies with failurePolicy Ignore',
+    observedGeneration: metadata.generation,
+  });
+}
+
+/** Whether all objects have been audited once, and the pass over them that runs. */
+export const serverAudited = 'Audited';
+
+/** The conditions with how far the audit is, which the policies of all servers share; the same list if nothing changes. */
+export function withAudit(
+  conditions: readonly Condition[] | undefined,
+  { metadata }: PolicyServer,
+  audit: Pick<Scanner, 'lastPass' | 'passProgress'> | undefined,
+): readonly Condition[] | undefined {
+  const { lastPass, passProgress: runs } = audit ?? {};
+  if (lastPass === undefined && runs === undefined) return conditions;
+  const last =
+    lastPass === undefined
+      ? 'no full pass over the objects has ended yet'
+      : `the last full pass over the objects ended at ${new Date(lastPass.endedMs).toISOString()} and took ${lastPass.seconds} s`;
+  const now =
+    runs &&
+    `the one that began at ${runs.since} has ${runs.left} of ${counted(runs.namespaces, 'namespace')} left`;
+  return setCondition(conditions, {
+    type: serverAudited,
+    status: lastPass === undefined ? 'False' : 'True',
+    reason: runs === undefined ? 'PassEnded' : 'PassRuns',
+    message: [last, now].filter((text) => text !== undefined).join('; '),
     observedGeneration: metadata.generation,
   });
 }

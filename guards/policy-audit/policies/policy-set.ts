@@ -19,10 +19,11 @@ import {
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
 import { aborted } from '../../../lib/time/abort.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
 import type { Policy } from './policy.ts';
-import { activeStatus, refusalIn, refusedStatus } from './policy-status.ts';
+import { activeStatus, openingStatus, refusalIn, refusedStatus, type Status } from './policy-status.ts';
 import { policyId, readAdmissionPolicy, readKubewardenPolicy, severityAnnotation } from './read-policy.ts';
 
 /** What has changed. */
@@ -40,6 +41,8 @@ export interface PolicySetOptions {
   readonly releases?: boolean;
   /** Told of policies that cannot be evaluated as written, and that can again. Default: nobody. */
   readonly findings?: Pick<PolicyFindings, 'policy'>;
+  /** For tests. Default: the machine's. */
+  readonly clock?: Clock;
 }
 
 /** The outcome of opening a policy, at a generation. */
@@ -51,6 +54,8 @@ interface Trial {
 
 /** A module that is unavailable now may be available later. */
 const RETRY_MS = 30_000;
+/** A policy that is being opened for longer says so in its status. */
+const SLOW_MS = 5000;
 /** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
 export const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
@@ -84,6 +89,7 @@ export class PolicySet {
   /** By ID: since when its module is fetched and compiled. */
   readonly #opening = new Map<string, number>();
   readonly #listeners = new Set<(change: PolicyChange) => void>();
+  readonly #clock: Clock;
   readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
   readonly #complete = Promise.withResolvers<void>();
   #enforced: readonly OpenPolicy[] = [];
@@ -93,6 +99,7 @@ export class PolicySet {
   constructor(options: PolicySetOptions) {
     this.#options = options;
     const { context } = options;
+    this.#clock = options.clock ?? systemClock;
     this.#recorder = context.recorder();
     this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }, type.plural));
     this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies, labelSelector: notOurs });
@@ -144,7 +151,7 @@ export class PolicySet {
     return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
   }
 
-  /** Called with each policy that was tried. */
+  /** Called with each policy that was tried, or is being opened and that takes long. */
   onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
     const own = (object: AnyKubewardenPolicy): void => listener(object);
     this.#triers.add(own);
@@ -221,7 +228,14 @@ export class PolicySet {
       for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
       this.#ids.set(key, ids);
     }
-    for (const policy of wanted) problem = (await this.#renew(policy, signal)) ?? problem;
+    for (const policy of wanted) {
+      const cancel = this.#clock.schedule(SLOW_MS, () => this.#tellOpening(source, policy.id, signal));
+      try {
+        problem = (await this.#renew(policy, signal)) ?? problem;
+      } finally {
+        cancel();
+      }
+    }
     this.#tellFinding(source, object, wanted[0], problem);
     if (problem === undefined) this.#problems.delete(key);
     else this.#problems.set(key, problem);
@@ -229,7 +243,10 @@ export class PolicySet {
       const { generation } = object.metadata;
       this.#trials.set(key, { generation, refusal: problem ?? '' });
       for (const listener of this.#triers) listener(object);
-      if (!isDeleting(object)) await this.#tell(source.type, object, problem, signal);
+      // Its status may have been written meanwhile.
+      const latest = this.#object(source) ?? object;
+      const told = latest.metadata.generation === generation ? latest : object;
+      if (!isDeleting(told)) await this.#tell(source.type, told, problem, signal);
       else if (this.#options.releases === true)
         await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, {
           signal,
@@ -349,14 +366,25 @@ export class PolicySet {
     await Promise.allSettled(all.map((one) => one[Symbol.asyncDispose]()));
   }
 
+  #tellOpening(source: Source, id: string, signal: AbortSignal): void {
+    const object = this.#object(source);
+    if (object === undefined || isDeleting(object)) return;
+    for (const listener of this.#triers) listener(object);
+    const status = openingStatus(object, this.#opening.get(id));
+    if (!this.#options.writesStatus || status === undefined || status === object.status) return;
+    this.#write(source.type, object, status, signal).catch((err: unknown) => {
+      // What is written at its end says more.
+      this.#options.context.logger.debug({ err, policy: id }, 'cannot tell that a policy is being opened');
+    });
+  }
+
   async #tell(
     type: ResourceType,
     object: AnyKubewardenPolicy,
     problem: string | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    const { context, writesStatus } = this.#options;
-    if (!writesStatus) return;
+    if (!this.#options.writesStatus) return;
     const [id] = this.#ids.get(sourceKey({ type, key: objectKey(object) })) ?? [];
     const isAsked = id !== undefined && this.#open.has(id);
     const status = problem === undefined ? activeStatus(object) : refusedStatus(object, problem, isAsked);
@@ -370,17 +398,32 @@ export class PolicySet {
         note: problem,
       });
     }
-    const { namespace, name = '' } = object.metadata;
-    const body = { metadata: { resourceVersion: object.metadata.resourceVersion }, status };
-    const target = { namespace, name, subresource: 'status' };
-    const written = await orUndefined(
-      context.client.patch(type, target, { type: 'merge', body }, { signal }),
-    );
+    const written = await this.#write(type, object, status, signal);
     if (id === undefined || written === undefined) return;
     const opened = this.#open.get(id);
     if (opened === undefined || this.#announced.get(id) === opened) return;
     const { resourceVersion = '' } = written.metadata;
     opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };
+  }
+
+  /** @returns undefined if it is gone. @throws {KubeError} for one that has changed. */
+  #write(
+    type: ResourceType,
+    { metadata }: AnyKubewardenPolicy,
+    status: Status,
+    signal: AbortSignal,
+  ): Promise<AnyKubewardenPolicy | undefined> {
+    const { namespace, name = '', resourceVersion } = metadata;
+    const target = { namespace, name, subresource: 'status' };
+    const body = { metadata: { resourceVersion }, status };
+    return orUndefined(
+      this.#options.context.client.patch(
+        type as ResourceType<AnyKubewardenPolicy>,
+        target,
+        { type: 'merge', body },
+        { signal },
+      ),
+    );
   }
 }
 

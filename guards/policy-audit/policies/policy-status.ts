@@ -63,6 +63,35 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked:
   });
 }
 
+/** The status of a policy that is not evaluated yet. */
+export function waiting(
+  object: AnyKubewardenPolicy,
+  policyStatus: 'pending' | 'scheduled',
+  reason: string,
+  message: string,
+): Status {
+  const observedGeneration = object.metadata.generation;
+  let { conditions } = object.status ?? {};
+  for (const type of [policyActive, policyReachable])
+    conditions = setCondition(conditions, { type, status: 'False', reason, message, observedGeneration });
+  return kept(object, { policyStatus, mode: 'unknown', conditions: conditions ?? [] });
+}
+
+/**
+ * The status of a policy that is being opened for the first time. One that is active stays so: its previous version is
+ * evaluated until the new one is open.
+ *
+ * @param sinceMs - Since 1970: when its module was asked for. Undefined: not yet.
+ */
+export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | undefined): Status | undefined {
+  if (object.status?.policyStatus === 'active') return undefined;
+  const message =
+    sinceMs === undefined
+      ? 'it is being loaded'
+      : `its module has been fetched or compiled since ${new Date(sinceMs).toISOString()}`;
+  return waiting(object, 'pending', 'PolicyOpening', message);
+}
+
 /** Why it cannot be evaluated as written, by its status; undefined if that does not say so. */
 export function refusalIn(object: AnyKubewardenPolicy | undefined): string | undefined {
   const condition = findCondition(object?.status?.conditions, policyActive);

@@ -123,6 +123,7 @@ export class ScanCluster extends TestApi {
               }),
             writesStatus,
             findings: told,
+            ...(more.clock && { clock: more.clock }),
           });
           const passes: PassSummary[] = [];
           const scanner = new Scanner({

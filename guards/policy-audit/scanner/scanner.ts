@@ -58,6 +58,7 @@ export class Scanner {
   readonly #kinds: FollowedKinds;
   /** Namespaces whose objects must all be evaluated, whatever is known. */
   readonly #forced = new Set<string>();
+  readonly #passListeners = new Set<() => void>();
   #pass: AuditPass | undefined;
   evaluations = 0;
   /** Objects that a full pass found different from what was known. */
@@ -175,6 +176,17 @@ export class Scanner {
     return this.#pass?.progress;
   }
 
+  /** Called when a full pass begins, and when it has ended. */
+  onPassChange(listener: () => void): Disposable {
+    const own = (): void => listener();
+    this.#passListeners.add(own);
+    return { [Symbol.dispose]: () => void this.#passListeners.delete(own) };
+  }
+
+  #tellPass(): void {
+    for (const listener of this.#passListeners) listener();
+  }
+
   /** Resolves at the end of a full pass that starts now, or after the current one. */
   pass(signal: AbortSignal): Promise<PassSummary> {
     const next = this.#passing.catch(() => undefined).then(() => this.#onePass(signal));
@@ -201,6 +213,7 @@ export class Scanner {
       }
     }
     pass.begin(names);
+    this.#tellPass();
     for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
     await until(pass.ended, signal);
     signal.throwIfAborted();
@@ -215,6 +228,7 @@ export class Scanner {
     this.missed += summary.missed;
     this.lastPass = summary;
     this.#options.onPass?.(summary);
+    this.#tellPass();
     return summary;
   }
 

@@ -23,7 +23,7 @@ const policy = {
   apiVersion: 'policies.kubewarden.io/v1',
   kind: 'ClusterAdmissionPolicy',
   metadata: { name: 'root', generation: 1 },
-  spec: { policyServer: 'default', mode: 'protect', failurePolicy: 'Fail', backgroundAudit: true },
+  spec: { policyServer: 'default', mode: 'protect', failurePolicy: 'Fail', backgroundAudit: true, rules: [] },
 } as unknown as AnyKubewardenPolicy;
 
 const readyPod = {
@@ -157,5 +157,28 @@ suite('the section of policy-audit', () => {
     );
     assert.match(section.foot.join('\n'), /^Not audited: secrets \(.*Custom resources in audits/);
     assert.deepEqual((await read({ pass: { ...pass, unread: [] } })).section.foot, []);
+  });
+
+  test('a policy for a kind that the operator may not list is not guarded, unless it names no kind', async () => {
+    const pass = { endedMs: 0, objects: 0, failing: 0, errored: 0, seconds: 1, missed: 0 };
+    const told = (
+      apiGroup: string,
+      resource: string,
+      unread: string,
+      more: object = {},
+    ): Promise<string[]> => {
+      const spec = { ...policy.spec, rules: [{ apiGroups: [apiGroup], resources: [resource] }], ...more };
+      const object = { ...policy, spec } as unknown as AnyKubewardenPolicy;
+      return problems({ object, pass: { ...pass, unread: [unread] } });
+    };
+    const why = 'not-audited: objects that exist are not audited: the operator could not list ';
+    assert.deepEqual(await told('', 'secrets', 'secrets'), [`${why}secrets`]);
+    assert.deepEqual(await told('*', 'secrets/status', 'secrets'), [`${why}secrets`]);
+    assert.deepEqual(await told('example.com', 'widgets', 'widgets.example.com'), [
+      `${why}widgets.example.com`,
+    ]);
+    assert.deepEqual(await told('', 'widgets', 'widgets.example.com'), []);
+    assert.deepEqual(await told('*', '*', 'secrets'), []);
+    assert.deepEqual(await told('', 'secrets', 'secrets', { backgroundAudit: false }), []);
   });
 });

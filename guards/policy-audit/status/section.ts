@@ -111,7 +111,7 @@ function readyServersOf(all: readonly Pod[], nodes: readonly NodeView[]): Set<st
 
 function guardedObject(
   { kind, policy }: Found,
-  { operator, readyServers, notAudited }: Surroundings & Pick<Progress, 'notAudited'>,
+  { operator, readyServers, notAudited, pass }: Surroundings & Pick<Progress, 'notAudited'>,
 ): GuardedObject {
   const { spec, status, metadata } = policy;
   const { namespace = null, name = '', generation = 0 } = metadata;
@@ -140,7 +140,7 @@ function guardedObject(
   return {
     ...{ kind, namespace, name, revision: generation, changedMs: changedAtMs(policy) },
     needs,
-    problems: [...notActive([active, reachable]), ...auditProblems(spec, notAudited)],
+    problems: [...notActive([active, reachable]), ...auditProblems(spec, notAudited, pass)],
   };
 }
 
@@ -158,16 +158,43 @@ function notActive(conditions: readonly (Condition | undefined)[]): OwnProblem[]
 }
 
 function auditProblems(
-  { backgroundAudit }: AnyKubewardenPolicy['spec'],
+  spec: AnyKubewardenPolicy['spec'],
   notAudited: string | undefined,
+  pass: PassSummary | undefined,
 ): OwnProblem[] {
-  if (notAudited === undefined || !backgroundAudit) return [];
+  if (!spec.backgroundAudit) return [];
+  if (notAudited === undefined) return unreadProblems(spec, pass?.unread ?? []);
   return [
     {
       ...{ kind: 'not-audited', by: 'operator', why: `objects that exist are not audited: ${notAudited}` },
       next: `If it serves none: ${reportsRemedy}`,
     },
   ];
+}
+
+/** That the operator may not list a kind is mostly a decision, and a policy for all kinds is for those that it may list. */
+function unreadProblems({ rules }: AnyKubewardenPolicy['spec'], unread: readonly string[]): OwnProblem[] {
+  const named = unread.filter((key) => rules.some((rule) => namesKind(rule, key)));
+  if (named.length === 0) return [];
+  const why = `objects that exist are not audited: the operator could not list ${named.join(', ')}`;
+  const next = 'Grant it list and watch on them: see "Custom resources in audits" in deploy/README.md';
+  return [{ kind: 'not-audited', by: 'operator', field: 'spec.rules', why, next }];
+}
+
+/** @param key - `pods`, `widgets.example.com` */
+function namesKind(
+  {
+    apiGroups = [],
+    resources = [],
+  }: { readonly apiGroups?: readonly string[]; readonly resources?: readonly string[] },
+  key: string,
+): boolean {
+  const dot = key.indexOf('.');
+  const [plural, group] = dot === -1 ? [key, ''] : [key.slice(0, dot), key.slice(dot + 1)];
+  return (
+    resources.some((one) => one.split('/')[0] === plural) &&
+    apiGroups.some((one) => one === group || one === '*')
+  );
 }
 
 const pathOf = ({ kind, policy: { metadata } }: Found): string =>

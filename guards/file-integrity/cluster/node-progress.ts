@@ -1,0 +1,55 @@
+/** How far nodes are with their baselines and first scans, as the leases of their agents say. */
+import { agentLeaseName, readAgentLease } from '../../../guard/agent-lease-names.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { type Lease, leases } from '../../../lib/kube/object/object.ts';
+import { type Progress, readNodeFacts } from '../status/node-facts.ts';
+import type { ClusterContext } from './context.ts';
+
+/** An agent that works renews its lease three times meanwhile. */
+const SILENT_MS = 30_000;
+
+interface Seen {
+  readonly version: string;
+  readonly ms: number;
+}
+
+export class NodeProgress {
+  readonly #context: Pick<ClusterContext, 'client' | 'clock'>;
+  /** By node: since when its lease is as it is. */
+  readonly #seen = new Map<string, Seen>();
+
+  constructor(context: Pick<ClusterContext, 'client' | 'clock'>) {
+    this.#context = context;
+  }
+
+  /**
+   * By node, of those that work on this FileIntegrity now. What an agent that renews its lease no more said last is left out.
+   *
+   * @param key - `namespace/name`
+   * @param nodeNames - One request each.
+   * @throws {KubeError}
+   */
+  async of(key: string, nodeNames: readonly string[], signal: AbortSignal): Promise<Map<string, Progress>> {
+    const found = await Promise.all(
+      nodeNames.map(async (node): Promise<readonly [string, Progress][]> => {
+        const place = { namespace: systemNamespace, name: agentLeaseName(node) };
+        const lease = await orUndefined(this.#context.client.get(leases, place, { signal }));
+        if (lease === undefined || !this.#isRenewed(node, lease)) return [];
+        const facts = readAgentLease(lease)?.guards.get('file-integrity')?.facts;
+        const { progress } = readNodeFacts(facts);
+        return progress?.object === key ? [[node, progress]] : [];
+      }),
+    );
+    return new Map(found.flat());
+  }
+
+  #isRenewed(node: string, { metadata }: Lease): boolean {
+    const nowMs = this.#context.clock.monotonicMs();
+    const version = metadata.resourceVersion ?? '';
+    const seen = this.#seen.get(node);
+    if (seen?.version === version) return nowMs - seen.ms < SILENT_MS;
+    this.#seen.set(node, { version, ms: nowMs });
+    return true;
+  }
+}
