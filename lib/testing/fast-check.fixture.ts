@@ -3,11 +3,15 @@
  * `numRuns` says how many at depth 1; what a property is to be tried on besides (`examples`) always is.
  */
 import {
+  type Arbitrary,
   assert as assertUnscaled,
   configureGlobal,
   type IAsyncProperty,
+  integer,
   type IProperty,
   type Parameters,
+  string as stringOf,
+  type StringConstraints,
 } from 'fast-check';
 
 import { scaled, seed } from './depth.fixture.ts';
@@ -35,4 +39,18 @@ export function assert<Ts>(
     ...parameters,
     numRuns: scaled(numRuns, least) + examples.length,
   });
+}
+
+const SURROGATES = 0xd800;
+const AFTER_SURROGATES = 0xe000;
+
+/** Any character but a lone surrogate. That of fast-check makes a map of a million first, to find out whether it could shrink a text. */
+export const anyCharacter: Arbitrary<string> = integer({
+  min: 0,
+  max: 0x10ffff - (AFTER_SURROGATES - SURROGATES),
+}).map((code) => String.fromCodePoint(code < SURROGATES ? code : code + AFTER_SURROGATES - SURROGATES));
+
+/** As fast-check's, with {@link anyCharacter} for `binary`. */
+export function string({ unit, ...more }: StringConstraints = {}): Arbitrary<string> {
+  return stringOf({ ...more, ...(unit !== undefined && { unit: unit === 'binary' ? anyCharacter : unit }) });
 }
