@@ -186,6 +186,16 @@ suite('what is guarded', () => {
       ['no-loader n1'],
     ],
     [
+      'a container that runs for a while, of which the agent knows nothing',
+      { pods: [...(well.pods ?? []), podOn('n1', 'c')] },
+      ['outdated n1'],
+    ],
+    [
+      'a container that has just started',
+      { pods: [...(well.pods ?? []), { ...podOn('n1', 'c'), settled: [] }] },
+      [],
+    ],
+    [
       'files that the sensor of a kernel has no room for, of this policy',
       { refused: refusedBy('n1', ['kivebpf-system/secrets', 'shop/other']) },
       ['file-refused n1'],

@@ -46,7 +46,7 @@ export function examine(snapshot: Snapshot): Examined {
         ...{ reported: snapshot.reported, refused: snapshot.refused },
         parts: parts && partsOf(policy.metadata.uid, parts.get(key) ?? []),
         data: dataCounts && (dataCounts.get(key) ?? 0),
-        matching: matching.get(key) ?? new Map<string, number>(),
+        matching: matching.get(key) ?? new Map<string, Matching>(),
         loaderOf,
       };
       return { report: policyReport(policy, surroundings), object: guardedObject(policy, surroundings) };
@@ -69,21 +69,30 @@ export function examine(snapshot: Snapshot): Examined {
   };
 }
 
-/** By policy and node: how many running containers a trap is for, as far as pods may be read. */
+/** Containers that a trap is for. */
+interface Matching {
+  readonly running: number;
+  /** Those that its agent has had the time to look at. */
+  readonly settled: number;
+}
+
+/** By policy and node, as far as pods may be read. */
 function matchingContainers(
   { pods }: Snapshot,
   policies: readonly { readonly compiled: CompiledPolicy }[],
-): ReadonlyMap<string, ReadonlyMap<string, number>> {
+): ReadonlyMap<string, ReadonlyMap<string, Matching>> {
   const index = new TrapIndex();
   for (const { compiled } of policies) index.set(compiled);
-  const found = new Map<string, Map<string, number>>();
-  for (const { view, nodeName, containers } of pods ?? []) {
+  const found = new Map<string, Map<string, Matching>>();
+  for (const { view, nodeName, containers, settled: all } of pods ?? []) {
     const traps = index.forPod(view);
     for (const container of containers) {
       const keys = new Set(traps.for(container).map((trap) => `${trap.policyNamespace}/${trap.policyName}`));
       for (const key of keys) {
-        const nodes = found.get(key) ?? new Map<string, number>();
-        found.set(key, nodes.set(nodeName, (nodes.get(nodeName) ?? 0) + 1));
+        const nodes = found.get(key) ?? new Map<string, Matching>();
+        const { running, settled } = nodes.get(nodeName) ?? { running: 0, settled: 0 };
+        const isSettled = all.includes(container);
+        found.set(key, nodes.set(nodeName, { running: running + 1, settled: settled + Number(isSettled) }));
       }
     }
   }
@@ -106,8 +115,8 @@ interface Surroundings {
   readonly reported: Snapshot['reported'];
   readonly refused: Snapshot['refused'];
   readonly data: number | undefined;
-  /** By node: running containers that a trap is for. */
-  readonly matching: ReadonlyMap<string, number>;
+  /** By node. */
+  readonly matching: ReadonlyMap<string, Matching>;
   readonly loaderOf: (node: string) => HolderReport;
 }
 
@@ -180,8 +189,8 @@ function needsOf(policy: KivePolicy, { parts, reported, matching }: Surroundings
     const why = 'what the agents report may not be read';
     return [
       { process: 'operator', why, seen },
-      ...[...matching].map(([node, count]) => ({
-        ...{ process: 'agent' as const, node, why: matches(count), seen: generation },
+      ...[...matching].map(([node, { running }]) => ({
+        ...{ process: 'agent' as const, node, why: matches(running), seen: generation },
       })),
     ];
   }
@@ -190,7 +199,7 @@ function needsOf(policy: KivePolicy, { parts, reported, matching }: Surroundings
       .filter(({ matchedContainers }) => matchedContainers > 0)
       .map(({ node, matchedContainers }) => [node, matchedContainers]),
   );
-  for (const [node, count] of matching) containers.set(node, count);
+  for (const [node, { running }] of matching) containers.set(node, running);
   return [...containers]
     .toSorted(([a], [b]) => compareText(a, b))
     .map(([node, count]) => {
@@ -235,7 +244,8 @@ function problemsOf(
   }
   const status = statusOf(policy);
   if (parts === undefined) problems.push(...gatheredProblems(status));
-  for (const part of parts ?? []) problems.push(...partProblems(part));
+  for (const part of parts ?? [])
+    problems.push(...partProblems(part), ...unknownContainers(part, matching.get(part.node)));
   const nodes = new Set([
     ...(parts ?? []).filter((part) => part.matchedContainers > 0).map(({ node }) => node),
     ...matching.keys(),
@@ -282,6 +292,16 @@ function partProblems({ node, problems = [], callbackProblems = [], problemCount
     ...(more > 0 ? [moreMissing(more, node)] : []),
     ...callbackProblems.map((problem) => callbackFailing(node, problem)),
   ];
+}
+
+/** Its agent says nothing of containers that the runtime does not tell it of. */
+function unknownContainers(
+  { node, matchedContainers }: NodePart,
+  { settled }: Matching = { running: 0, settled: 0 },
+): OwnProblem[] {
+  if (settled <= matchedContainers) return [];
+  const why = `the agent knows ${matchedContainers} of ${counted(settled, 'container')} there that traps match`;
+  return [{ kind: 'outdated', by: 'agent', node, why, next: 'Look into the log of its agent' }];
 }
 
 function fileMissing(

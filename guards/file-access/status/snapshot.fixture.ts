@@ -22,7 +22,7 @@ export function podOn(nodeName: string, name: string, containers: readonly strin
   return {
     view: { metadata: { name, namespace: 'shop', labels: { app: 'web' } }, status: { podIP: '10.0.0.1' } },
     nodeName,
-    containers,
+    ...{ containers, settled: containers },
   };
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { processWith } from '../../../guard/processes.fixture.ts';
-import { leaseOf } from './snapshot.fixture.ts';
+import { leaseOf, nowMs } from './snapshot.fixture.ts';
 import { runningPod, withAgents } from './snapshot.ts';
 
 test('of pods those that run, with the containers that do', () => {
@@ -13,22 +13,28 @@ test('of pods those that run, with the containers that do', () => {
   });
   const told = {
     containerStatuses: [
-      { name: 'web', state: { running: {} } },
+      { name: 'web', state: { running: { startedAt: '2026-11-21T11:59:29Z' } } },
       { name: 'side', state: { waiting: {} } },
     ],
-    ephemeralContainerStatuses: [{ name: 'debug', state: { running: {} } }],
+    ephemeralContainerStatuses: [
+      { name: 'debug', state: { running: { startedAt: '2026-11-21T11:59:31Z' } } },
+      { name: 'unsaid', state: { running: {} } },
+    ],
   };
-  assert.deepEqual(runningPod(pod('Running', told))?.containers, ['web', 'debug']);
-  assert.deepEqual(runningPod(pod('Running')), {
+  const running = runningPod(pod('Running', told), nowMs);
+  assert.deepEqual(running?.containers, ['web', 'debug', 'unsaid']);
+  assert.deepEqual(running.settled, ['web']);
+  assert.deepEqual(runningPod(pod('Running'), nowMs), {
     view: {
       metadata: { name: 'p', namespace: 'shop', labels: { a: 'b' } },
       status: { podIP: '10.0.0.1', podIPs: undefined },
     },
     nodeName: 'n1',
     containers: ['web', 'side'],
+    settled: [],
   });
-  assert.equal(runningPod(pod('Succeeded')), undefined);
-  assert.equal(runningPod({ metadata: { name: 'waits' }, status: { phase: 'Running' } }), undefined);
+  assert.equal(runningPod(pod('Succeeded'), nowMs), undefined);
+  assert.equal(runningPod({ metadata: { name: 'waits' }, status: { phase: 'Running' } }, nowMs), undefined);
 });
 
 test('the lease of a kernel that its holder need not renew counts as long as that agent says that it loads', () => {

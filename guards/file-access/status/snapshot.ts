@@ -38,6 +38,8 @@ export interface RunningPod {
   readonly view: PodView;
   readonly nodeName: string;
   readonly containers: readonly string[];
+  /** Those of them that its agent has had the time to look at. */
+  readonly settled: readonly string[];
 }
 
 export interface DataView {
@@ -85,7 +87,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
       const found: RunningPod[] = [];
       if (policies.length === 0) return found;
       await context.list(podType, (pod) => {
-        const running = runningPod(pod);
+        const running = runningPod(pod, context.timeMs);
         if (running !== undefined) found.push(running);
       });
       return found;
@@ -136,7 +138,10 @@ function dataView(data: KiveData): DataView {
   };
 }
 
-export function runningPod({ metadata, spec, status }: Pod): RunningPod | undefined {
+/** For so long an agent may not know of a container. */
+const SETTLE_MS = 30_000;
+
+export function runningPod({ metadata, spec, status }: Pod, timeMs: number): RunningPod | undefined {
   const { nodeName } = spec ?? {};
   if (nodeName === undefined || status?.phase !== 'Running') return undefined;
   const statuses = [
@@ -148,11 +153,16 @@ export function runningPod({ metadata, spec, status }: Pod): RunningPod | undefi
     statuses.length > 0
       ? statuses.filter(({ state }) => state?.running !== undefined)
       : (spec?.containers ?? []);
+  const isSettled = (startedAt: string | undefined): boolean =>
+    timeMs - Date.parse(startedAt ?? '') > SETTLE_MS;
   const { name, namespace, labels } = metadata;
   const { podIP, podIPs } = status;
   return {
     view: { metadata: { name, namespace, labels }, status: { podIP, podIPs } },
     nodeName,
     containers: containers.map((container) => container.name),
+    settled: statuses
+      .filter(({ state }) => isSettled(state?.running?.startedAt))
+      .map((container) => container.name),
   };
 }
