@@ -53,6 +53,8 @@ export function objection(
   { from, specifier, typeOnly }: Import,
   dependencies: ReadonlySet<string>,
 ): string | undefined {
+  if (specifier === 'node:http' && !typeOnly)
+    return 'an import of node:http loads fetch: lib/net/node-http.ts has it';
   if (specifier.startsWith('node:')) return undefined;
   const ofTests = testFile.test(from) || !productFolders.includes(folderOf(from));
   if (!specifier.startsWith('.')) {

@@ -2,13 +2,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { Agent as PlainAgent, type IncomingMessage, request as plainRequest } from 'node:http';
+import type { Agent as HttpAgent, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
+import { Agent as PlainAgent, request as plainRequest } from '../../lib/net/node-http.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
 export const rampart = join(import.meta.dirname, '../../bin/rampart');
@@ -170,7 +171,7 @@ export class Http implements Disposable {
   readonly token: string | undefined;
   readonly ca: string | undefined;
   readonly #socketPath: string | undefined;
-  readonly #agent: Agent | PlainAgent;
+  readonly #agent: Agent | HttpAgent;
 
   private constructor(server: URL, token?: string, ca?: string, socketPath?: string) {
     [this.server, this.token, this.ca, this.#socketPath] = [server, token, ca, socketPath];

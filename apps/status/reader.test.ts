@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 
+import { createServer } from '../../lib/net/node-http.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { anonymous } from '../../lib/kube/access/credentials.ts';
 import { policyOf, trapOn } from '../../guards/file-access/policy/policy.fixture.ts';

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 
+import { createServer } from '../../lib/net/node-http.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { request } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 
+import { createServer } from './node-http.ts';
 import { describeConnectionFailure } from './connection-failure.ts';
 
 test('a server that answers without TLS', async () => {

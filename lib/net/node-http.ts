@@ -3,4 +3,5 @@
  * is a WebSocket that loads the whole of fetch on being read, 5 MiB in every process.
  */
 
-export const { Agent, createServer, request } = process.getBuiltinModule('node:http');
+export const { Agent, createServer, request, validateHeaderName, validateHeaderValue } =
+  process.getBuiltinModule('node:http');

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { createServer } from '../net/node-http.ts';
 import { Exchange, ExchangeError, type Security } from './exchange.ts';
 
 async function serve(answer: RequestListener): Promise<{ readonly server: Server; readonly port: number }> {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { createServer } from '../net/node-http.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { parseChallenges } from './authentication.ts';
 import { digestOf } from './digest.ts';

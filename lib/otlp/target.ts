@@ -3,8 +3,8 @@
  *
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
-import { validateHeaderName, validateHeaderValue } from 'node:http';
 
+import { validateHeaderName, validateHeaderValue } from '../net/node-http.ts';
 import { errorCodes, messageOf, RampartError } from '../errors/errors.ts';
 
 export interface OtlpTarget {

@@ -1,9 +1,10 @@
 /** A receiver of callbacks, as somebody would write one. */
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
+import { createServer } from '../../lib/net/node-http.ts';
 import { Inbox } from './inbox.ts';
 
 /** A request that was answered with 204. */

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { createServer } from '../../../lib/net/node-http.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';

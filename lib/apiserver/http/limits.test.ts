@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { Agent, type ClientRequest, type IncomingMessage, request as send } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 
+import { Agent, request as send } from '../../net/node-http.ts';
 import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts';
 import { issueAuthority, issueServerCertificate } from '../../x509/certificate.ts';
 import type { ResourceAnswer, ResourceRequest } from '../verbs/request.ts';

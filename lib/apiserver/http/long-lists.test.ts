@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { request as send } from 'node:http';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
+import { request as send } from '../../net/node-http.ts';
 import { Item } from '../resources/item.ts';
 import type { ResourceAnswer, ResourceRequest } from '../verbs/request.ts';
 import { call, inA } from './call.fixture.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { Agent } from 'node:http';
 import { test } from 'node:test';
 
+import { Agent } from '../../net/node-http.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { body as protobufBody } from '../protobuf/bytes.fixture.ts';
 import { type Call, call, inA, json } from './call.fixture.ts';

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type IncomingMessage, request as send } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 
+import { request as send } from '../../net/node-http.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { ResourceAnswer, ResourceRequest, WatchEvent } from '../verbs/request.ts';

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { createServer } from '../../net/node-http.ts';
 import * as fc from '../../testing/fast-check.fixture.ts';
 import { KubeClient } from './client.ts';
 import { isForbidden, isUnreachable } from './client-errors.ts';

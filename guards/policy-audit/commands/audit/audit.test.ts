@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer as createHttpServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { parse } from 'yaml';
 
+import { createServer as createHttpServer } from '../../../../lib/net/node-http.ts';
 import { deepTest } from '../../../../lib/testing/depth.fixture.ts';
 import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixture.ts';
 import { namespaces } from '../../../../lib/kube/object/object.ts';
