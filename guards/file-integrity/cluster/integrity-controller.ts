@@ -110,6 +110,7 @@ class IntegrityController {
     const found = countingOf(all);
     if (found === undefined) {
       this.#watched.forget(key);
+      this.#progress.forget(key);
       await this.#configs.forget(key, signal);
       // FileIntegrityNodeStatuses, the active ConfigMap and reports go with their owner; kept logs stay as a record, as FIO's do.
       return done;
@@ -125,9 +126,15 @@ class IntegrityController {
     if (!isAsked) {
       const initializing = initializingNodes({ nodeNames, statuses });
       const some = initializing.slice(0, maxNamedNodes);
-      const progress = await this.#progress.of(key, some, signal);
-      if (initializing.length > 0) waits.push(requeueAfter(PROGRESS_MS));
-      waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses, progress }, signal));
+      const progress = some.length === 0 ? undefined : await this.#progress.of(key, some, signal);
+      if (progress !== undefined) waits.push(requeueAfter(PROGRESS_MS));
+      waits.push(
+        await this.#writeStatus(
+          found,
+          { configured, nodeNames, statuses, ...(progress && { progress }) },
+          signal,
+        ),
+      );
     }
     if (refused) throw refused;
     if (unnoticed.has(configured.reason)) waits.push(requeueAfter(AGAIN_MS));

@@ -66,8 +66,11 @@ test('what an agent said last is left out once it no longer renews its lease', a
   assert.equal(await entries(), 10);
   clock.advanceSync(29_000);
   assert.equal(await entries(), 10);
-  clock.advanceSync(1000);
+  clock.advanceSync(10_000);
   assert.equal(await entries(), undefined);
   await tell(cluster, 'n1', 'ns/fi', 20);
+  clock.advanceSync(9999);
+  assert.equal(await entries(), undefined, 'asked at most every 10 s');
+  clock.advanceSync(1);
   assert.equal(await entries(), 20);
 });

@@ -8,29 +8,55 @@ import type { ClusterContext } from './context.ts';
 
 /** An agent that works renews its lease three times meanwhile. */
 const SILENT_MS = 30_000;
+/** As often as agents renew it. Results of a thousand nodes come many times a second. */
+const ASKED_MS = 10_000;
 
 interface Seen {
   readonly version: string;
   readonly ms: number;
 }
 
+interface Asked {
+  readonly ms: number;
+  readonly found: ReadonlyMap<string, Progress>;
+}
+
 export class NodeProgress {
   readonly #context: Pick<ClusterContext, 'client' | 'clock'>;
   /** By node: since when its lease is as it is. */
   readonly #seen = new Map<string, Seen>();
+  /** By FileIntegrity. */
+  readonly #asked = new Map<string, Asked>();
 
   constructor(context: Pick<ClusterContext, 'client' | 'clock'>) {
     this.#context = context;
+  }
+
+  forget(key: string): void {
+    this.#asked.delete(key);
   }
 
   /**
    * By node, of those that work on this FileIntegrity now. What an agent that renews its lease no more said last is left out.
    *
    * @param key - `namespace/name`
-   * @param nodeNames - One request each.
+   * @param nodeNames - One request each, every 10 s at most.
    * @throws {KubeError}
    */
-  async of(key: string, nodeNames: readonly string[], signal: AbortSignal): Promise<Map<string, Progress>> {
+  async of(
+    key: string,
+    nodeNames: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, Progress>> {
+    const nowMs = this.#context.clock.monotonicMs();
+    const before = this.#asked.get(key);
+    if (before !== undefined && nowMs - before.ms < ASKED_MS) return before.found;
+    const found = await this.#ask(key, nodeNames, signal);
+    this.#asked.set(key, { ms: nowMs, found });
+    return found;
+  }
+
+  async #ask(key: string, nodeNames: readonly string[], signal: AbortSignal): Promise<Map<string, Progress>> {
     const found = await Promise.all(
       nodeNames.map(async (node): Promise<readonly [string, Progress][]> => {
         const place = { namespace: systemNamespace, name: agentLeaseName(node) };
