@@ -24,19 +24,22 @@ const timeoutMs = 5_000;
 /** Whether an answer comes from there. */
 export async function reaches(from: Host, address: string, options: ProbeOptions = {}): Promise<boolean> {
   const { protocol = 'TCP', port = 80 } = options;
-  const [probe] = await from.namespace.runTick(() => [
-    protocol === 'TCP' ? answersTcp(address, port) : overUdp(from, address, port),
-  ]);
-  return probe ?? false;
+  return (await connects(from, address, port, protocol)) === 'answered';
 }
 
-/** What becomes of a connection over TCP; `lost`: nothing was heard of it for seconds. */
+/** `lost`: nothing was heard of it for seconds. */
+type Outcome = 'answered' | 'refused' | 'lost';
+
+/** What becomes of a connection, or of a datagram. */
 export async function connects(
   from: Host,
   address: string,
   port: number,
-): Promise<'answered' | 'refused' | 'lost'> {
-  const [outcome] = await from.namespace.runTick(() => [overTcp(address, port)]);
+  protocol: 'TCP' | 'UDP' = 'TCP',
+): Promise<Outcome> {
+  const [outcome] = await from.namespace.runTick(() => [
+    protocol === 'TCP' ? overTcp(address, port) : overUdp(from, address, port),
+  ]);
   return (await outcome) ?? 'lost';
 }
 
@@ -54,18 +57,18 @@ export async function reachable(
         if (target === source) continue;
         const pair = `${source.name} -> ${target.name}`;
         const address = target.addresses[family];
-        const probe = protocol === 'TCP' ? answersTcp(address, port) : overUdp(source, address, port);
-        answers.push(probe.then((answered) => [pair, answered]));
+        const probe = protocol === 'TCP' ? overTcp(address, port) : overUdp(source, address, port);
+        answers.push(probe.then((outcome) => [pair, outcome === 'answered']));
       }
     });
   }
   return new Set((await Promise.all(answers)).flatMap(([pair, answered]) => (answered ? [pair] : [])));
 }
 
-function overTcp(host: string, port: number): Promise<'answered' | 'refused' | 'lost'> {
+function overTcp(host: string, port: number): Promise<Outcome> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: timeoutMs });
-    const end = (outcome: 'answered' | 'refused' | 'lost') => () => {
+    const end = (outcome: Outcome) => () => {
       socket.destroy();
       resolve(outcome);
     };
@@ -73,21 +76,17 @@ function overTcp(host: string, port: number): Promise<'answered' | 'refused' | '
   });
 }
 
-async function answersTcp(host: string, port: number): Promise<boolean> {
-  return (await overTcp(host, port)) === 'answered';
-}
-
-function overUdp(from: Host, host: string, port: number): Promise<boolean> {
+function overUdp(from: Host, host: string, port: number): Promise<Outcome> {
   return new Promise((resolve) => {
     const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4');
-    const timer = setTimeout(() => end(false), timeoutMs);
-    const end = (answered: boolean): void => {
+    const timer = setTimeout(() => end('lost'), timeoutMs);
+    const end = (outcome: Outcome): void => {
       clearTimeout(timer);
       socket.removeAllListeners().on('error', () => {});
       socket.close();
-      resolve(answered);
+      resolve(outcome);
     };
-    socket.on('error', () => end(false)).once('message', () => end(true));
+    socket.on('error', () => end('refused')).once('message', () => end('answered'));
     const own = (lastPorts.get(from) ?? firstPort) + 1;
     lastPorts.set(from, own);
     socket.bind(own);

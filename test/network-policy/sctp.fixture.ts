@@ -1,61 +1,11 @@
-/**
- * SCTP as far as a kernel without its sockets has it: the first packet of an association, by a raw socket. Whether it arrives, a counter of
- * the receiver says.
- */
-import { libc } from '../../lib/ebpf/ffi.ts';
-import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
-import type { Host } from './network.fixture.ts';
+/** SCTP as far as a kernel without its sockets has it: the first packet of an association, by a raw socket. */
+import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
+import type { Host } from './listeners.fixture.ts';
+import { sendRaw } from './raw-packet.fixture.ts';
 
-const AF_INET = 2;
-const SOCK_RAW = 3;
-const IPPROTO_SCTP = 132;
-
-/** Counts what of SCTP comes to a host, by port. */
-export class SctpCounter implements Disposable {
-  readonly #nft: Nftables;
-
-  constructor({ namespace }: Host, ports: readonly number[]) {
-    this.#nft = namespace.run(() => new Nftables());
-    this.#nft.run(
-      [
-        'add table inet sctp-seen',
-        'add chain inet sctp-seen input { type filter hook input priority -300; policy accept; }',
-        ...ports.flatMap((port) => [
-          `add counter inet sctp-seen port-${port}`,
-          `add rule inet sctp-seen input sctp dport ${port} counter name port-${port} drop`,
-        ]),
-      ].join('\n'),
-    );
-  }
-
-  count(port: number): number {
-    const listing = this.#nft.list(`list counter inet sctp-seen port-${port}`);
-    return Number(/packets (\d+)/.exec(listing)?.[1]);
-  }
-
-  [Symbol.dispose](): void {
-    this.#nft.run('delete table inet sctp-seen');
-    this.#nft[Symbol.dispose]();
-  }
-}
-
-/** Sends an INIT; the kernel puts the IPv4 header before it. A refusal that was told at once is none of a test's. */
-export function sendSctpInit({ namespace }: Host, to: string, fromPort: number, port: number): void {
-  const packet = initPacket(fromPort, port);
-  namespace.run(() => {
-    const fd = libc.socket(AF_INET, SOCK_RAW, IPPROTO_SCTP);
-    if (fd < 0) throw new Error('no raw socket');
-    try {
-      // struct sockaddr_in
-      const address = Buffer.alloc(16);
-      address.writeUInt16LE(AF_INET, 0);
-      Buffer.from(to.split('.').map(Number)).copy(address, 4);
-      if (libc.connect(fd, address, address.length) < 0) throw new Error(`no way to ${to}`);
-      libc.send(fd, packet, packet.length, 0);
-    } finally {
-      libc.close(fd);
-    }
-  });
+/** Sends an INIT. */
+export function sendSctpInit(from: Host, to: string, fromPort: number, port: number): void {
+  sendRaw(from, to, protocolNumbers.SCTP, initPacket(fromPort, port));
 }
 
 /** RFC 9260: a common header and an INIT chunk. With a wrong checksum it would be of no connection for conntrack. */

@@ -7,8 +7,15 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 
+import { icmpErrors, sendIcmpError } from '../../../test/network-policy/icmp.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
-import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
+import { PacketCounter } from '../../../test/network-policy/packet-counter.fixture.ts';
+import {
+  connects,
+  type ProbeOptions,
+  reachable,
+  reaches,
+} from '../../../test/network-policy/probe.fixture.ts';
 import { deepTest, sampled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { addressText } from '../engine/addresses.ts';
 import type { NodeRules, PortRange } from '../engine/rules.ts';
@@ -304,6 +311,44 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         { unknownPods: 'deny' },
       ));
 
+    for (const unknownPods of ['allow', 'deny'] as const) {
+      test(`ICMP errors pass only for a connection; unknown pods: ${unknownPods}`, () =>
+        withDataplane(
+          async (dataplane) => {
+            const known = network.pods.filter(({ name }) => unknownPods === 'allow' || name !== 'x/a');
+            const reached = egress(['x/a'], { peers: addressesOf(pods('y/a')), ports: 'any' });
+            await dataplane.sync(nodeRules(known, [ingress(['x/a']), reached, egress(['y/b'])]));
+            const passed: string[] = [];
+            for (const [from, to] of [
+              ['z/a', 'x/a'],
+              ['outside', 'x/a'],
+              ['y/b', 'z/a'],
+              ['y/b', 'outside'],
+              ['y/b', 'node'],
+              ['x/a', 'z/b'],
+            ] as const) {
+              const icmp = { four: 'ip protocol icmp', six: 'icmpv6 type 1-4' };
+              using seen = new PacketCounter(network.host(to), icmp);
+              for (const family of [4, 6] as const) {
+                for (const type of icmpErrors[family]) {
+                  sendIcmpError(network.host(from), network.host(to).addresses[family], type);
+                }
+              }
+              for (const name of ['four', 'six'])
+                if (seen.count(name) > 0) passed.push(`${from} -> ${to} ${name}`);
+            }
+            assert.deepEqual(passed, []);
+            // A port where nobody listens is told at once, past rules that let nothing in.
+            await dataplane.sync(nodeRules(network.pods, [ingress(['y/a'])]));
+            for (const family of [4, 6] as const) {
+              const { addresses } = network.host('z/a');
+              assert.equal(await connects(network.host('y/a'), addresses[family], 9, 'UDP'), 'refused');
+            }
+          },
+          { unknownPods },
+        ));
+    }
+
     test('a connection goes on over every change, also where it would not be allowed anew', () =>
       withDataplane(async (dataplane) => {
         const open80 = nodeRules(network.pods, []);
@@ -491,7 +536,11 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
       const from = bridged.pods.filter(({ name }) => inNamespace(name, 'y'));
       using dataplane = bridged.node.namespace.run(() => under.open());
       await dataplane.sync(
-        nodeRules(bridged.pods, [ingress(['x/a'], { peers: addressesOf(from), ports: 'any' })]),
+        nodeRules(bridged.pods, [
+          ingress(['x/a'], { peers: addressesOf(from), ports: 'any' }),
+          // It still answers who asks for its address.
+          egress(['x/a']),
+        ]),
       );
       for (const options of sampled(everyProbe, 3)) {
         const found = [...(await reachable(bridged.pods, options))].filter((pair) =>

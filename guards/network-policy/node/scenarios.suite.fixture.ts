@@ -10,8 +10,9 @@ import { after, before, suite, test } from 'node:test';
 import { deepTest, Random, sampled, scaled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
+import { PacketCounter } from '../../../test/network-policy/packet-counter.fixture.ts';
 import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
-import { SctpCounter, sendSctpInit } from '../../../test/network-policy/sctp.fixture.ts';
+import { sendSctpInit } from '../../../test/network-policy/sctp.fixture.ts';
 import { PolicyEngine } from '../engine/engine.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
 import { judge } from '../judge/judge.ts';
@@ -281,13 +282,13 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
         ];
         await dataplane.sync(engineOf(policies, pods).rules);
         const target = network.host('x/a');
-        using seen = new SctpCounter(target, [80, 81]);
+        using seen = new PacketCounter(target, { at80: 'sctp dport 80', at81: 'sctp dport 81' });
         let fromPort = 20_000;
         const arrives = (from: string, port: number): boolean => {
-          const was = seen.count(port);
+          const was = seen.count(`at${port}`);
           // It is there when send(2) returns: all of it is one kernel's.
           sendSctpInit(network.host(from), target.addresses[4], fromPort++, port);
-          return seen.count(port) > was;
+          return seen.count(`at${port}`) > was;
         };
         assert.deepEqual(
           [arrives('y/a', 80), arrives('y/a', 81), arrives('z/a', 80), arrives('x/b', 80)],

@@ -22,14 +22,14 @@ export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 /** Which end of a packet is checked in which chain. */
 const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
 
-/** ICMP that path MTU discovery and IPv6 neighbour discovery depend on. */
-const icmp = {
-  4: ['3', '11', '12'].map((type) => `-p icmp -m icmp --icmp-type ${type}`),
-  6: ['1', '2', '3', '4', '133', '134', '135', '136'].map(
-    (type) => `-p ipv6-icmp -m icmp6 --icmpv6-type ${type}`,
-  ),
-} as const;
-export const icmpProtocol = { 4: 'icmp', 6: 'ipv6-icmp' } as const;
+/** IPv6 depends on it, and it belongs to no connection. ICMP errors do: an error is RELATED to the connection that it tells of. */
+const neighbourDiscovery = ['133', '134', '135', '136'].map(
+  (type) => `-p ipv6-icmp -m icmp6 --icmpv6-type ${type} -j ACCEPT`,
+);
+/** The jump to {@link commonChain}, which IPv4 does not need. */
+export function common(family: Family, note = ''): string[] {
+  return family === 4 ? [] : [`-p ipv6-icmp ${note}-j ${commonChain}`];
+}
 
 export function compileBase(rules: NodeRules, options: DataplaneOptions): IptablesRules {
   const sets = options.unknownPods === 'deny' ? ([4, 6] as const).map((each) => knownPods(rules, each)) : [];
@@ -54,7 +54,7 @@ function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): Fa
     chains: new Map([
       [unknownPodsChain, unknownPods(family, denied, options)],
       [defaultPolicyChain, [`-j MARK --set-xmark ${allowedMark}/${allowedMark}`]],
-      [commonChain, icmp[family].map((match) => `${match} -j ACCEPT`)],
+      ...(family === 4 ? [] : ([[commonChain, neighbourDiscovery]] as const)),
     ]),
   };
 }
@@ -121,7 +121,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
     });
   return [
     `${established} -j ACCEPT`,
-    `-p ${icmpProtocol[family]} -j ${commonChain}`,
+    ...common(family),
     // A node always reaches its own pods, including those it does not know yet.
     ...refusals('-s', 'egress'),
     '-m addrtype --src-type LOCAL -j RETURN',

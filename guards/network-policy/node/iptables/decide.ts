@@ -152,8 +152,7 @@ class Walk {
       case '--dst-type':
         if (value !== 'LOCAL') throw unknownRule(line);
         return word === '--src-type' && fromNode;
-      // Errors and neighbour discovery: never the first packet. Bridged packets have passed the same rule without that match.
-      case '--icmp-type':
+      // Neighbour discovery: never the first packet. Bridged packets have passed the same rule without that match.
       case '--icmpv6-type':
       case '--physdev-is-bridged':
         return false;

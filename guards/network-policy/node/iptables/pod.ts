@@ -1,12 +1,11 @@
 /** The firewall chain of a pod, and the jumps to it. */
 import type { Direction, Family, LocalPod } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
-import { established, icmpProtocol, nflog, rejects } from './base.ts';
+import { common, established, nflog, rejects } from './base.ts';
 import { blockMatch } from './blocks.ts';
 import {
   allowedMark,
   comment,
-  commonChain,
   compliesMark,
   defaultPolicyChain,
   podChain,
@@ -59,7 +58,7 @@ function chainOf(
       ? []
       : [`${comment('rule to drop invalid state for pod')} -m conntrack --ctstate INVALID -j DROP`]),
     `${comment('rule for stateful firewall for pod')} ${established} -j ACCEPT`,
-    `-p ${icmpProtocol[family]} ${comment('run through common network policy chain')} -j ${commonChain}`,
+    ...common(family, `${comment('run through common network policy chain')} `),
     ...addresses.map(
       (address) =>
         `-d ${address} ${comment("rule to permit the traffic traffic to pods when source is the pod's local node")} -m addrtype --src-type LOCAL -j ACCEPT`,

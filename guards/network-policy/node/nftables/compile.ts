@@ -47,28 +47,15 @@ import {
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
 
-/** Path MTU discovery and IPv6 neighbour discovery depend on these: they belong to no connection that could be allowed. */
-const control = [
-  rule(
-    {
-      kind: 'icmp type',
-      family: 4,
-      types: ['destination-unreachable', 'time-exceeded', 'parameter-problem'],
-    },
-    accept,
-  ),
-  rule(
-    {
-      kind: 'icmp type',
-      family: 6,
-      types: [
-        ...(['destination-unreachable', 'packet-too-big', 'time-exceeded', 'parameter-problem'] as const),
-        ...(['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'] as const),
-      ],
-    },
-    accept,
-  ),
-];
+/** IPv6 depends on it, and it belongs to no connection. ICMP errors do: an error is `related` to the connection that it tells of. */
+const neighbourDiscovery = rule(
+  {
+    kind: 'icmpv6 type',
+    family: 6,
+    types: ['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'],
+  },
+  accept,
+);
 
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
 const priority = { egress: -10, ingress: -9 } as const;
@@ -113,7 +100,7 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
     name: shortDirection[direction],
     rules: [
       rule({ kind: 'connection state', states: ['established', 'related'] }, accept),
-      ...control,
+      neighbourDiscovery,
       ...families.map((family) =>
         rule({ kind: 'verdict map', family, side, map: podMap(direction, family) }),
       ),

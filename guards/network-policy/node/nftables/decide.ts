@@ -90,8 +90,8 @@ function chainVerdicts(
             statement.first <= port &&
             port <= statement.last,
         );
-      // Errors and neighbour discovery, established and invalid connections: never the first packet of one.
-      case 'icmp type':
+      // Neighbour discovery, established and invalid connections: never the first packet of one.
+      case 'icmpv6 type':
       case 'connection state':
         return 'continue';
       case 'counter':

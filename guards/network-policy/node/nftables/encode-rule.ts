@@ -5,7 +5,7 @@ import { protocolNumbers } from '../kernel-packet.ts';
 import { prefixLength } from './addresses.ts';
 import { addressBytes, commentData, fits, inexpressible, mostPort, mostProtocol } from './encode-values.ts';
 import { compare, type NftablesBatch } from './nftables-batch.ts';
-import { icmpTypes, type Rule, type Side, type Statement, transports } from './rule.ts';
+import { icmpv6Types, type Rule, type Side, type Statement, transports } from './rule.ts';
 import { ruleText } from './rule-text.ts';
 
 const metaKeys = { networkProtocol: 15, transportProtocol: 16 } as const;
@@ -23,11 +23,8 @@ const MINUTE_SECONDS = 60;
 const rejections = { 'tcp reset': [1, 0], 'icmp error': [2, 1] } as const;
 const ANONYMOUS_CONSTANT = 3;
 const ANONYMOUS_SET = '__set%d';
-/** The number of nft's type of ICMP types (include/datatype.h). */
-const icmp = {
-  4: { protocol: protocolNumbers.ICMP, keyType: 14 },
-  6: { protocol: protocolNumbers.ICMPv6, keyType: 29 },
-} as const;
+/** nft's number of the type (include/datatype.h, TYPE_ICMP6_TYPE). */
+const ICMPV6_TYPE = 29;
 
 /**
  * @param newSetId - A number that is unique among the sets of the batch.
@@ -36,7 +33,7 @@ const icmp = {
 export function encodeRule(batch: NftablesBatch, chain: string, rule: Rule, newSetId: () => number): void {
   // Anonymous sets are created before the rule that refers to them.
   const setIds = rule.statements.map((statement) =>
-    statement.kind === 'icmp type' ? icmpTypeSet(batch, statement, newSetId()) : 0,
+    statement.kind === 'icmpv6 type' ? icmpv6TypeSet(batch, statement, newSetId()) : 0,
   );
   batch.message('newRule', () => {
     batch.text(2, chain);
@@ -85,8 +82,8 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       between(batch, networkShort(first), networkShort(last));
       return true;
     }
-    case 'icmp type':
-      transportProtocol(batch, icmp[statement.family].protocol);
+    case 'icmpv6 type':
+      transportProtocol(batch, protocolNumbers.ICMPv6);
       batch.payload(bases.transport, 0, 1);
       batch.lookup(ANONYMOUS_SET, { id: setId });
       return true;
@@ -201,16 +198,15 @@ function hostNumber(value: number): Buffer {
 }
 
 /** @returns its ID in the batch */
-function icmpTypeSet(
+function icmpv6TypeSet(
   batch: NftablesBatch,
-  { family, types }: Extract<Statement, { readonly kind: 'icmp type' }>,
+  { types }: Extract<Statement, { readonly kind: 'icmpv6 type' }>,
   id: number,
 ): number {
-  const numbers: Readonly<Record<string, number>> = icmpTypes[family];
   batch.message('newSet', () => {
     batch.text(2, ANONYMOUS_SET);
     batch.number(3, ANONYMOUS_CONSTANT);
-    batch.number(4, icmp[family].keyType);
+    batch.number(4, ICMPV6_TYPE);
     batch.number(5, 1);
     batch.number(10, id);
     batch.nest(9, () => batch.number(1, types.length));
@@ -219,7 +215,7 @@ function icmpTypeSet(
     batch.text(2, ANONYMOUS_SET);
     batch.number(4, id);
     batch.nest(3, () => {
-      for (const type of types) batch.item(() => batch.value(1, Buffer.of(numbers[type] ?? NaN)));
+      for (const type of types) batch.item(() => batch.value(1, Buffer.of(icmpv6Types[type])));
     });
   });
   return id;

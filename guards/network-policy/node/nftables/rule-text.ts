@@ -8,7 +8,7 @@ import type { ElementSet, EndpointElement } from './nft-sets.ts';
 import {
   type BaseChain,
   type ConnectionState,
-  icmpTypes,
+  icmpv6Types,
   type Listed,
   type Rule,
   type Side,
@@ -18,7 +18,6 @@ import {
 } from './rule.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
-const icmp = { 4: 'icmp', 6: 'icmpv6' } as const;
 const addressTypes = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
 const typeEnds = {
   addresses: '',
@@ -48,8 +47,8 @@ function statementText(statement: Statement): string {
       return `meta l4proto ${statement.protocol}`;
     case 'destination port':
       return `${statement.protocol} dport ${portsText(statement)}`;
-    case 'icmp type':
-      return `${icmp[statement.family]} type { ${statement.types.join(', ')} }`;
+    case 'icmpv6 type':
+      return `icmpv6 type { ${statement.types.join(', ')} }`;
     case 'connection state':
       return `ct state ${statement.states.join(',')}`;
     case 'limit':
@@ -160,10 +159,7 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
       last: Number(last),
     }),
   ],
-  [
-    /^(icmp|icmpv6) type \{ ([^}]*) \}/,
-    (protocol, list = '') => icmpOf(familyOf(protocol), list.split(', ')),
-  ],
+  [/^icmpv6 type \{ ([^}]*) \}/, (list = '') => icmpv6Of(list.split(', '))],
   [
     /^ct state ((?:established|related|invalid)(?:,(?:established|related|invalid))*)(?= )/,
     (list = '') => ({ kind: 'connection state', states: list.split(',') as ConnectionState[] }),
@@ -184,9 +180,9 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
   [/^(.+)$/, (text = '') => parseVerdict(text)],
 ];
 
-function icmpOf(family: Family, types: readonly string[]): Statement | undefined {
-  const isOurs = types.every((type) => Object.hasOwn(icmpTypes[family], type));
-  return isOurs ? ({ kind: 'icmp type', family, types } as Statement) : undefined;
+function icmpv6Of(types: readonly string[]): Statement | undefined {
+  const isOurs = types.every((type) => Object.hasOwn(icmpv6Types, type));
+  return isOurs ? ({ kind: 'icmpv6 type', family: 6, types } as Statement) : undefined;
 }
 
 export function parseVerdict(text: string): Verdict | undefined {

@@ -13,19 +13,12 @@ export const transports = {
 } as const;
 export type Transport = keyof typeof transports;
 
-/** By nft's names: the numbers of ICMP (RFC 792) and ICMPv6 (RFC 4443, RFC 4861). */
-export const icmpTypes = {
-  4: { 'destination-unreachable': 3, 'time-exceeded': 11, 'parameter-problem': 12 },
-  6: {
-    'destination-unreachable': 1,
-    'packet-too-big': 2,
-    'time-exceeded': 3,
-    'parameter-problem': 4,
-    'nd-router-solicit': 133,
-    'nd-router-advert': 134,
-    'nd-neighbor-solicit': 135,
-    'nd-neighbor-advert': 136,
-  },
+/** By nft's names: the numbers of RFC 4861. */
+export const icmpv6Types = {
+  'nd-router-solicit': 133,
+  'nd-router-advert': 134,
+  'nd-neighbor-solicit': 135,
+  'nd-neighbor-advert': 136,
 } as const;
 
 export type Side = 'saddr' | 'daddr';
@@ -39,14 +32,6 @@ interface AddressOf {
   readonly family: Family;
   readonly side: Side;
 }
-
-type IcmpMatch = {
-  [F in Family]: {
-    readonly kind: 'icmp type';
-    readonly family: F;
-    readonly types: readonly (keyof (typeof icmpTypes)[F])[];
-  };
-}[Family];
 
 export type Match =
   | ({ readonly kind: 'address'; readonly range: AddressRange } & AddressOf)
@@ -62,7 +47,11 @@ export type Match =
       readonly first: number;
       readonly last: number;
     }
-  | IcmpMatch
+  | {
+      readonly kind: 'icmpv6 type';
+      readonly family: 6;
+      readonly types: readonly (keyof typeof icmpv6Types)[];
+    }
   | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] };
 
 export type Statement =
