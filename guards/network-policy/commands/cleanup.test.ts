@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { addKubeRouterRules } from '../node/kube-router.fixture.ts';
+import { iptablesObstacle, variants } from '../node/iptables/obstacle.fixture.ts';
 import { Nftables } from '../node/nftables/nftables.ts';
 import { refuseFlows } from '../node/established/cut-table.ts';
 import { openNftablesDataplane } from '../node/nftables/dataplane.ts';
@@ -12,9 +14,36 @@ import { NetworkNamespace, namespaceObstacle } from '../../../test/network-polic
 
 const rampart = join(import.meta.dirname, '../../../bin/rampart');
 
+/** All that is there of rules and sets, without times and counts. */
+function rulesIn(namespace: NetworkNamespace): string {
+  const programs = ['iptables', 'ip6tables'].flatMap((name) =>
+    variants.map((variant) => `${name}-${variant}-save`),
+  );
+  const found = [['nft', '-s', 'list', 'ruleset'], ['ipset', 'save'], ...programs.map((one) => [one])].map(
+    ([program = '', ...args]) =>
+      namespace.run(() =>
+        execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
+      ),
+  );
+  return found
+    .join('')
+    .replaceAll(/^#.*\n/gm, '')
+    .replaceAll(/ \[\d+:\d+\]$/gm, '');
+}
+
 suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
   const cleanup = (namespace: NetworkNamespace, ...[program = '', ...args]: readonly string[]) =>
     namespace.run(() => spawnSync(program, [...args, 'network', 'cleanup'], { encoding: 'utf8' }));
+
+  test('leaves the rules of kube-router', { skip: iptablesObstacle() ?? false }, () => {
+    using namespace = new NetworkNamespace();
+    addKubeRouterRules(namespace, variants, 'both');
+    const before = rulesIn(namespace);
+    const { status, stdout } = cleanup(namespace, rampart);
+    assert.equal(status, 0);
+    assert.match(stdout, /^iptables: nothing to remove$/m);
+    assert.equal(rulesIn(namespace), before);
+  });
 
   test('takes all of ours away and nothing else, says what, and finds nothing the second time', async () => {
     using namespace = new NetworkNamespace();
@@ -58,5 +87,50 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
       stderr,
       /^rampart: cannot clean up this node: only root may change rules in the node's network\. Use sudo$/m,
     );
+  });
+});
+
+suite('rampart network takeover', { skip: iptablesObstacle() ?? false }, () => {
+  const takeover = (namespace: NetworkNamespace, ...args: readonly string[]) =>
+    namespace.run(() => spawnSync(rampart, ['network', 'takeover', ...args], { encoding: 'utf8' }));
+
+  test('removes the rules of kube-router, and no others; before that it says which', async () => {
+    using namespace = new NetworkNamespace();
+    // Its Service proxy, and a chain of somebody else.
+    const others = `*filter\n:KUBE-ROUTER-SERVICES - [0:0]\n:KUBE-FORWARD - [0:0]\n-A INPUT -j KUBE-ROUTER-SERVICES\n-A FORWARD -j KUBE-FORWARD\nCOMMIT\n`;
+    for (const variant of variants)
+      namespace.run(() =>
+        execFileSync(`iptables-${variant}-restore`, ['--noflush', '--wait'], { input: others }),
+      );
+    namespace.run(() => execFileSync('ipset', ['create', 'kube-router-svip', 'hash:ip']));
+    // With these come the built-in chains, which stay.
+    const accept = ['INPUT', 'FORWARD', 'OUTPUT'].map((chain) => `-A ${chain} -j ACCEPT\n`).join('');
+    for (const program of variants.flatMap((variant) => [`iptables-${variant}`, `ip6tables-${variant}`]))
+      namespace.run(() =>
+        execFileSync(`${program}-restore`, ['--noflush', '--wait'], { input: `*filter\n${accept}COMMIT\n` }),
+      );
+    using dataplane = namespace.run(() => openNftablesDataplane());
+    const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
+    await dataplane.sync(
+      nodeRules([pod], [{ policy: 'x/in', direction: 'ingress', selects: ['x/a'], allows: [] }]),
+    );
+    const before = rulesIn(namespace);
+    addKubeRouterRules(namespace, variants, 'both');
+    const both = rulesIn(namespace);
+    const dry = takeover(namespace, '--dry-run');
+    assert.deepEqual([dry.status, dry.stderr], [0, '']);
+    assert.match(dry.stdout, /^kube-router: would remove\n  table ip kube-router-filter-ipv4$/m);
+    for (const line of [
+      'ip6tables-legacy rule in FORWARD: -m comment',
+      'iptables-legacy chain KUBE-NWPLCY-TAIL',
+      'ipset inet6:kube-router-local-pods',
+      'ipset KUBE-SRC-WGSIWLIOYKYJD7TV',
+    ])
+      assert.ok(dry.stdout.includes(`\n  ${line}`), `${line} in ${dry.stdout}`);
+    assert.equal(rulesIn(namespace), both);
+    const done = takeover(namespace);
+    assert.deepEqual([done.status, done.stdout], [0, dry.stdout.replace('would remove', 'removed')]);
+    assert.equal(rulesIn(namespace), before);
+    assert.equal(takeover(namespace).stdout, 'no rules of kube-router here\n');
   });
 });

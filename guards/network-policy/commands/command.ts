@@ -15,6 +15,10 @@ export interface ExplainOptions {
   readonly data?: string;
 }
 
+export interface TakeoverOptions {
+  readonly dryRun?: true;
+}
+
 interface DropsOptions extends Omit<AlertsOptions, 'path' | 'tail' | 'format'> {
   readonly output?: AlertsOptions['format'];
 }
@@ -105,13 +109,35 @@ function cleanupCommand(): Command {
     });
 }
 
+function takeoverCommand(): Command {
+  return new Command('takeover')
+    .summary('remove the rules that kube-router has left on this node')
+    .description(
+      "Removes and lists kube-router's rules for NetworkPolicies: its iptables chains and ipset sets, also those of the version in k3s, and the " +
+        'tables of its nftables backend. They go on refusing packets after kube-router has ended, and while they are there, the iptables ' +
+        'backend of Rampart cannot work. What belongs to its Service proxy and its routes stays. Requires root.',
+    )
+    .option('--dry-run', 'only list what would be removed')
+    .addHelpText(
+      'after',
+      '\nStop kube-router first, or it restores its rules. From then on, only the rules of Rampart apply: `rampart status` shows whether they are\n' +
+        'in the kernel.\n' +
+        '\nExit codes: 0 all removed, or nothing to remove; 1 something could not be removed; 2 not started: missing privileges.\n',
+    )
+    .action(async (options: TakeoverOptions) => {
+      const { runTakeover } = await import('./takeover.ts');
+      await runTakeover(options);
+    });
+}
+
 export function networkCommand(guard: Guard): Command {
   return new Command('network')
     .summary('explain allowed and refused connections; clean up')
     .description(
-      'Explains why a connection is allowed or refused, shows refused connections, and removes all rules.',
+      'Explains why a connection is allowed or refused, shows refused connections, and removes rules: its own, or those that kube-router has left.',
     )
     .addCommand(explainCommand())
     .addCommand(dropsCommand(guard))
-    .addCommand(cleanupCommand());
+    .addCommand(cleanupCommand())
+    .addCommand(takeoverCommand());
 }

@@ -3,12 +3,15 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
+import { errorCodes } from '../../../lib/errors/errors.ts';
 import { isDeep, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { podAddresses, podNames } from '../../../test/network-policy/network.fixture.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
-import { isOurChain, isOurSet } from './iptables/names.ts';
+import { filterTable, ownChains } from './iptables/listing.ts';
+import { isOurSet } from './iptables/names.ts';
 import { iptablesObstacle, variants } from './iptables/obstacle.fixture.ts';
+import { addKubeRouterRules } from './kube-router.fixture.ts';
 import { openNftablesDataplane } from './nftables/dataplane.ts';
 import { tableName } from './nftables/names.ts';
 import { blocks, changeBetween, everyone, type GivenPolicy, nodeRules } from './rules.fixture.ts';
@@ -62,22 +65,25 @@ class Others implements Disposable {
 
   /** All of the kernel but what is ours, with counts. */
   get listing(): string {
-    const saved = tools.map((tool) => this.#run(`${tool}-save`, ['-c']));
-    const members = this.#run('ipset', ['save']);
-    // But for those of the policies of chains: legacy iptables begins them anew with each change, whoever makes it.
-    const lines = `${saved.join('\n')}\n${members}`.replaceAll(/(?<=^:.*) \[.*$/gm, '').split('\n');
-    const chains = lines.filter((line) => {
-      const [, chain = '', target = ''] = /^(?:\[\d+:\d+\] -A |:)(\S+)(?:.* -j (\S+))?/.exec(line) ?? [];
-      const [, set = ''] = /^(?:create|add) (\S+)/.exec(line) ?? [];
-      // The time.
-      return !line.startsWith('#') && ![chain, target].some(isOurChain) && !isOurSet(set);
+    const chains = tools.flatMap((tool) => {
+      const saved = this.#run(`${tool}-save`, ['-c']);
+      const own = ownChains(filterTable(saved));
+      return saved.split('\n').filter((line) => {
+        const [, chain = '', target = ''] = /^(?:\[\d+:\d+\] -A |:)(\S+)(?:.* -j (\S+))?/.exec(line) ?? [];
+        // The time.
+        return !line.startsWith('#') && ![chain, target].some((name) => own.has(name));
+      });
     });
-    const tables = this.#run('nft', ['list', 'ruleset']).split(/^(?=table )/m);
+    const members = this.#run('ipset', ['save']).split('\n');
+    const others = [
+      // But for those of the policies of chains: legacy iptables begins them anew with each change, whoever makes it.
+      ...chains.map((line) => line.replace(/(?<=^:.*) \[.*$/, '')),
+      ...members.filter((line) => !isOurSet(/^(?:create|add) (\S+)/.exec(line)?.[1] ?? '')),
+    ];
     // Those of iptables have rules of ours: they are above.
-    const others = tables.filter(
-      (table) => !/^table ip6? |^table inet rampart-network-policy \{/.test(table),
-    );
-    return [...chains, ...others].join('\n');
+    const ofIptables = /^table ip6? (?:filter|mangle) |^table inet rampart-network-policy \{/;
+    const tables = this.#run('nft', ['list', 'ruleset']).split(/^(?=table )/m);
+    return [...others, ...tables.filter((table) => !ofIptables.test(table))].join('\n');
   }
 
   #run(program: string, args: readonly string[], input = ''): string {
@@ -129,6 +135,38 @@ suite('what others have in the kernel', { skip: iptablesObstacle() ?? namespaceO
       assert.notEqual((await dataplane.remove()).length, 0);
       assert.equal(others.listing, listing);
       assert.deepEqual(await dataplane.remove(), []);
+    });
+  }
+
+  for (const [name, open] of backends) {
+    test(`kube-router's rules are the same after ${name} has come and gone`, async () => {
+      using others = new Others();
+      // In one table, the two would have chains with the same names.
+      const elsewhere = variants.filter((variant) => name !== `iptables-${variant}`);
+      addKubeRouterRules(others.namespace, elsewhere, 'both');
+      const { listing } = others;
+      using dataplane = others.namespace.run(open);
+      await dataplane.sync(nodeRules(pods, policiesOf(0)));
+      assert.equal(others.listing, listing);
+      assert.deepEqual(await dataplane.verify(), []);
+      await dataplane.remove();
+      assert.equal(others.listing, listing);
+    });
+  }
+
+  for (const variant of variants) {
+    test(`iptables-${variant} does not touch a table in which kube-router has rules, and names the way out`, async () => {
+      using others = new Others();
+      addKubeRouterRules(others.namespace, [variant]);
+      const { listing } = others;
+      using dataplane = others.namespace.run(() => openIptablesDataplane({ variant }));
+      const next = /rampart network takeover/;
+      await assert.rejects(dataplane.sync(nodeRules(pods, policiesOf(0))), {
+        code: errorCodes.CONFLICT,
+        message: next,
+      });
+      assert.deepEqual(await dataplane.remove(), []);
+      assert.equal(others.listing, listing);
     });
   }
 });

@@ -93,6 +93,7 @@ class IptablesDataplane implements Dataplane {
 
   async #planSync(rules: NodeRules, signal: AbortSignal | undefined) {
     const actual = await (await this.#open(signal)).read(signal);
+    if (families.some((family) => actual.families[family].isTaken === true)) throw taken();
     const targets = targetsOf(rules);
     this.#policies.adopt(rules, actual);
     const owned: Owned = new Map([['base', compileBase(rules, this.#options)]]);
@@ -228,6 +229,15 @@ class IptablesDataplane implements Dataplane {
     }
     return sets.before.length + sets.after.length + edits[4].length + edits[6].length;
   }
+}
+
+/** Two programs that write the same chains would undo each other's rules. */
+function taken(): RampartError {
+  return new RampartError(errorCodes.CONFLICT, {
+    what: 'cannot program iptables',
+    why: "kube-router's rules are in the kernel, in chains with the same names",
+    next: 'Stop kube-router, then remove its rules: `rampart network takeover`',
+  });
 }
 
 function podOwner(pod: PodKey): string {

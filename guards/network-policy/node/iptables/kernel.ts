@@ -71,6 +71,11 @@ export class IptablesKernel {
     return parseSets(await this.#run('ipset', ['save'], signal));
   }
 
+  /** Also of those of other programs. */
+  async setNames(signal?: AbortSignal): Promise<readonly string[]> {
+    return (await this.#run('ipset', ['list', '-name'], signal)).split('\n').filter(Boolean);
+  }
+
   /** Of all tables: asking for one by name would create it. */
   async save(family: Family, args: readonly string[], signal?: AbortSignal): Promise<string> {
     const program = this.#iptables?.save[family];

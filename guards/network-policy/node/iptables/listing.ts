@@ -1,5 +1,12 @@
 /** Parses the output of iptables-save. */
-import { type BuiltinChain, builtinChains, isOurChain, topChains, type TopChain } from './names.ts';
+import {
+  type BuiltinChain,
+  builtinChains,
+  isOurChain,
+  isSharedChain,
+  topChains,
+  type TopChain,
+} from './names.ts';
 import type { FamilyRules, Lines, Top } from './rules.ts';
 
 const tops = new Set<string>(Object.values(topChains));
@@ -8,21 +15,36 @@ const podJump = / -m comment --comment "?rule to jump traffic .* -j KUBE-POD-FW-
 /** Reported if a rule of somebody else precedes ours: then ours are not where they should be. */
 export const behindOthers = 'after a rule of another program';
 
+export function filterTable(listing: string): string {
+  return /^\*filter\n([^]*?)^COMMIT$/m.exec(listing)?.[1] ?? '';
+}
+
+export function declaredChains(table: string): string[] {
+  return [...table.matchAll(/^:(\S+) /gm)].map(([, name = '']) => name);
+}
+
+/** Which chains of this table `filter` are ours: those whose names we share with kube-router, only if others of ours are there. */
+export function ownChains(table: string): ReadonlySet<string> {
+  const declared = declaredChains(table);
+  if (!declared.some(isOurChain)) return new Set();
+  return new Set(declared.filter((name) => isOurChain(name) || isSharedChain(name)));
+}
+
 /** Ours in the table `filter`. */
 export function parseRules(listing: string): FamilyRules {
-  const chains = new Map<string, string[]>();
+  const filter = filterTable(listing);
+  const own = ownChains(filter);
+  const chains = new Map([...own].map((name): [string, string[]] => [name, []]));
   const hooks = new Map<BuiltinChain, string[]>();
   const others = new Set<string>();
-  const filter = /^\*filter\n([^]*?)^COMMIT$/m.exec(listing)?.[1] ?? '';
   for (const line of filter.split('\n')) {
-    const [, declared] = /^:(\S+) /.exec(line) ?? [];
-    if (declared !== undefined && isOurChain(declared)) chains.set(declared, []);
     const [, chain, rule] = /^-A (\S+) (.*)$/.exec(line) ?? [];
     if (chain === undefined || rule === undefined) continue;
-    const own = chains.get(chain);
-    if (own !== undefined) own.push(rule);
+    const lines = chains.get(chain);
+    if (lines !== undefined) lines.push(rule);
     else if (isBuiltin(chain)) {
-      if (!rule.endsWith(` -j ${topChains[chain]}`) && rule !== `-j ${topChains[chain]}`) others.add(chain);
+      const top = topChains[chain];
+      if (!own.has(top) || (!rule.endsWith(` -j ${top}`) && rule !== `-j ${top}`)) others.add(chain);
       else {
         const found = hooks.get(chain) ?? [];
         if (others.has(chain)) found.push(behindOthers);
@@ -37,7 +59,8 @@ export function parseRules(listing: string): FamilyRules {
     foundTops.set(name as TopChain, split(lines));
     chains.delete(name);
   }
-  return { hooks, tops: foundTops, chains };
+  const isTaken = own.size === 0 && declaredChains(filter).some(isSharedChain);
+  return { hooks, tops: foundTops, chains, ...(isTaken && { isTaken }) };
 }
 
 function isBuiltin(chain: string): chain is BuiltinChain {

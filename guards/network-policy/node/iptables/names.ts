@@ -1,5 +1,6 @@
 /**
- * Names in the kernel, the same as kube-router's. Sixteen letters stand for a pod or policy.
+ * Names in the kernel, with kube-router's prefixes. Sixteen characters stand for a pod or policy; the first one is a digit that
+ * kube-router's have nowhere, so that rules of the two are told apart.
  */
 import { hash } from 'node:crypto';
 
@@ -29,24 +30,34 @@ export const allowedMark = '0x10000';
 /** The packet complies with the policies of each pod whose chain it has passed. */
 export const compliesMark = '0x20000';
 
-const ownedChain = /^KUBE-(?:POD-FW-|NWPLCY-|ROUTER-(?:INPUT|FORWARD|OUTPUT)$)/;
-const ownedSet = /^(?:inet6:)?KUBE-(?:SRC|DST)-/;
+const ownedChain = /^KUBE-(?:POD-FW-(?:0|DEFAULT$)|NWPLCY-0)/;
+const ownedSet = /^(?:inet6:)?KUBE-(?:SRC|DST)-0/;
 
+/** Of those that only we create. */
 export function isOurChain(name: string): boolean {
   return ownedChain.test(name);
+}
+
+const sharedChains = new Set<string>([...Object.values(topChains), defaultPolicyChain, commonChain]);
+
+/** kube-router has a chain of this name too: it is ours where a chain is that only we create. */
+export function isSharedChain(name: string): boolean {
+  return sharedChains.has(name);
 }
 
 export function isOurSet(name: string): boolean {
   return ownedSet.test(name);
 }
 
+/** Base32 has no such digit. */
+const ownDigit = '0';
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const idLength = 16;
 
-/** The first 80 bits of a SHA-256 in base32. A part must not contain a line feed, which separates the parts. */
+/** The first 75 bits of a SHA-256 in base32. A part must not contain a line feed, which separates the parts. */
 export function idOf(...parts: readonly string[]): string {
   const digest = hash('sha256', parts.join('\n'), 'buffer');
-  let id = '';
+  let id = ownDigit;
   let bits = 0;
   let kept = 0;
   for (let at = 0; id.length < idLength; at++) {
@@ -54,7 +65,8 @@ export function idOf(...parts: readonly string[]): string {
     for (kept += 8; kept >= 5; kept -= 5) id += alphabet[(bits >> (kept - 5)) & 31] as string;
     bits &= 31;
   }
-  return id;
+  // A byte may complete two characters.
+  return id.slice(0, idLength);
 }
 
 /** A key is `namespace/name`, and neither has a slash: so `a/bc` and `ab/c` have separate chains. */

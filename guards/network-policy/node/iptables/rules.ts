@@ -22,6 +22,8 @@ export interface FamilyRules {
   readonly hooks: ReadonlyMap<BuiltinChain, Lines>;
   readonly tops: ReadonlyMap<TopChain, Top>;
   readonly chains: ReadonlyMap<string, Lines>;
+  /** Of what was read: kube-router has rules there, in chains whose names we share. */
+  readonly isTaken?: boolean;
 }
 
 export interface IptablesRules {

@@ -117,12 +117,12 @@ COMMIT
         {
           name: 'a rule, a chain and an address were added',
           do: (node) => {
-            run(node, tool('iptables'), ['-w', '-N', 'KUBE-POD-FW-MINE']);
-            run(node, tool('iptables'), ['-w', '-I', 'KUBE-ROUTER-FORWARD', '-j', 'KUBE-POD-FW-MINE']);
+            run(node, tool('iptables'), ['-w', '-N', 'KUBE-POD-FW-0MINE']);
+            run(node, tool('iptables'), ['-w', '-I', 'KUBE-ROUTER-FORWARD', '-j', 'KUBE-POD-FW-0MINE']);
             run(node, 'ipset', ['add', targetSet('ingress', 'x/in-x.a', 4), '10.1.0.12']);
           },
           found:
-            /^chain KUBE-ROUTER-FORWARD changed\nchain KUBE-POD-FW-MINE added\nset KUBE-DST-\w+ changed$/,
+            /^chain KUBE-ROUTER-FORWARD changed\nchain KUBE-POD-FW-0MINE added\nset KUBE-DST-\w+ changed$/,
         },
       ],
     },

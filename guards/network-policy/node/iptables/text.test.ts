@@ -10,7 +10,7 @@ import { type IpSet, setEdits } from './ipset.ts';
 import { comment, idOf, podChain, policyChain, setName } from './names.ts';
 import { noFamilyRules } from './rules.ts';
 
-test('names fit the kernel, tell namespaces, directions and families apart, and are base32 of a SHA-256', () => {
+test('names fit the kernel, tell namespaces, directions and families apart, and are a digit of our own and base32 of a SHA-256', () => {
   const long = `${'n'.repeat(63)}/${'p'.repeat(253)}`;
   assert.equal(podChain(long).length, 28);
   assert.equal(policyChain('ingress', long, 6).length, 28);
@@ -20,8 +20,8 @@ test('names fit the kernel, tell namespaces, directions and families apart, and 
   assert.notEqual(policyChain('ingress', 'a/b', 4), policyChain('ingress', 'a/b', 6));
   const digest = BigInt(`0x${createHash('sha256').update('a\nb').digest('hex')}`) >> 176n;
   const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
-  const id = Array.from({ length: 16 }, (_, at) => letters[Number((digest >> BigInt(75 - 5 * at)) & 31n)]);
-  assert.equal(idOf('a', 'b'), id.join(''));
+  const id = Array.from({ length: 15 }, (_, at) => letters[Number((digest >> BigInt(75 - 5 * at)) & 31n)]);
+  assert.equal(idOf('a', 'b'), `0${id.join('')}`);
 });
 
 test('comments are quoted as iptables-save quotes them, and cannot end a line', () => {

@@ -5,7 +5,7 @@
 import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import type { Family } from '../../engine/rules.ts';
-import { isOurChain } from './names.ts';
+import { filterTable, ownChains } from './listing.ts';
 import { runProgram } from './run-program.ts';
 
 export type Variant = 'nft' | 'legacy';
@@ -92,8 +92,11 @@ export async function iptablesInUse(
           return out;
         }),
       );
-      const text = listings.join('');
-      return { iptables, isHinted: hint.test(text), rules: rulesOfOthers(text) };
+      return {
+        iptables,
+        isHinted: listings.some((text) => hint.test(text)),
+        rules: listings.reduce((sum, text) => sum + rulesOfOthers(text), 0),
+      };
     }),
   );
   const hinted = seen.find(({ isHinted }) => isHinted);
@@ -102,9 +105,10 @@ export async function iptablesInUse(
 }
 
 function rulesOfOthers(listing: string): number {
+  const own = ownChains(filterTable(listing));
   let rules = 0;
   for (const [, chain = '', rule = ''] of listing.matchAll(/^-A (\S+)(.*)$/gm)) {
-    if (!isOurChain(chain) && !isOurChain(/ -j (\S+)/.exec(rule)?.[1] ?? '')) rules++;
+    if (!own.has(chain) && !own.has(/ -j (\S+)/.exec(rule)?.[1] ?? '')) rules++;
   }
   return rules;
 }

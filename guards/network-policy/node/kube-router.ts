@@ -1,0 +1,95 @@
+/** What kube-router leaves in the kernel for network policies when it ends: its rules go on refusing. */
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { IptablesKernel } from './iptables/kernel.ts';
+import { declaredChains, filterTable, ownChains } from './iptables/listing.ts';
+import { families, isOurSet } from './iptables/names.ts';
+import { installedIptables } from './iptables/variant.ts';
+import type { KeptNamespace } from './namespace.ts';
+import { Nftables } from './nftables/nftables.ts';
+
+/** npc_nftables.go and network_policy_controller.go of kube-router 2.11; k3s embeds an older one, with the same names. */
+const tables: readonly string[] = ['ip kube-router-filter-ipv4', 'ip6 kube-router-filter-ipv6'];
+const itsChain = /^KUBE-(?:POD-FW-|NWPLCY-|ROUTER-(?:INPUT|FORWARD|OUTPUT)$)/;
+const itsSet = /^(?:inet6:)?(?:KUBE-(?:SRC|DST)-|kube-router-local-pods$)/;
+
+interface Removal {
+  /** Only say what would be removed. */
+  readonly isDry: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Removes them, each table in one transaction. Those of its Service proxy stay.
+ *
+ * @returns a line for each thing that was there
+ */
+export async function removeKubeRouterRules(
+  namespace: KeptNamespace,
+  removal: Removal,
+): Promise<readonly string[]> {
+  return [...removeTables(namespace, removal), ...(await removeIptables(namespace, removal))];
+}
+
+function removeTables(namespace: KeptNamespace, { isDry }: Removal): string[] {
+  try {
+    using nft = namespace.run(() => new Nftables());
+    const there = nft.list('list tables').split('\n');
+    const found = tables.filter((name) => there.includes(`table ${name}`));
+    if (!isDry && found.length > 0) nft.run(found.map((name) => `delete table ${name}\n`).join(''));
+    return found.map((name) => `table ${name}`);
+  } catch (error) {
+    // Without libnftables it cannot be known. Where tables are, so is the library, but for odd machines.
+    if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) return [];
+    throw error;
+  }
+}
+
+async function removeIptables(
+  namespace: KeptNamespace,
+  { isDry, signal }: Removal,
+): Promise<readonly string[]> {
+  const found: string[] = [];
+  const installed = await installedIptables(namespace, signal);
+  for (const iptables of installed) {
+    const kernel = new IptablesKernel(iptables, namespace);
+    const edits: Record<4 | 6, readonly string[]> = { 4: [], 6: [] };
+    for (const family of families) {
+      const { chains, rules } = itsRules(filterTable(await kernel.save(family, [], signal)));
+      edits[family] = [
+        ...chains.map((name) => `:${name} - [0:0]`),
+        ...rules.map(([chain, rule]) => `-D ${chain} ${rule}`),
+        ...chains.map((name) => `-X ${name}`),
+      ];
+      const program = iptables.restore[family].replace('-restore', '');
+      found.push(
+        ...rules.map(([chain, rule]) => `${program} rule in ${chain}: ${rule}`),
+        ...chains.map((name) => `${program} chain ${name}`),
+      );
+    }
+    if (!isDry) await kernel.restoreRules(edits, signal);
+  }
+  if (installed.length === 0) return found;
+  const kernel = new IptablesKernel(undefined, namespace);
+  const sets = (await kernel.setNames(signal)).filter((name) => itsSet.test(name) && !isOurSet(name));
+  if (!isDry)
+    await kernel.restoreSets(
+      sets.map((name) => `destroy ${name}`),
+      signal,
+    );
+  return [...found, ...sets.map((name) => `ipset ${name}`)];
+}
+
+/** Its chains, and the rules of other chains that lead to them. */
+function itsRules(table: string): {
+  readonly chains: readonly string[];
+  readonly rules: readonly (readonly [chain: string, rule: string])[];
+} {
+  const own = ownChains(table);
+  const chains = new Set(declaredChains(table).filter((name) => itsChain.test(name) && !own.has(name)));
+  const rules: [string, string][] = [];
+  for (const [, chain = '', rule = ''] of table.matchAll(/^-A (\S+) (.*)$/gm)) {
+    const [, target = ''] = /(?:^| )-[jg] (\S+)/.exec(rule.replaceAll(/"(?:\\.|[^"\\])*"/g, '')) ?? [];
+    if (!chains.has(chain) && chains.has(target)) rules.push([chain, rule]);
+  }
+  return { chains: [...chains], rules };
+}
