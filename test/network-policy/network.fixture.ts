@@ -77,6 +77,27 @@ export class Network implements AsyncDisposable {
     });
   }
 
+  /** Gives each of the pods an address of a Service, by such rules as kube-proxy has. */
+  addServices(names: readonly string[]): ReadonlyMap<string, Readonly<Record<Family, string>>> {
+    const services = new Map(
+      names.map((name, place) => [name, { 4: `10.96.0.${place + 1}`, 6: `fd00:96::${place + 1}` }]),
+    );
+    this.node.namespace.nft(
+      [
+        'add table inet services',
+        'add chain inet services prerouting { type nat hook prerouting priority dstnat; }',
+        ...[...services].flatMap(([name, service]) => {
+          const pod = this.host(name).addresses;
+          return [
+            `add rule inet services prerouting ip daddr ${service[4]} dnat ip to ${pod[4]}`,
+            `add rule inet services prerouting ip6 daddr ${service[6]} dnat ip6 to ${pod[6]}`,
+          ];
+        }),
+      ].join('\n'),
+    );
+    return services;
+  }
+
   /** Calls `seen` for each datagram that comes to the pod at port 80. */
   watchUdp(name: string, seen: (from: string) => void): void {
     this.#listeners.watchUdp(name, seen);

@@ -550,6 +550,37 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
       }
     });
 
+    for (const bridge of [false, true]) {
+      test(`who is refused through a Service is told; pods ${bridge ? 'of one bridge' : 'with a route each'}`, async (t) => {
+        await using fresh = await Network.create({ bridge });
+        if (bridge && !fresh.filterBridge()) {
+          t.skip('this kernel has no br_netfilter');
+          return;
+        }
+        const services = fresh.addServices(['x/a', 'x/b']);
+        using dataplane = fresh.node.namespace.run(() => under.open());
+        await dataplane.sync(nodeRules(fresh.pods, [ingress(['x/a']), egress(['y/b'])]));
+        const told: string[] = [];
+        const expected: string[] = [];
+        for (const [from, to] of [
+          ['y/a', 'x/a'],
+          ['outside', 'x/a'],
+          ['y/b', 'x/b'],
+          ['y/a', 'x/b'],
+        ] as const) {
+          for (const protocol of ['TCP', 'UDP'] as const) {
+            for (const family of [4, 6] as const) {
+              const name = `${from} -> ${to} ${protocol} IPv${family}`;
+              const address = services.get(to)?.[family] ?? '';
+              told.push(`${name}: ${await connects(fresh.host(from), address, 80, protocol)}`);
+              expected.push(`${name}: ${from === 'y/a' && to === 'x/b' ? 'answered' : 'refused'}`);
+            }
+          }
+        }
+        assert.deepEqual(told, expected);
+      });
+    }
+
     test('a new start takes over what is there, and at no moment is a closed pod open', async () => {
       // A network that has no connections yet: those would go on.
       await using fresh = await Network.create();

@@ -133,10 +133,14 @@ export function nflog(chain: string, direction: Direction, group: number): strin
   return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(chain, direction)}" --nflog-group ${group}`;
 }
 
-/** Over IPv6, connect(2) reports an ICMP error only after a second: TCP gets a reset. */
+/**
+ * Over IPv6, connect(2) reports an ICMP error only after a second: TCP gets a reset. Not within a bridge for a translated destination: there a
+ * reset goes past conntrack (net/ipv6/netfilter/nf_reject_ipv6.c, nf_send_reset6), and its source would be the pod, not the Service.
+ */
 export function rejects(family: Family, ends: string, matches: string): string[] {
   if (family === 4) return [`${ends} ${matches} -j REJECT --reject-with icmp-port-unreachable`];
   return [
+    `${ends} -p tcp ${matches} -m conntrack --ctstate DNAT -m physdev --physdev-is-bridged -j REJECT --reject-with icmp6-port-unreachable`,
     `${ends} -p tcp ${matches} -j REJECT --reject-with tcp-reset`,
     `${ends} ${matches} -j REJECT --reject-with icmp6-port-unreachable`,
   ];

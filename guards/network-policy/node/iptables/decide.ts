@@ -145,8 +145,8 @@ class Walk {
         return (this.#mark & mask) === bits;
       }
       case '--ctstate':
-        if (!/^(?:INVALID|RELATED,ESTABLISHED)$/.test(value)) throw unknownRule(line);
-        // Matches established or invalid connections, not the first packet of one.
+        if (!/^(?:INVALID|RELATED,ESTABLISHED|DNAT)$/.test(value)) throw unknownRule(line);
+        // Established or invalid connections, not the first packet of one; translated ones are only refused in another way.
         return false;
       case '--src-type':
       case '--dst-type':

@@ -76,6 +76,14 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
       name: 'refuse',
       // At once, also over IPv6, where an ICMP error reaches connect(2) only after a second.
       rules: [
+        // Within a bridge a reset goes past conntrack (net/ipv4/netfilter/nf_reject_ipv4.c, nf_send_reset): its source would be the pod, not
+        // the Service that the client has called.
+        rule(
+          { kind: 'translated destination' },
+          { kind: 'from a bridge' },
+          { kind: 'protocol', protocol: protocolNumbers.TCP },
+          { kind: 'reject', with: 'icmp error' },
+        ),
         rule({ kind: 'protocol', protocol: protocolNumbers.TCP }, { kind: 'reject', with: 'tcp reset' }),
         rule({ kind: 'reject', with: 'icmp error' }),
       ],

@@ -94,6 +94,10 @@ function chainVerdicts(
       case 'icmpv6 type':
       case 'connection state':
         return 'continue';
+      // They choose how a packet is refused.
+      case 'translated destination':
+      case 'from a bridge':
+        return 'continue';
       case 'counter':
       case 'log':
         return 'next statement';

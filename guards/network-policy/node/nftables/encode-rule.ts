@@ -8,7 +8,12 @@ import { compare, type NftablesBatch } from './nftables-batch.ts';
 import { icmpv6Types, type Rule, type Side, type Statement, transports } from './rule.ts';
 import { ruleText } from './rule-text.ts';
 
-const metaKeys = { networkProtocol: 15, transportProtocol: 16 } as const;
+const metaKeys = { networkProtocol: 15, transportProtocol: 16, inputKind: 26 } as const;
+const connectionKeys = { state: 0, status: 2 } as const;
+/** IPS_DST_NAT (include/uapi/linux/netfilter/nf_conntrack_common.h) */
+const STATUS_DESTINATION_NAT = 1 << 5;
+/** IFNAMSIZ: as long as a name of an interface is that of its kind. */
+const KIND_BYTES = 16;
 const bases = { network: 1, transport: 2 } as const;
 const DESTINATION_PORT_OFFSET = 2;
 /** The numbers of netfilter, and where the addresses are in the header. */
@@ -88,9 +93,18 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       batch.lookup(ANONYMOUS_SET, { id: setId });
       return true;
     case 'connection state':
-      batch.connectionState();
+      batch.connection(connectionKeys.state);
       batch.mask(hostNumber(statement.states.reduce((bits, state) => bits | stateBits[state], 0)));
       batch.compare(compare.notEqual, hostNumber(0));
+      return true;
+    case 'translated destination':
+      batch.connection(connectionKeys.status);
+      batch.mask(hostNumber(STATUS_DESTINATION_NAT));
+      batch.compare(compare.notEqual, hostNumber(0));
+      return true;
+    case 'from a bridge':
+      batch.meta(metaKeys.inputKind);
+      batch.compare(compare.equal, Buffer.from('bridge'.padEnd(KIND_BYTES, '\0')));
       return true;
     case 'limit':
       batch.limit(statement.perMinute, MINUTE_SECONDS, statement.burst);

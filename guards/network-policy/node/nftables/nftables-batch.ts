@@ -225,10 +225,10 @@ export class NftablesBatch {
     });
   }
 
-  /** The bits of the connection's state. */
-  connectionState(): void {
+  /** @param key - `NFT_CT_*` */
+  connection(key: number): void {
     this.#expression('ct', () => {
-      this.number(2, 0);
+      this.number(2, key);
       this.number(1, 1);
     });
   }

@@ -51,6 +51,10 @@ function statementText(statement: Statement): string {
       return `icmpv6 type { ${statement.types.join(', ')} }`;
     case 'connection state':
       return `ct state ${statement.states.join(',')}`;
+    case 'translated destination':
+      return 'ct status dnat';
+    case 'from a bridge':
+      return 'meta iifkind "bridge"';
     case 'limit':
       return `limit rate ${statement.perMinute}/minute burst ${statement.burst} packets`;
     case 'log':
@@ -164,6 +168,8 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
     /^ct state ((?:established|related|invalid)(?:,(?:established|related|invalid))*)(?= )/,
     (list = '') => ({ kind: 'connection state', states: list.split(',') as ConnectionState[] }),
   ],
+  [/^ct status dnat(?= )/, () => ({ kind: 'translated destination' })],
+  [/^meta iifkind "bridge"/, () => ({ kind: 'from a bridge' })],
   [
     /^limit rate (\d+)\/minute burst (\d+) packets/,
     (rate, burst) => ({ kind: 'limit', perMinute: Number(rate), burst: Number(burst) }),

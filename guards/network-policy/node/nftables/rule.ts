@@ -52,7 +52,11 @@ export type Match =
       readonly family: 6;
       readonly types: readonly (keyof typeof icmpv6Types)[];
     }
-  | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] };
+  | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] }
+  /** The destination of the connection was translated, as that of a Service is. */
+  | { readonly kind: 'translated destination' }
+  /** It came from a port of a bridge, or the bridge itself. */
+  | { readonly kind: 'from a bridge' };
 
 export type Statement =
   | Match
