@@ -1,17 +1,20 @@
 // Connections that a change of the policies no longer allows: they go on, or are ended, and only they.
 import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { Conntrack } from '../../guards/network-policy/node/established/conntrack.ts';
+import { parseAddress } from '../../guards/network-policy/engine/addresses.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
 import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import type { Host } from './network.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
-import { PolicyNode } from './policy-node.fixture.ts';
+import { PacketCounter } from './packet-counter.fixture.ts';
+import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
 
 const UDP = 17;
@@ -189,4 +192,62 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.ok(await connection.echoes());
     assert.equal(await reaches(network.host('y/c'), network.host('x/a').addresses[4]), false);
   });
+
+  const backends = [
+    ['nftables', undefined, undefined],
+    ['iptables', () => openIptablesDataplane({ variant: 'nft' }), iptablesObstacle('nft')],
+  ] as const;
+  for (const [name, open, obstacle] of backends) {
+    test(
+      `${name}: a pod inherits no connection of the one that had its address`,
+      { skip: obstacle ?? false },
+      async () => {
+        await using node = await PolicyNode.create({ ...(open && { open }) });
+        const { network } = node;
+        const [pod, peer] = [network.host('x/a'), network.host('y/c')];
+        await node.apply('z/c', { podSelector: { matchLabels: { pod: 'c' } }, ingress: [{}] });
+        await node.start();
+        using stack = new DisposableStack();
+        const opened: Connection[] = [];
+        for (const family of [4, 6] as const) {
+          for (const [from, to] of [
+            [peer, pod],
+            [network.outside, pod],
+            [pod, peer],
+          ] as const) {
+            opened.push(stack.use(await Connection.open(from, to.addresses[family])));
+          }
+        }
+        const elsewhere = stack.use(await Connection.open(peer, network.host('x/b').addresses[4]));
+        const datagrams = stack.adopt(createSocket('udp4'), (socket) => socket.close());
+        const answered = once(datagrams, 'message');
+        await peer.namespace.runTick(() => datagrams.send('?', 80, pod.addresses[4]));
+        await answered;
+        for (const one of [...opened, elsewhere]) assert.ok(await one.echoes());
+
+        await node.removePod(pod.name);
+        await node.apply('x/closed', {
+          podSelector: { matchLabels: { pod: 'new' } },
+          policyTypes: ['Ingress', 'Egress'],
+        });
+        await node.createPod({ ...pod, name: 'x/new' }, nodeName);
+        const values = [pod.addresses[4], pod.addresses[6]].map((address) => parseAddress(address)?.value);
+        using conntrack = network.node.namespace.run(() => new Conntrack());
+        await until('its connections are forgotten', () =>
+          [...conntrack.flows()].flat().every(({ original }) => {
+            return !values.includes(original.source) && !values.includes(original.destination);
+          }),
+        );
+        await until('the new pod is isolated', async () => !(await reaches(peer, pod.addresses[4])));
+        const to80 = { to80: 'meta l4proto { tcp, udp } th dport 80' };
+        using atPod = new PacketCounter(pod, to80);
+        using atPeer = new PacketCounter(peer, to80);
+        // The packet has arrived when it is sent: all of it is one kernel's.
+        for (const { socket } of opened) socket.write('!');
+        await new Promise((resolve) => datagrams.send('?', 80, pod.addresses[4], resolve));
+        assert.deepEqual([atPod.count('to80'), atPeer.count('to80')], [0, 0]);
+        assert.ok(await elsewhere.echoes());
+      },
+    );
+  }
 });

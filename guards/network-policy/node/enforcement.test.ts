@@ -12,12 +12,13 @@ suite('what gets around the rules', () => {
     const engine = new PolicyEngine('one');
     const warned: string[] = [];
     const counts = new NodeCounts();
+    const departed = { programmed: () => undefined, problem: undefined };
     const programmed = () => Promise.resolve({ commands: 1 });
     const enforcement = new Enforcement({
       dataplane: { sync: programmed, apply: programmed } as unknown as Dataplane,
       refusals: { open: () => undefined } as unknown as Refusals,
       logger: { warn: (text: string) => void warned.push(text) } as never,
-      ...{ engine, counts, cutter: undefined, signal: AbortSignal.timeout(60_000) },
+      ...{ engine, counts, cutter: undefined, departed, signal: AbortSignal.timeout(60_000) },
       ...{ refusesUnknown: true, bridges: { bridges: () => [] } },
     });
     await enforcement.programAll();

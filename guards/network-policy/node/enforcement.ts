@@ -6,6 +6,7 @@ import { isNoChange, type PolicyProblem } from '../engine/rules.ts';
 import { type BridgeOptions, filterBridges } from './bridge.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { Cutter } from './established/cutter.ts';
+import type { Departed } from './established/departed.ts';
 import type { NodeCounts } from './metrics.ts';
 import type { Refusals } from './refusals.ts';
 
@@ -15,6 +16,7 @@ export interface EnforcementOptions {
   readonly counts: NodeCounts;
   readonly refusals: Refusals;
   readonly cutter: Cutter | undefined;
+  readonly departed: Pick<Departed, 'programmed' | 'problem'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Rules are needed even if no policy selects a pod. */
@@ -45,11 +47,16 @@ export class Enforcement {
 
   /** Why packets bypass the rules. */
   get bypassed(): string | undefined {
-    return [this.#bridges, this.#unbounded].filter((why) => why !== undefined).join('; ') || undefined;
+    const { problem } = this.#options.departed;
+    const inherited =
+      problem && `a pod may inherit the connections of one that is gone and had its address: ${problem}`;
+    return (
+      [this.#bridges, this.#unbounded, inherited].filter((why) => why !== undefined).join('; ') || undefined
+    );
   }
 
   async programAll(): Promise<void> {
-    const { dataplane, engine, counts, refusals, cutter, signal } = this.#options;
+    const { dataplane, engine, counts, refusals, cutter, departed, signal } = this.#options;
     const beganMs = systemClock.monotonicMs();
     engine.takeChange();
     this.#isProgrammed = this.#isNeeded();
@@ -60,6 +67,7 @@ export class Enforcement {
       this.#refused = (await dataplane.sync(engine.rules, signal)).refused ?? [];
       cutter?.programmed(engine.rules);
     } else await dataplane.remove(signal);
+    departed.programmed(engine.rules);
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -68,14 +76,15 @@ export class Enforcement {
   }
 
   async programChange(): Promise<void> {
-    const { dataplane, engine, counts, cutter, signal } = this.#options;
+    const { dataplane, engine, counts, cutter, departed, signal } = this.#options;
     const change = engine.takeChange();
     if (isNoChange(change)) return;
     if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
-    if (!this.#isProgrammed) return;
+    if (!this.#isProgrammed) return departed.programmed(engine.rules);
     const beganMs = systemClock.monotonicMs();
     this.#refused = (await dataplane.apply(engine.rules, change, signal)).refused ?? [];
     cutter?.programmed(engine.rules);
+    departed.programmed(engine.rules);
     counts.partialSyncs++;
     counts.syncSeconds.add((systemClock.monotonicMs() - beganMs) / 1000);
     this.#countRules();

@@ -22,6 +22,8 @@ export class NodeCounts {
   refused: readonly Refused[] = [];
   /** Connections that were ended because they were no longer allowed. */
   flowsCut = 0;
+  /** Connections of pods that are gone. */
+  flowsForgotten = 0;
   /** Refused packets that were reported as a line. */
   refusalsTold = 0;
   /** Refused packets that were logged, but that the kernel had no room for. */
@@ -43,6 +45,11 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'flows_cut',
     'Established connections cut because the policies no longer allow them.',
     () => counts.flowsCut,
+  );
+  counter(
+    'flows_forgotten',
+    'Connections of pods that are gone, removed from connection tracking.',
+    () => counts.flowsForgotten,
   );
   counter(
     'refusals_told',

@@ -7,6 +7,7 @@ import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { PolicyEngine } from '../engine/engine.ts';
 import type { Cutter, CutterOptions } from './established/cutter.ts';
+import { Departed } from './established/departed.ts';
 import type { BridgeOptions } from './bridge.ts';
 import { type Dataplane, defaultDataplaneOptions } from './dataplane.ts';
 import { Enforcement } from './enforcement.ts';
@@ -103,8 +104,13 @@ export async function runNetworkPolicyNode(
     ...(inNetwork && { inNetwork }),
   });
   using cutter = options.cutsEstablished === true ? await openCutter(context, counts, inNetwork) : undefined;
+  const departed = new Departed({
+    ...{ logger, signal },
+    onForgotten: (flows) => (counts.flowsForgotten += flows),
+    ...(inNetwork && { inNetwork }),
+  });
   const enforcement = new Enforcement({
-    ...{ dataplane, engine, counts, refusals, cutter, logger, signal },
+    ...{ dataplane, engine, counts, refusals, cutter, departed, logger, signal },
     refusesUnknown: options.refusesUnknown === true,
     bridges: options.bridges,
   });

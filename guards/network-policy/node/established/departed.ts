@@ -1,0 +1,129 @@
+/**
+ * Forgets the connections of pods that are gone: a pod that gets the address of one of them must not inherit what that one was allowed.
+ */
+import { Conntrack, type Flow } from './conntrack.ts';
+import { messageOf } from '../../../../lib/errors/errors.ts';
+import type { Logger } from '../../../../lib/telemetry/log.ts';
+import { Backoff } from '../../../../lib/time/backoff.ts';
+import { sleep, systemClock } from '../../../../lib/time/clock.ts';
+import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
+import { addressValue } from '../../engine/addresses.ts';
+import { type Address, type Family, type LocalPod, type NodeRules, noRules } from '../../engine/rules.ts';
+import { flowsAllowedBy } from './allowed-flow.ts';
+
+export interface DepartedOptions {
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called with the number of connections. */
+  readonly onForgotten: (flows: number) => void;
+  /** Runs code that opens sockets in the node's network namespace. Default: that of the calling thread. */
+  readonly inNetwork?: <T>(work: () => T) => T;
+}
+
+/** As long as the kernel refuses to forget: more than a node has in use, and few enough to keep. */
+const MOST_ADDRESSES = 4096;
+const RETRY = { baseMs: 100, maxMs: 60_000 };
+const SLICE_MS = 4;
+
+/** Reads all connections once for all addresses that pods have left since the last read. */
+export class Departed {
+  readonly #options: DepartedOptions;
+  readonly #slice = new LoopSlice(SLICE_MS);
+  #rules: NodeRules = noRules;
+  /** Connections of these are still to be forgotten. */
+  #left = new Set<Address>();
+  #problem: string | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(options: DepartedOptions) {
+    this.#options = options;
+  }
+
+  /** Why connections of pods that are gone are still there. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** The kernel has these rules now, if it needs any. */
+  programmed(rules: NodeRules): void {
+    const { pods } = this.#rules;
+    this.#rules = rules;
+    if (pods === rules.pods) return;
+    for (const [key, pod] of pods) {
+      const now = rules.pods.get(key);
+      if (now === pod) continue;
+      const kept = new Set(now === undefined ? [] : addressesOf(now));
+      for (const address of addressesOf(pod)) if (!kept.has(address)) this.#left.add(address);
+    }
+    if (this.#left.size > 0) this.#running ??= this.#run().finally(() => (this.#running = undefined));
+  }
+
+  /** Resolves when nothing is left to forget. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal, logger, onForgotten } = this.#options;
+    const backoff = new Backoff(RETRY);
+    while (this.#left.size > 0 && !signal.aborted) {
+      const left = this.#left;
+      this.#left = new Set();
+      try {
+        const flows = await this.#forget(left);
+        this.#problem = undefined;
+        backoff.reset();
+        if (flows === 0) continue;
+        onForgotten(flows);
+        logger.info({ flows, addresses: left.size }, 'forgot the connections of pods that are gone');
+      } catch (error) {
+        this.#left = new Set([...left, ...this.#left].slice(-MOST_ADDRESSES));
+        const problem = messageOf(error);
+        if (problem !== this.#problem) {
+          logger.warn(`a pod may inherit the connections of one that is gone: ${problem}; retrying`);
+        }
+        this.#problem = problem;
+        await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** @returns how many there were */
+  async #forget(addresses: ReadonlySet<Address>): Promise<number> {
+    const { signal, inNetwork = (run) => run() } = this.#options;
+    using conntrack = inNetwork(() => new Conntrack());
+    const values = valuesOf(addresses);
+    const found: Flow[] = [];
+    for (const flows of conntrack.flows()) {
+      found.push(...flows.filter((flow) => endsOf(flow).some((end) => values[flow.family].has(end))));
+      if (this.#slice.over) await this.#slice.next();
+      if (signal.aborted) return 0;
+    }
+    // Another pod may have its address already, and connections of its own that are allowed.
+    const inUse = valuesOf([...this.#rules.pods.values()].flatMap(addressesOf));
+    const isAllowed = flowsAllowedBy(this.#rules, () => false);
+    let forgotten = 0;
+    for (const flow of found) {
+      const isOfNobody = endsOf(flow).some(
+        (end) => values[flow.family].has(end) && !inUse[flow.family].has(end),
+      );
+      if ((isOfNobody || !isAllowed(flow)) && conntrack.delete(flow)) forgotten++;
+      if (this.#slice.over) await this.#slice.next();
+    }
+    return forgotten;
+  }
+}
+
+function addressesOf({ addresses }: LocalPod): readonly Address[] {
+  return [...addresses[4], ...addresses[6]];
+}
+
+function valuesOf(addresses: Iterable<Address>): Readonly<Record<Family, ReadonlySet<bigint>>> {
+  const of = (family: Family): Set<bigint> =>
+    new Set([...addresses].filter((one) => one.includes(':') === (family === 6)).map(addressValue));
+  return { 4: of(4), 6: of(6) };
+}
+
+function endsOf({ original, reply }: Flow): readonly bigint[] {
+  return [original.source, original.destination, reply.source, reply.destination];
+}
