@@ -38,6 +38,11 @@ export function choice<T extends string>(values: OptionValues, name: string, cho
   return choices.find((one) => one === values[name]) ?? wrong(values, name, `one of ${choices.join(', ')}`);
 }
 
+/** Of a flag without a value. */
+export function isGiven(values: OptionValues, name: string): boolean {
+  return values[name] === true;
+}
+
 function wrong(values: OptionValues, name: string, wanted: string): never {
   throw new TypeError(`option ${name} is ${JSON.stringify(values[name])}, not ${wanted}`);
 }

@@ -5,6 +5,7 @@ import { noContainers } from '../../lib/cri/container-source.ts';
 import { keepAgentLease } from '../../guard/agent-lease.ts';
 import type { Guard } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
+import { removeOfSwitchedOff } from '../../guard/switched-off.ts';
 import { runUntilRemoved } from '../../guard/give-back.ts';
 import { agentWorkload } from '../../guard/removal.ts';
 import { runNodeParts } from '../../guard/run-guards.ts';
@@ -84,6 +85,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   });
   await using _caches = process.caches;
   say(`guarding node ${nodeName} of ${access.server.href}`);
+  await removeOfSwitchedOff(all, { guards, values: options, logger, signal });
   const removable = { ...process, guards, nodeName, told: told.signal, workload: agentWorkload };
   await runUntilRemoved(stop, removable, () =>
     runParts(stop, logger, {

@@ -11,6 +11,7 @@ import { keepAgentLease } from '../../guard/agent-lease.ts';
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { GuardStates } from '../../guard/guard-states.ts';
 import { lastingIdentity } from '../../guard/identity.ts';
+import { removeOfSwitchedOff } from '../../guard/switched-off.ts';
 import { ensureSystemNamespace } from '../../guard/lead.ts';
 import { runClusterParts, runNodeParts } from '../../guard/run-guards.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -164,6 +165,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   stack.use(guarding.caches);
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
   const common = { guards, process: guarding, values: options, signal };
+  await removeOfSwitchedOff(all, { guards, values: options, logger, signal });
   await runParts(stop, logger, {
     'the container runtime': containers.run(signal),
     'the pod mirror': mirror.run(signal),

@@ -1,16 +1,26 @@
 /** What this guard leaves behind: rules stay in the kernel while the agent is away. */
 import { defineLeftovers } from '../../guard/leftovers.ts';
+import { effectiveCapabilities } from '../../lib/ebpf/features/capabilities.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import type { NetworkPolicyOptions } from './options.ts';
 
-export const networkPolicyLeftovers = defineLeftovers({
-  async cleanNode(_options, { signal }) {
-    const { cleanNode } = await import('./commands/cleanup.ts');
-    const cleaned = await cleanNode(signal);
-    const failed = cleaned.filter(
-      ({ error }) =>
-        error !== undefined && !(error instanceof RampartError && error.code === errorCodes.UNSUPPORTED),
-    );
-    if (failed.length > 0) throw failed[0]?.error;
-    return cleaned.flatMap(({ removed }) => removed.map((line) => line.trim()));
+export const networkPolicyLeftovers = defineLeftovers<NetworkPolicyOptions>({
+  cleanNode: async (_options, { signal }) => await clean(signal),
+  async cleanSwitchedOff({ keepsRules }, signal) {
+    // Without it, there is nothing that this process could remove. Rules of other network namespaces are not seen.
+    if (keepsRules || !effectiveCapabilities().includes('CAP_NET_ADMIN')) return [];
+    const { isEnforced } = await import('./node/presence.ts');
+    return (await isEnforced()) ? [] : await clean(signal);
   },
 });
+
+async function clean(signal: AbortSignal): Promise<readonly string[]> {
+  const { cleanNode } = await import('./commands/cleanup.ts');
+  const cleaned = await cleanNode(signal);
+  const failed = cleaned.filter(
+    ({ error }) =>
+      error !== undefined && !(error instanceof RampartError && error.code === errorCodes.UNSUPPORTED),
+  );
+  if (failed.length > 0) throw failed[0]?.error;
+  return cleaned.flatMap(({ removed }) => removed.map((line) => line.trim()));
+}

@@ -1,6 +1,6 @@
 /** The command-line options of this guard. */
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
-import { choice, texts } from '../../guard/option-values.ts';
+import { choice, isGiven, texts } from '../../guard/option-values.ts';
 import { parseBlock } from './engine/addresses.ts';
 import type { BackendChoice } from './node/backend.ts';
 
@@ -10,6 +10,8 @@ export interface NetworkPolicyOptions {
   readonly podCidrs: readonly string[];
   readonly backend: BackendChoice;
   readonly established: 'keep' | 'cut';
+  /** Where the guard is switched off. */
+  readonly keepsRules: boolean;
 }
 
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
@@ -50,6 +52,11 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     choices: backends,
     default: 'auto',
   },
+  {
+    flags: '--network-policy-keep-rules',
+    description: 'with the guard switched off: do not remove the rules that it has left in the kernel',
+    on: ['agent', 'standalone'],
+  },
 ];
 
 export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOptions {
@@ -58,5 +65,6 @@ export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOp
     podCidrs: texts(values, 'podCidr'),
     backend: choice(values, 'networkPolicyBackend', backends),
     established: choice(values, 'networkPolicyEstablished', established),
+    keepsRules: isGiven(values, 'networkPolicyKeepRules'),
   };
 }

@@ -14,6 +14,7 @@ import { Enforcement } from './enforcement.ts';
 import { type FollowedObjects, followObjects } from './followed-objects.ts';
 import { coverageOf, nodeFacts } from '../status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
+import { announceEnforcer } from './presence.ts';
 import { Refusals } from './refusals.ts';
 import { Turns } from './turns.ts';
 import type { NetworkPolicyOptions } from '../options.ts';
@@ -38,6 +39,7 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
   // First: the API answers while the kernel is tried.
   const followed = follow(context, podCidrs);
   using _objects = followed.objects;
+  await using _presence = await announceEnforcer();
   const { openBackend } = await import('./backend.ts');
   const { logger, signal } = context;
   const opened = await openBackend(backend, { unknownPods }, logger, signal);

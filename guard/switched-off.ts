@@ -1,0 +1,39 @@
+/** Takes away what guards have left on this node that this process does not run: nobody would keep it up to date. */
+import { messageOf } from '../lib/errors/errors.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import type { Guard, OptionValues } from './guard.ts';
+import { parsedOptions } from './guard-options.ts';
+
+interface SwitchedOff {
+  /** Those that run. */
+  readonly guards: readonly Guard[];
+  readonly values: OptionValues;
+  readonly logger: Pick<Logger, 'info' | 'warn'>;
+  readonly signal: AbortSignal;
+}
+
+/** Once, at the start. What cannot be removed is told, and stops nothing. */
+export async function removeOfSwitchedOff(
+  all: readonly Guard[],
+  { guards, values, logger, signal }: SwitchedOff,
+): Promise<void> {
+  for (const guard of all) {
+    if (guards.includes(guard)) continue;
+    try {
+      const { cleanSwitchedOff } = (await guard.leftovers?.()) ?? {};
+      const removed = (await cleanSwitchedOff?.(parsedOptions(guard, values), signal)) ?? [];
+      if (removed.length > 0) {
+        logger.info(
+          { guard: guard.name, removed },
+          `${guard.name} is switched off: removed what it had left on this node`,
+        );
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      logger.warn(
+        { guard: guard.name, err: error },
+        `${guard.name} is switched off, and what it has left on this node stays: ${messageOf(error)}`,
+      );
+    }
+  }
+}

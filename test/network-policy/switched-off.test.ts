@@ -1,0 +1,90 @@
+// The rules of a guard that is switched off would go on refusing what they did: a process that runs without it takes them away.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { suite, test } from 'node:test';
+
+import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { announceEnforcer } from '../../guards/network-policy/node/presence.ts';
+import { nodeRules } from '../../guards/network-policy/node/rules.fixture.ts';
+import { NetworkNamespace, namespaceObstacle } from './namespaces.fixture.ts';
+
+const rampart = join(import.meta.dirname, '../../bin/rampart');
+
+const backends: readonly (readonly [string, string | undefined, () => Dataplane])[] = [
+  ['nftables', namespaceObstacle(), openNftablesDataplane],
+  ['iptables', iptablesObstacle('legacy'), () => openIptablesDataplane({ variant: 'legacy' })],
+];
+
+const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
+const closed = nodeRules([pod], [{ policy: 'x/in', direction: 'ingress', selects: ['x/a'], allows: [] }]);
+
+/** What standalone says from its start until its guards run. */
+async function start(namespace: NetworkNamespace, ...args: readonly string[]): Promise<string> {
+  const data = mkdtempSync(join(tmpdir(), 'rampart-off-'));
+  const child = namespace.run(() =>
+    spawn(rampart, ['standalone', `--data=${data}`, '--cri-socket=/nonexistent', ...args], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    }),
+  );
+  const exited = once(child, 'exit');
+  const said: string[] = [];
+  try {
+    for await (const line of createInterface(child.stderr)) {
+      said.push(line);
+      // What is done at the start is done before the container runtime is looked for.
+      if (/container runtime/.test(line)) break;
+    }
+    return said.join('\n');
+  } finally {
+    child.kill('SIGTERM');
+    await exited;
+    rmSync(data, { recursive: true });
+  }
+}
+
+for (const [name, obstacle, open] of backends) {
+  suite(`network-policy switched off, after ${name}`, { skip: obstacle ?? false }, () => {
+    const withRules = async (namespace: NetworkNamespace): Promise<Dataplane> => {
+      // For the API of standalone.
+      namespace.ip('link set lo up');
+      const dataplane = namespace.run(open);
+      await dataplane.sync(closed);
+      return dataplane;
+    };
+
+    test('its rules are removed at the next start, and the log says so', async () => {
+      using namespace = new NetworkNamespace();
+      using dataplane = await withRules(namespace);
+      const said = await start(namespace, '--guards=file-access');
+      assert.match(said, /network-policy is switched off: removed what it had left/);
+      assert.deepEqual(await dataplane.remove(), []);
+    });
+
+    test('they stay on request, and where another process enforces policies', async () => {
+      using namespace = new NetworkNamespace();
+      using dataplane = await withRules(namespace);
+      const said = await start(namespace, '--guards=file-access', '--network-policy-keep-rules');
+      assert.doesNotMatch(said, /switched off/);
+      assert.deepEqual(await dataplane.verify(), []);
+      await using _other = await namespace.runTick(announceEnforcer);
+      assert.doesNotMatch(await start(namespace, '--guards=file-access'), /switched off/);
+      assert.deepEqual(await dataplane.verify(), []);
+    });
+
+    test('they stay where the guard runs, also after it has ended', async () => {
+      using namespace = new NetworkNamespace();
+      using dataplane = await withRules(namespace);
+      const chosen = ['--guards=network-policy,file-access', '--network-policy-default=deny'];
+      assert.doesNotMatch(await start(namespace, ...chosen), /switched off/);
+      assert.notDeepEqual(await dataplane.remove(), []);
+    });
+  });
+}
