@@ -1,3 +1,4 @@
+import { printable } from '../../lib/output/printable.ts';
 import {
   ebpfCapabilities,
   type EbpfCapability,
@@ -174,7 +175,10 @@ function renderSensor(report: DoctorReport, options: RenderOptions): string {
 }
 
 /** Ends with a newline. */
-export function renderNetwork({ backend, facts }: NetworkPolicyMachine, options: RenderOptions): string {
+export function renderNetwork(
+  { backend, facts, others }: NetworkPolicyMachine,
+  options: RenderOptions,
+): string {
   const rows = facts.map(({ name, available, detail }) => ({
     cells: [
       name,
@@ -186,5 +190,9 @@ export function renderNetwork({ backend, facts }: NetworkPolicyMachine, options:
     backend === null
       ? paint('red', 'Network policies cannot be programmed here.', options.colour)
       : `Network policies use ${paint('green', backend, options.colour)}.`;
-  return `${renderTable(rows, { ...options, head: ['NETWORK POLICY', 'HERE'] })}\n\n${verdict}\n`;
+  const list = others.map(
+    (one) => `  - ${indentText(printable(one), 4, options.widthColumns).trimStart()}\n`,
+  );
+  const beside = others.length === 0 ? '' : `Other rules in this kernel:\n${list.join('')}`;
+  return `${renderTable(rows, { ...options, head: ['NETWORK POLICY', 'HERE'] })}\n\n${verdict}\n${beside}`;
 }

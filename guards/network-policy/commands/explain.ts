@@ -1,4 +1,6 @@
 /** Runs `rampart network explain`. */
+import { networkInterfaces } from 'node:os';
+
 import { KubeClient } from '../../../lib/kube/client/client.ts';
 import { printable, visibleJson } from '../../../lib/output/printable.ts';
 import { paint, wrapText, type RenderOptions } from '../../../lib/output/table.ts';
@@ -7,6 +9,8 @@ import { compareWithKernel, type KernelCheck } from '../explain/kernel-check.ts'
 import { checkEnd, parsePort } from '../explain/question.ts';
 import { readCluster } from '../explain/read-cluster.ts';
 import { readKernel } from '../explain/read-kernel.ts';
+import { KeptNamespace } from '../node/namespace.ts';
+import { readOtherRules } from '../node/other-rules.ts';
 import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { stopSignal } from '../../../lib/cli/process.ts';
@@ -20,8 +24,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
   try {
     const { signal } = stopSignal();
     const explanation = await ask(options, signal);
-    const kernel =
-      options.kernel === true ? compareWithKernel(explanation, await readKernel(signal)) : undefined;
+    const kernel = options.kernel === true ? await askKernel(explanation, signal) : undefined;
     const { stdout } = process;
     stdout.write(
       options.output === 'json'
@@ -47,6 +50,15 @@ async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Explan
   return explain(await readCluster(client, signal), question);
 }
 
+async function askKernel(explanation: Explanation, signal: AbortSignal): Promise<KernelCheck> {
+  using namespace = new KeptNamespace();
+  const [rulesets, others] = [await readKernel(signal), await readOtherRules(namespace, signal)];
+  const own = new Set(
+    Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address)),
+  );
+  return compareWithKernel(explanation, rulesets, others, (address) => own.has(address));
+}
+
 export function render(
   explanation: Explanation,
   kernel: KernelCheck | undefined,
@@ -67,6 +79,10 @@ export function render(
     if (checked !== undefined) lines.push(...indented(checked.words));
     if (checked !== undefined && checked.chains.length > 0)
       lines.push(...indented(`Chains: ${checked.chains.join(', ')}`));
+  }
+  if (kernel !== undefined && kernel.others.length > 0) {
+    lines.push('', 'Other rules in this kernel:');
+    for (const words of kernel.others) lines.push(...indented(words));
   }
   if (problems.length > 0) {
     lines.push('', 'Parts of these policies that cannot be expressed and allow nothing:');

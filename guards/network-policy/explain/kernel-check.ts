@@ -3,6 +3,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
 import { type KernelPacket, type KernelRuleset, protocolNumbers } from '../node/kernel-packet.ts';
+import { droppingOf, noOtherRules, type OtherRules } from '../node/other-rules.ts';
 import type { ExplainedEnd, ExplainedSide, Explanation } from './explanation.ts';
 
 export interface KernelSide {
@@ -23,10 +24,20 @@ export interface KernelCheck {
   readonly result: 'agrees' | 'differs' | 'unknown';
   readonly egress: KernelSide;
   readonly ingress: KernelSide;
+  /** Rules of other programs that refuse the packet, or may. */
+  readonly others: readonly string[];
 }
 
-/** @param rulesets - Empty: the kernel has been read, and has no Rampart rules. */
-export function compareWithKernel(explanation: Explanation, rulesets: readonly KernelRuleset[]): KernelCheck {
+/**
+ * @param rulesets - Empty: the kernel has been read, and has no Rampart rules.
+ * @param isOfNode - Whether an address is one of this machine.
+ */
+export function compareWithKernel(
+  explanation: Explanation,
+  rulesets: readonly KernelRuleset[],
+  others: OtherRules = noOtherRules,
+  isOfNode: (address: string) => boolean = () => false,
+): KernelCheck {
   const { from, to, protocol, port, fromOwnNode } = explanation;
   const [source, destination] = [parseAddress(from.address), parseAddress(to.address)];
   const number = (protocolNumbers as Readonly<Record<string, number>>)[protocol];
@@ -41,13 +52,23 @@ export function compareWithKernel(explanation: Explanation, rulesets: readonly K
   const answers = [egress.agrees, ingress.agrees];
   // A kernel without rules refuses nothing: a refusal happens elsewhere, or not at all.
   const isUnknown = rulesets.length === 0 && !explanation.allowed;
-  const result = answers.includes(false)
-    ? 'differs'
-    : answers.includes(true) && !isUnknown
-      ? 'agrees'
-      : 'unknown';
+  const way = fromOwnNode ? 'from node' : isOfNode(to.address) ? 'to node' : 'through';
+  const dropping = droppingOf(others, { family: source.family, way }).filter(
+    // Of its own kind of iptables, Rampart's rules come first and accept.
+    ({ iptables }) =>
+      iptables === undefined || !rulesets.some((one) => one.backend === `iptables (${iptables})`),
+  );
+  const isDropped = explanation.allowed && dropping.some(({ isCertain }) => isCertain);
+  const result =
+    answers.includes(false) || isDropped
+      ? 'differs'
+      : answers.includes(true) && !isUnknown
+        ? 'agrees'
+        : 'unknown';
   const backend = rulesets.map((one) => one.backend).join(' and ') || null;
-  return { backend, result, egress, ingress };
+  const unread = others.unread.map((why) => `not read: ${why}`);
+  const told = [...dropping.map(({ words }) => words), ...others.enforcers, ...unread];
+  return { backend, result, egress, ingress, others: told };
 }
 
 function sideOf(

@@ -7,6 +7,7 @@ import { KeptNamespace } from './namespace.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { examineIptables } from './iptables/needs.ts';
 import { installedIptables } from './iptables/variant.ts';
+import { readOtherRules } from './other-rules.ts';
 import { tryNftables } from './nftables/dataplane.ts';
 
 /** One requirement that is available or not. */
@@ -22,15 +23,24 @@ export interface NetworkPolicyMachine {
   /** What `--network-policy-backend auto` chooses; null: neither works. */
   readonly backend: 'nftables' | 'iptables' | null;
   readonly facts: readonly MachineFact[];
+  /** Rules of other programs that refuse packets of pods, or may. */
+  readonly others: readonly string[];
 }
 
 /** Rules are tried in a separate network namespace, so nothing on this machine changes. */
 export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolicyMachine> {
   const facts: MachineFact[] = [];
+  const others: string[] = [];
   try {
     using tried = KeptNamespace.create();
     using here = new KeptNamespace();
     facts.push(nftablesFact(tried), ...(await iptablesFacts(tried, here, signal)));
+    const { enforcers, dropping, unread } = await readOtherRules(here, signal);
+    others.push(
+      ...enforcers,
+      ...dropping.filter(({ hook }) => hook !== 'output').map(({ words }) => words),
+      ...unread.map((why) => `not read: ${why}`),
+    );
   } catch (error) {
     if (!(error instanceof RampartError) || error.code !== errorCodes.PRIVILEGE) throw error;
     const detail = `unknown to this process: ${error.message}`;
@@ -47,7 +57,7 @@ export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolic
     bridgeFact(),
   );
   const works = (name: string): boolean => facts.some((fact) => fact.name === name && fact.available);
-  return { backend: works('nftables') ? 'nftables' : works('iptables') ? 'iptables' : null, facts };
+  return { backend: works('nftables') ? 'nftables' : works('iptables') ? 'iptables' : null, facts, others };
 }
 
 function nftablesFact(tried: KeptNamespace): MachineFact {

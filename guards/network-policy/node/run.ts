@@ -14,6 +14,8 @@ import { Enforcement } from './enforcement.ts';
 import { type FollowedObjects, followObjects } from './followed-objects.ts';
 import { coverageOf, nodeFacts } from '../status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
+import { KeptNamespace } from './namespace.ts';
+import { type OtherRules, readOtherRules } from './other-rules.ts';
 import { announceEnforcer } from './presence.ts';
 import { Refusals } from './refusals.ts';
 import { Turns } from './turns.ts';
@@ -45,8 +47,10 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
   const opened = await openBackend(backend, { unknownPods }, logger, signal);
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
+  using namespace = new KeptNamespace();
   const how = {
     dataplane,
+    otherRules: () => readOtherRules(namespace, signal),
     refusesUnknown: unknownPods === 'deny',
     backend: opened.name,
     cutsEstablished: established === 'cut',
@@ -77,6 +81,8 @@ export interface NetworkPolicyNodeOptions {
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: CutterOptions['inNetwork'];
   readonly bridges?: BridgeOptions;
+  /** Those of other programs in the kernel. Default: they are not looked at. */
+  readonly otherRules?: () => Promise<OtherRules>;
   /** Called each time the kernel has accepted the rules. */
   readonly onProgrammed?: () => void;
 }
@@ -118,11 +124,33 @@ export async function runNetworkPolicyNode(
   });
   const tellProblems = problemTeller(logger, recorder, objects.policies);
   let policiesVersion: string | undefined;
+  let others: string | undefined;
+  let lookedAfter = 0;
+  /** With each full sync. */
+  const lookAround = async (): Promise<void> => {
+    if (options.otherRules === undefined || lookedAfter === counts.fullSyncs) return;
+    lookedAfter = counts.fullSyncs;
+    const { enforcers, dropping } = await options.otherRules();
+    const certain = dropping.filter((chain) => chain.isCertain && chain.hook === 'forward');
+    const now = [...enforcers, ...certain.map(({ words }) => words)].join('; ') || undefined;
+    if (now !== undefined && now !== others) logger.warn(`rules of other programs: ${now}`);
+    others = now;
+  };
   const tellFacts = (): void => {
     const { isProgrammed, refused, bypassed } = enforcement;
     const untold = refusals.problem;
     context.tellFacts(
-      nodeFacts({ backend, isProgrammed, counts, policiesVersion, problem, refused, untold, bypassed }),
+      nodeFacts({
+        backend,
+        isProgrammed,
+        counts,
+        policiesVersion,
+        problem,
+        refused,
+        untold,
+        bypassed,
+        others,
+      }),
     );
   };
 
@@ -138,6 +166,7 @@ export async function runNetworkPolicyNode(
         await turns.take();
         policiesVersion = version;
         problem = undefined;
+        await lookAround();
         backoff.reset();
         options.onProgrammed?.();
       } catch (error) {

@@ -21,7 +21,7 @@ export interface NodeReport {
   readonly policiesVersion: string | null;
   /** Whether the policies are enforced: the kernel has accepted all rules, and all packets pass them. */
   readonly enforced: boolean;
-  /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets are not reported. */
+  /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets are not reported, another program refuses packets too. */
   readonly problems: readonly string[];
   /** Those of them that let packets pass, or refuse too many. */
   readonly notEnforced: readonly string[];
@@ -51,6 +51,8 @@ export interface NodeState {
   readonly untold: string | undefined;
   /** Why packets bypass the rules: those within a bridge, those of unknown pods. */
   readonly bypassed: string | undefined;
+  /** Rules of other programs that refuse packets as well. */
+  readonly others?: string | undefined;
 }
 
 export function nodeFacts({
@@ -62,6 +64,7 @@ export function nodeFacts({
   refused,
   untold,
   bypassed,
+  others,
 }: NodeState): GuardFacts {
   const text = (value: string | undefined): string => (value ?? '').slice(0, MAX_FACT_LENGTH);
   return {
@@ -79,6 +82,7 @@ export function nodeFacts({
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
     ...(bypassed !== undefined && { bypassed: text(bypassed) }),
     ...(untold !== undefined && { untold: text(untold) }),
+    ...(others !== undefined && { others: text(others) }),
   };
 }
 
@@ -114,7 +118,13 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     const value = facts[name];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [notTaken, leftOut, bypassed, untold] = ['notTaken', 'leftOut', 'bypassed', 'untold'].map(text);
+  const [notTaken, leftOut, bypassed, untold, others] = [
+    'notTaken',
+    'leftOut',
+    'bypassed',
+    'untold',
+    'others',
+  ].map(text);
   const lastFullSync = text('lastFullSync');
   const notEnforced = [
     ...(notTaken === undefined ? [] : [`the kernel refuses the rules: ${notTaken}`]),
@@ -136,6 +146,7 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     problems: [
       ...notEnforced,
       ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
+      ...(others === undefined ? [] : [others]),
     ],
   };
 }

@@ -1,0 +1,90 @@
+/** What rules of other programs may do to the packets of pods: another enforcer of policies, and chains that drop what they do not accept. */
+import type { KeptNamespace } from './namespace.ts';
+import { type KernelChain, type KernelChains, readChains } from './other-chains.ts';
+
+export interface DroppingChain {
+  readonly family: string;
+  readonly hook: string;
+  /** No rule in it lets a new connection pass on: it drops all of them. */
+  readonly isCertain: boolean;
+  /** The kind of iptables that has made it: one of its own accepts what the rules of Rampart accept there. */
+  readonly iptables: 'nft' | 'legacy' | undefined;
+  readonly words: string;
+}
+
+export interface OtherRules {
+  /** A sentence for each. */
+  readonly enforcers: readonly string[];
+  readonly dropping: readonly DroppingChain[];
+  /** What could not be read, and why. */
+  readonly unread: readonly string[];
+}
+
+export const noOtherRules: OtherRules = { enforcers: [], dropping: [], unread: [] };
+
+/** How the rules of programs that enforce policies are known: by tables, or by chains. Those of Cilium and Antrea are not in netfilter. */
+const enforcers: readonly (readonly [name: string, is: (chain: KernelChain) => boolean])[] = [
+  [
+    'kube-router',
+    ({ table, name }) =>
+      /^kube-router-filter-ipv[46]$/.test(table) ||
+      /^KUBE-(?:POD-FW|NWPLCY)-|^KUBE-ROUTER-(?:INPUT|FORWARD|OUTPUT)$/.test(name),
+  ],
+  ['Calico', ({ table, name }) => table === 'calico' || /^cali-(?:FORWARD|fw-|tw-)/.test(name)],
+  ['kube-network-policies', ({ table }) => /^(?:kindnet|kube)-network-policies$/.test(table)],
+];
+
+/** In the order in which they happen; also packets that a bridge forwards come there. */
+const hooksOfForwarded: readonly string[] = ['prerouting', 'forward', 'postrouting'];
+const hooks: readonly string[] = [...hooksOfForwarded, 'input', 'output'];
+
+export async function readOtherRules(namespace: KeptNamespace, signal?: AbortSignal): Promise<OtherRules> {
+  return otherRules(await readChains(namespace, signal));
+}
+
+export function otherRules({ chains, unread }: KernelChains): OtherRules {
+  return {
+    unread,
+    enforcers: enforcers.flatMap(([name, is]) => {
+      const places = new Set(chains.filter(is).map(placeOf));
+      if (places.size === 0) return [];
+      const next =
+        name === 'kube-router' ? '; once it has ended, `rampart network takeover` removes them' : '';
+      return [
+        `${name} has rules in ${[...places].join(', ')}, which may refuse what the policies allow${next}`,
+      ];
+    }),
+    dropping: chains.flatMap((chain) => {
+      const { base, family } = chain;
+      if (base === undefined || base.policy !== 'drop' || !hooks.includes(base.hook)) return [];
+      const isCertain = !base.mayAccept && family !== 'bridge';
+      const iptables =
+        chain.by !== 'nft' ? chain.by : /^ip6? filter$/.test(`${family} ${chain.table}`) ? 'nft' : undefined;
+      const what = isCertain
+        ? 'drops every new connection'
+        : 'drops what its rules do not accept, and these are not evaluated';
+      const words = `chain ${chain.name} in ${placeOf(chain)} (hook ${base.hook}, priority ${base.priority}) ${what}`;
+      return [{ family, hook: base.hook, isCertain, iptables, words }];
+    }),
+  };
+}
+
+function placeOf({ by, family, table }: KernelChain): string {
+  if (by === 'nft') return `table ${family} ${table}`;
+  const program = family === 'ip6' ? 'ip6tables' : 'iptables';
+  return `table ${table} of ${program}-${by}`;
+}
+
+/** Those that a packet passes. */
+export function droppingOf(
+  { dropping }: OtherRules,
+  { family, way }: { readonly family: 4 | 6; readonly way: 'through' | 'to node' | 'from node' },
+): readonly DroppingChain[] {
+  const seen = {
+    through: hooksOfForwarded,
+    'to node': ['prerouting', 'input'],
+    'from node': ['output', 'postrouting'],
+  };
+  const families = ['inet', 'bridge', family === 4 ? 'ip' : 'ip6'];
+  return dropping.filter((chain) => families.includes(chain.family) && seen[way].includes(chain.hook));
+}
