@@ -12,7 +12,7 @@ interface SwitchedOff {
   readonly signal: AbortSignal;
 }
 
-/** Once, at the start. What cannot be removed is told, and stops nothing. */
+/** Once, at the start, beside the guards that run: none of them waits for it. What cannot be removed is told, and stops nothing. Never rejects. */
 export async function removeOfSwitchedOff(
   all: readonly Guard[],
   { guards, values, logger, signal }: SwitchedOff,
@@ -29,7 +29,7 @@ export async function removeOfSwitchedOff(
         );
       }
     } catch (error) {
-      signal.throwIfAborted();
+      if (signal.aborted) return;
       logger.warn(
         { guard: guard.name, err: error },
         `${guard.name} is switched off, and what it has left on this node stays: ${messageOf(error)}`,

@@ -85,7 +85,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   });
   await using _caches = process.caches;
   say(`guarding node ${nodeName} of ${access.server.href}`);
-  await removeOfSwitchedOff(all, { guards, values: options, logger, signal });
+  const cleaned = removeOfSwitchedOff(all, { guards, values: options, logger, signal });
   const removable = { ...process, guards, nodeName, told: told.signal, workload: agentWorkload };
   await runUntilRemoved(stop, removable, () =>
     runParts(stop, logger, {
@@ -101,6 +101,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
       ),
     }),
   );
+  await cleaned;
   out.throwIfFailed();
   say('stopping');
 }

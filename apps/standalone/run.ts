@@ -165,7 +165,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   stack.use(guarding.caches);
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
   const common = { guards, process: guarding, values: options, signal };
-  await removeOfSwitchedOff(all, { guards, values: options, logger, signal });
+  const cleaned = removeOfSwitchedOff(all, { guards, values: options, logger, signal });
   await runParts(stop, logger, {
     'the container runtime': containers.run(signal),
     'the pod mirror': mirror.run(signal),
@@ -187,6 +187,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       },
     ),
   });
+  await cleaned;
   out.throwIfFailed();
 }
 

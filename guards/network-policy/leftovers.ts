@@ -9,6 +9,8 @@ export const networkPolicyLeftovers = defineLeftovers<NetworkPolicyOptions>({
   async cleanSwitchedOff({ keepsRules }, signal) {
     // Without it, there is nothing that this process could remove. Rules of other network namespaces are not seen.
     if (keepsRules || !effectiveCapabilities().includes('CAP_NET_ADMIN')) return [];
+    const { mayHaveRules } = await import('./node/traces.ts');
+    if (!mayHaveRules()) return [];
     const { isEnforced } = await import('./node/presence.ts');
     return (await isEnforced()) ? [] : await clean(signal);
   },

@@ -26,8 +26,16 @@ const backends: readonly (readonly [string, string | undefined, () => Dataplane]
 const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
 const closed = nodeRules([pod], [{ policy: 'x/in', direction: 'ingress', selects: ['x/a'], allows: [] }]);
 
-/** What standalone says from its start until its guards run. */
-async function start(namespace: NetworkNamespace, ...args: readonly string[]): Promise<string> {
+/** It ends only after it has looked for what guards have left. */
+const lookedFor = /container runtime/;
+const removed = /network-policy is switched off: removed what it had left/;
+
+/** What standalone says from its start until it has said what is waited for, and on to its end. */
+async function start(
+  namespace: NetworkNamespace,
+  awaited: RegExp,
+  ...args: readonly string[]
+): Promise<string> {
   const data = mkdtempSync(join(tmpdir(), 'rampart-off-'));
   const child = namespace.run(() =>
     spawn(rampart, ['standalone', `--data=${data}`, '--cri-socket=/nonexistent', ...args], {
@@ -39,12 +47,11 @@ async function start(namespace: NetworkNamespace, ...args: readonly string[]): P
   try {
     for await (const line of createInterface(child.stderr)) {
       said.push(line);
-      // What is done at the start is done before the container runtime is looked for.
-      if (/container runtime/.test(line)) break;
+      if (awaited.test(line)) child.kill('SIGTERM');
     }
     return said.join('\n');
   } finally {
-    child.kill('SIGTERM');
+    child.kill('SIGKILL');
     await exited;
     rmSync(data, { recursive: true });
   }
@@ -63,19 +70,19 @@ for (const [name, obstacle, open] of backends) {
     test('its rules are removed at the next start, and the log says so', async () => {
       using namespace = new NetworkNamespace();
       using dataplane = await withRules(namespace);
-      const said = await start(namespace, '--guards=file-access');
-      assert.match(said, /network-policy is switched off: removed what it had left/);
+      assert.match(await start(namespace, removed, '--guards=file-access'), removed);
       assert.deepEqual(await dataplane.remove(), []);
     });
 
     test('they stay on request, and where another process enforces policies', async () => {
       using namespace = new NetworkNamespace();
       using dataplane = await withRules(namespace);
-      const said = await start(namespace, '--guards=file-access', '--network-policy-keep-rules');
+      const keep = '--network-policy-keep-rules';
+      const said = await start(namespace, lookedFor, '--guards=file-access', keep);
       assert.doesNotMatch(said, /switched off/);
       assert.deepEqual(await dataplane.verify(), []);
       await using _other = await namespace.runTick(announceEnforcer);
-      assert.doesNotMatch(await start(namespace, '--guards=file-access'), /switched off/);
+      assert.doesNotMatch(await start(namespace, lookedFor, '--guards=file-access'), /switched off/);
       assert.deepEqual(await dataplane.verify(), []);
     });
 
@@ -83,7 +90,7 @@ for (const [name, obstacle, open] of backends) {
       using namespace = new NetworkNamespace();
       using dataplane = await withRules(namespace);
       const chosen = ['--guards=network-policy,file-access', '--network-policy-default=deny'];
-      assert.doesNotMatch(await start(namespace, ...chosen), /switched off/);
+      assert.doesNotMatch(await start(namespace, lookedFor, ...chosen), /switched off/);
       assert.notDeepEqual(await dataplane.remove(), []);
     });
   });

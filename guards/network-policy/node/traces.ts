@@ -1,0 +1,47 @@
+/** Whether this guard may have left something in the kernel. Asked at each start of a process without it, so it starts no program. */
+import { readFileSync } from 'node:fs';
+
+import { attributesOf } from '../../../lib/netlink/message.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../lib/netlink/socket.ts';
+
+/** include/uapi/linux/netfilter/nf_tables.h: NFNL_SUBSYS_NFTABLES << 8, and NFT_MSG_GETTABLE. */
+const GET_TABLE = 0xa01;
+const TABLE_NAME = 1;
+const NFGEN_BYTES = 4;
+/** The rules, and the connections that are cut: all our tables. */
+const ours = 'rampart-network-policy';
+/** The table of iptables-nft, in `ip` and `ip6`. */
+const filter = 'filter';
+/** Tables of legacy iptables. */
+const legacyNames = ['/proc/net/ip_tables_names', '/proc/net/ip6_tables_names'];
+
+/**
+ * In the network namespace of the calling thread. True as well where another program has a table in which our rules could be.
+ *
+ * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` where the kernel has no nf_tables.
+ */
+export function mayHaveRules(): boolean {
+  return tableNames().some((name) => name === filter || name.startsWith(ours)) || legacyNames.some(hasFilter);
+}
+
+function tableNames(): string[] {
+  using socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER });
+  const names: string[] = [];
+  const any = Buffer.alloc(NFGEN_BYTES);
+  for (const messages of socket.dump('cannot list the tables of nftables', GET_TABLE, [any])) {
+    for (const { body } of messages) {
+      const name = attributesOf(body.subarray(NFGEN_BYTES)).get(TABLE_NAME);
+      if (name !== undefined) names.push(name.toString('latin1').replace(/\0.*$/s, ''));
+    }
+  }
+  return names;
+}
+
+function hasFilter(path: string): boolean {
+  try {
+    return readFileSync(path, 'latin1').split('\n').includes(filter);
+  } catch {
+    // Without its module there are no rules.
+    return false;
+  }
+}
