@@ -13,7 +13,7 @@ import {
 } from '../api.ts';
 import { heldNodes } from '../results/holdoff.ts';
 import { requestsOf } from '../results/node-requests.ts';
-import type { Progress } from '../status/node-facts.ts';
+import type { Progress } from '../results/node-facts.ts';
 import { someOf } from '../../../lib/output/words.ts';
 
 /** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */

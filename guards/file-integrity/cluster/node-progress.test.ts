@@ -12,7 +12,7 @@ import { findCondition } from '../../../lib/kube/object/conditions.ts';
 import { leases } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
-import { nodeFacts } from '../status/node-facts.ts';
+import { nodeFacts } from '../results/node-facts.ts';
 import { succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 import { NodeProgress } from './node-progress.ts';
 

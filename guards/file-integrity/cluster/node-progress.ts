@@ -3,7 +3,7 @@ import { agentLeaseName, readAgentLease } from '../../../guard/agent-lease-names
 import { systemNamespace } from '../../../guard/guard.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type Lease, leases } from '../../../lib/kube/object/object.ts';
-import { type Progress, readNodeFacts } from '../status/node-facts.ts';
+import { type Progress, readNodeFacts } from '../results/node-facts.ts';
 import type { ClusterContext } from './context.ts';
 
 /** An agent that works renews its lease three times meanwhile. */

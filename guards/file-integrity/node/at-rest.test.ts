@@ -30,7 +30,7 @@ test('nothing of scans, baselines and configurations is loaded before there is a
     'node/step-progress.ts',
     'results/for-node.ts',
     'results/same-name.ts',
-    'status/node-facts.ts',
+    'results/node-facts.ts',
   ];
   assert.deepEqual(own, needed);
   assert.ok(loaded.includes('../../lib/kube/object/facts.ts'), 'the walk over imports works');

@@ -17,7 +17,7 @@ import type { NodeJobs, WantedJob } from './jobs.ts';
 import { NodeCounts } from './node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node-health.ts';
 import { StepProgress } from './step-progress.ts';
-import { coverageOf, nodeFacts as statusFacts } from '../status/node-facts.ts';
+import { coverageOf, nodeFacts as statusFacts } from '../results/node-facts.ts';
 import type { IntegrityProvider } from '../provider/provider.ts';
 import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';

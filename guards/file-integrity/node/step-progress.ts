@@ -1,6 +1,6 @@
 /** How far a baseline or a scan is, for `rampart status`. */
 import type { Clock } from '../../../lib/time/clock.ts';
-import type { Progress } from '../status/node-facts.ts';
+import type { Progress } from '../results/node-facts.ts';
 import type { NodeCounts } from './node-counts.ts';
 
 interface Begun {

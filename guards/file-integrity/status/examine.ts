@@ -9,7 +9,7 @@ import type { FileIntegrity, FileIntegrityStatus } from '../api.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
 import { isForNode } from '../results/for-node.ts';
 import { describeAuthor } from '../cluster/report-entries.ts';
-import { readNodeFacts } from './node-facts.ts';
+import { readNodeFacts } from '../results/node-facts.ts';
 import type { IntegrityNodeReport, Unjudged } from './report.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
 import { someOf } from '../../../lib/output/words.ts';

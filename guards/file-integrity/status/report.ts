@@ -3,7 +3,7 @@
  */
 import type { ReportedFinding } from '../api.ts';
 import type { Detection } from '../model/finding.ts';
-import type { Progress } from './node-facts.ts';
+import type { Progress } from '../results/node-facts.ts';
 
 /** At the top level. */
 export interface FileIntegrityFields {

@@ -8,7 +8,7 @@ import { processesOn, processWith, running } from '../../../guard/processes.fixt
 import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
 import { fileIntegrity } from '../guard.ts';
 import { examineIntegrities } from './examine.ts';
-import { nodeFacts } from './node-facts.ts';
+import { nodeFacts } from '../results/node-facts.ts';
 import type { IntegrityReport } from './report.ts';
 import { integritySection } from './section.ts';
 import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
