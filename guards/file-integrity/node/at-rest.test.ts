@@ -29,8 +29,8 @@ test('nothing of scans, baselines and configurations is loaded before there is a
     'node/run.ts',
     'node/step-progress.ts',
     'results/for-node.ts',
-    'results/same-name.ts',
     'results/node-facts.ts',
+    'results/same-name.ts',
   ];
   assert.deepEqual(own, needed);
   assert.ok(loaded.includes('../../lib/kube/object/facts.ts'), 'the walk over imports works');
