@@ -115,6 +115,8 @@ function notingRules(note: (policies: ReadonlySet<string>) => void): Dataplane {
   return {
     sync: program,
     apply: program,
+    isEnforcing: async () => false,
+    idle: async () => note(new Set()),
     verify: async () => [],
     disturbed: (signal) =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve(false), { once: true })),

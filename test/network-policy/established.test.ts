@@ -180,24 +180,33 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.ok(await allowed.echoes());
   });
 
-  test('keep: they go on', async () => {
-    await using node = await PolicyNode.create();
-    const { network } = node;
-    await node.apply('z/c', { podSelector: { matchLabels: { pod: 'c' } }, ingress: [{}] });
-    await node.start();
-    using connection = await Connection.open(network.host('y/c'), network.host('x/a').addresses[4]);
-    assert.ok(await connection.echoes());
-    await node.apply('x/only-b', onlyB);
-    await node.untilRules((rules) => rules.includes('x/only-b'));
-    assert.ok(await connection.echoes());
-    assert.equal(await reaches(network.host('y/c'), network.host('x/a').addresses[4]), false);
-  });
-
   const backends = [
     ['nftables', undefined, undefined],
     ['iptables', () => openIptablesDataplane({ variant: 'nft' }), iptablesObstacle('nft')],
   ] as const;
   for (const [name, open, obstacle] of backends) {
+    test(
+      `${name}, keep: they go on, also over the first policy of a node`,
+      { skip: obstacle ?? false },
+      async () => {
+        await using node = await PolicyNode.create({ ...(open && { open }) });
+        const { network } = node;
+        const [pod, peer] = [network.host('x/a'), network.host('y/c')];
+        using _talker = await startTalker(pod, 8080);
+        await node.start();
+        using four = await Connection.open(peer, pod.addresses[4]);
+        using six = await Connection.open(network.outside, pod.addresses[6]);
+        using outward = await Connection.open(pod, peer.addresses[4]);
+        using talked = await Connection.open(peer, pod.addresses[4], 8080);
+        for (const one of [four, six, outward]) assert.ok(await one.echoes());
+        await node.apply('x/only-b', { ...onlyB, policyTypes: ['Ingress', 'Egress'] });
+        await until('the rules', async () => !(await reaches(peer, pod.addresses[4])));
+        for (const one of [four, six, outward]) assert.ok(await one.echoes());
+        const { received } = talked;
+        await until('the talker is heard', () => talked.received > received + 3);
+      },
+    );
+
     test(
       `${name}: a pod inherits no connection of the one that had its address`,
       { skip: obstacle ?? false },

@@ -133,7 +133,7 @@ suite('a NetworkPolicy on real pods', { skip: labObstacle() ?? false, timeout: 1
       assert.ok(await node.reaches(from, to), `${from} reaches ${to} without a policy`);
     }
     const kill = await node.startRampart();
-    assert.equal(await node.rules(), '', 'nothing is in the kernel where nothing is asked for');
+    assert.doesNotMatch(await node.rules(), /hook/, 'no packet passes rules where nothing is asked for');
     await node.kubectl(policy, 'apply', '-f', '-');
     await until('the rules', async () => (await node.rules()).includes('default/db'));
     assert.equal(await node.reaches('frontend', 'db'), false);

@@ -54,10 +54,15 @@ export class PolicyNode extends PolicyApi {
     return node;
   }
 
-  /** Runs the guard until what is returned is called, as SIGTERM would end it. */
+  /**
+   * Runs the guard until what is returned is called, as SIGTERM would end it.
+   *
+   * @param isReady - By how often the kernel has accepted the rules.
+   */
   async start(
     { podCidrs, ...options }: Partial<NetworkPolicyNodeOptions> & { podCidrs?: readonly string[] } = {},
     dataplaneOptions: Partial<DataplaneOptions> = {},
+    isReady = (programmed: number) => programmed > 0,
   ): Promise<() => Promise<void>> {
     const { namespace } = this.network.node;
     const before = this.#programmed;
@@ -85,7 +90,7 @@ export class PolicyNode extends PolicyApi {
           },
         );
       },
-      () => this.#programmed > before,
+      () => isReady(this.#programmed - before),
     );
   }
 

@@ -4,11 +4,12 @@ import { Nftables } from '../node/nftables/nftables.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import * as iptables from '../node/iptables/decide.ts';
 import { IptablesKernel } from '../node/iptables/kernel.ts';
-import { isNothing } from '../node/iptables/rules.ts';
+import { families } from '../node/iptables/names.ts';
+import { isEnforcing as isIptablesEnforcing } from '../node/iptables/rules.ts';
 import { installedIptables } from '../node/iptables/variant.ts';
 import type { KernelRuleset } from '../node/kernel-packet.ts';
 import * as nftables from '../node/nftables/decide.ts';
-import { readTable } from '../node/nftables/table.ts';
+import { isEnforcing, readTable } from '../node/nftables/table.ts';
 
 /**
  * Works in the current network namespace of the calling thread. If one backend has rules, others that are not installed are
@@ -32,7 +33,7 @@ export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]>
 function readNftables(missing: string[]): KernelRuleset[] {
   try {
     using nft = new Nftables();
-    const table = readTable(nft);
+    const table = isEnforcing(nft) ? readTable(nft) : undefined;
     if (table === undefined) return [];
     return [{ backend: 'nftables', decide: (...packet) => nftables.decideInKernel(table, ...packet) }];
   } catch (error) {
@@ -53,7 +54,7 @@ async function readIptables(
   for (const one of installed) {
     const kernel = new IptablesKernel(one, namespace);
     const rules = await kernel.readRules(signal);
-    if (isNothing({ families: rules, sets: new Map() })) continue;
+    if (!families.some((family) => isIptablesEnforcing(rules[family]))) continue;
     // Rules are meaningless without the sets that they match.
     const whole = { families: rules, sets: await kernel.readSets(signal) };
     const backend = `iptables (${one.variant})`;

@@ -125,6 +125,34 @@ class Replacing implements Dataplane {
     return this.#own.apply(rules, change, signal);
   }
 
+  /** By any backend: the rules of one that was used before may still be there. */
+  async isEnforcing(signal?: AbortSignal): Promise<boolean> {
+    if (await this.#own.isEnforcing(signal)) return true;
+    try {
+      return await this.#areOthersEnforcing(signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      // A backend that is not installed, or not permitted, cannot have left anything.
+      if (error instanceof RampartError) return false;
+      throw error;
+    }
+  }
+
+  async #areOthersEnforcing(signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.#variant !== undefined) {
+      const { openNftablesDataplane } = await import('./nftables/dataplane.ts');
+      using other = this.#namespace.run(() => openNftablesDataplane());
+      if (await other.isEnforcing(signal)) return true;
+    }
+    const { isIptablesEnforcing } = await import('./iptables/leftovers.ts');
+    return await isIptablesEnforcing(this.#namespace, this.#variant, signal);
+  }
+
+  async idle(signal?: AbortSignal): Promise<void> {
+    await this.#own.idle(signal);
+    await this.#removeOthers(signal);
+  }
+
   verify(signal?: AbortSignal): ReturnType<Dataplane['verify']> {
     return this.#own.verify(signal);
   }

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 
 import { icmpErrors, sendIcmpError } from '../../../test/network-policy/icmp.fixture.ts';
@@ -373,6 +373,46 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
           socket.destroy();
         }
       }));
+
+    test('idle: nobody is refused, and the connections that are open then go on when rules come', async () => {
+      // In which nothing else has the kernel track connections.
+      await using fresh = await Network.create();
+      using dataplane = fresh.node.namespace.run(() => under.open());
+      assert.equal(await dataplane.isEnforcing(), false);
+      await dataplane.idle();
+      assert.equal(await dataplane.isEnforcing(), false);
+      const [pod, peer] = [fresh.host('x/a'), fresh.host('y/a')];
+      const opened: Socket[] = [];
+      try {
+        for (const family of [4, 6] as const) {
+          for (const [from, to] of [
+            [peer, pod],
+            [pod, peer],
+            [fresh.outside, pod],
+          ] as const) {
+            const host = to.addresses[family];
+            opened.push(await from.namespace.runTick(() => connect({ host, port: 80 })));
+          }
+        }
+        const echoes = async (socket: Socket): Promise<void> => {
+          const answer = once(socket, 'data', { signal: AbortSignal.timeout(answerTimeoutMs) });
+          socket.write('!');
+          await answer;
+        };
+        for (const socket of opened) await echoes(socket);
+        await dataplane.sync(nodeRules(fresh.pods, [ingress(['x/a']), egress(['x/a'])]));
+        assert.equal(await dataplane.isEnforcing(), true);
+        assert.equal(await reaches(peer, pod.addresses[4]), false);
+        for (const socket of opened) await echoes(socket);
+        await dataplane.idle();
+        assert.equal(await dataplane.isEnforcing(), false);
+        assert.ok(await reaches(peer, pod.addresses[4]));
+        assert.notDeepEqual(await dataplane.remove(), []);
+        assert.deepEqual(await dataplane.remove(), []);
+      } finally {
+        for (const socket of opened) socket.destroy();
+      }
+    });
 
     test('each change programs the difference: what a sync of the same rules would find to do is nothing', () =>
       withDataplane(async (dataplane) => {

@@ -55,6 +55,12 @@ export interface Dataplane extends Disposable {
   sync(rules: NodeRules, signal?: AbortSignal): Promise<Programmed>;
   /** Programs the difference from the previous rules, those last passed to `sync` or `apply`. */
   apply(rules: NodeRules, change: RulesChange, signal?: AbortSignal): Promise<Programmed>;
+  /** Whether there are rules of ours that packets pass, those of an earlier process included. */
+  isEnforcing(signal?: AbortSignal): Promise<boolean>;
+  /**
+   * Takes all rules away, but has the kernel track connections: those that are open when rules come continue only if it knows them.
+   */
+  idle(signal?: AbortSignal): Promise<void>;
   /** What differs in the kernel from what was programmed. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   /**

@@ -2,7 +2,7 @@
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
-import { isNoChange, type PolicyProblem } from '../engine/rules.ts';
+import { isNoChange, type NodeRules, noRules, type PolicyProblem } from '../engine/rules.ts';
 import { type BridgeOptions, filterBridges } from './bridge.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { Cutter } from './established/cutter.ts';
@@ -55,6 +55,17 @@ export class Enforcement {
     );
   }
 
+  /** Before the API was listed: rules that an earlier process left stay, as they know more. */
+  async begin(): Promise<void> {
+    const { dataplane, engine, refusals, refusesUnknown, signal } = this.#options;
+    if (await dataplane.isEnforcing(signal)) return;
+    const { podCidrs } = engine.rules;
+    if (!refusesUnknown || isUnbounded(podCidrs)) return await dataplane.idle(signal);
+    this.#tellBridges();
+    refusals.open();
+    await dataplane.sync({ ...noRules, podCidrs }, signal);
+  }
+
   async programAll(): Promise<void> {
     const { dataplane, engine, counts, refusals, cutter, departed, signal } = this.#options;
     const beganMs = systemClock.monotonicMs();
@@ -66,7 +77,7 @@ export class Enforcement {
       refusals.open();
       this.#refused = (await dataplane.sync(engine.rules, signal)).refused ?? [];
       cutter?.programmed(engine.rules);
-    } else await dataplane.remove(signal);
+    } else await dataplane.idle(signal);
     departed.programmed(engine.rules);
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
@@ -130,11 +141,10 @@ export class Enforcement {
   /** After each change: the Node may get its CIDRs later. */
   #tellUnbounded(): void {
     const { engine, refusesUnknown, logger } = this.#options;
-    const { podCidrs } = engine.rules;
-    const isUnbounded = refusesUnknown && podCidrs[4].length + podCidrs[6].length === 0;
-    const now = isUnbounded
-      ? 'addresses of unknown pods are not refused: the Node has no podCIDRs. Name the pod addresses of this node: --pod-cidr'
-      : undefined;
+    const now =
+      refusesUnknown && isUnbounded(engine.rules.podCidrs)
+        ? 'addresses of unknown pods are not refused: the Node has no podCIDRs. Name the pod addresses of this node: --pod-cidr'
+        : undefined;
     if (now !== undefined && now !== this.#unbounded) logger.warn(now);
     this.#unbounded = now;
   }
@@ -146,4 +156,8 @@ export class Enforcement {
     counts.localPods = pods.size;
     counts.policies = policies.size;
   }
+}
+
+function isUnbounded(podCidrs: NodeRules['podCidrs']): boolean {
+  return podCidrs[4].length + podCidrs[6].length === 0;
 }

@@ -91,6 +91,8 @@ export function followObjects(
     (key) => engine.removePolicy(key),
   );
   follow(node, setCidrs, setCidrs);
+  // Options are known before the API answers.
+  setCidrs();
   return {
     policies,
     pods: allPods,
@@ -98,7 +100,6 @@ export function followObjects(
     caches: [policies, allPods, allNamespaces, node] as unknown as IndexedCache<never>[],
     policiesVersion: latestVersion(policies, stack),
     begin(onChange) {
-      setCidrs();
       notify = onChange;
     },
     [Symbol.dispose]: () => stack.dispose(),

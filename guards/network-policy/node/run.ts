@@ -88,8 +88,8 @@ export interface NetworkPolicyNodeOptions {
 }
 
 /**
- * Nothing is programmed before a policy selects a pod of this node, unless unknown pods are refused: without policies, there is
- * nothing of ours in the kernel.
+ * No rule is programmed before a policy selects a pod of this node, unless unknown pods are refused: without policies, the kernel only
+ * tracks connections.
  *
  * Runs until the signal aborts. The rules stay after that, and while the API is unavailable: stopping this does not open anything.
  * What the kernel rejects is retried, and nothing is opened because of it.
@@ -155,6 +155,7 @@ export async function runNetworkPolicyNode(
   };
 
   context.tellCoverage(() => coverageOf(backend, options.cutsEstablished === true, counts));
+  await begin(enforcement, objects.caches, signal, logger);
   await whenSynced(objects.caches, signal, async () => {
     const turns = new Turns(enforcement, dataplane, signal);
     objects.begin(() => turns.wake());
@@ -189,6 +190,29 @@ export async function runNetworkPolicyNode(
       await turns.next();
     }
   });
+}
+
+/** Until it has succeeded; once the caches are synced, that is for the first turn. */
+async function begin(
+  enforcement: Enforcement,
+  caches: FollowedObjects['caches'],
+  signal: AbortSignal,
+  logger: Logger,
+): Promise<void> {
+  const synced = whenSynced(caches, signal, async () => undefined);
+  const backoff = new Backoff(RETRY);
+  for (;;) {
+    try {
+      return await enforcement.begin();
+    } catch (error) {
+      if (signal.aborted) return;
+      if (isHopeless(error)) throw error;
+      logger.error({ err: error }, 'the kernel refused to be prepared for rules; retrying');
+      const waited = sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
+      const isOver = await Promise.race([synced.then(() => true), waited.then(() => signal.aborted)]);
+      if (isOver) return;
+    }
+  }
 }
 
 async function openCutter(

@@ -14,9 +14,10 @@ import {
   logPrefix,
   setName,
   topChains,
+  trackingChain,
   unknownPodsChain,
 } from './names.ts';
-import type { FamilyRules, IptablesRules, Top } from './rules.ts';
+import { type FamilyRules, type IptablesRules, noFamilyRules, type Top } from './rules.ts';
 
 export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 /** Which end of a packet is checked in which chain. */
@@ -37,6 +38,16 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): Iptabl
     families: { 4: baseOf(rules, 4, options), 6: baseOf(rules, 6, options) },
     sets: new Map(sets.map((set) => [set.name, set])),
   };
+}
+
+/** What has the kernel track connections (net/netfilter/xt_conntrack.c, conntrack_mt_check), and nothing else. */
+export function trackingRules(isTaken: (family: Family) => boolean): IptablesRules {
+  const of = (family: Family): FamilyRules => ({
+    ...noFamilyRules,
+    // kube-router's rules have it track them.
+    chains: new Map(isTaken(family) ? [] : [[trackingChain, [`${established} -j RETURN`]]]),
+  });
+  return { families: { 4: of(4), 6: of(6) }, sets: new Map() };
 }
 
 function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): FamilyRules {

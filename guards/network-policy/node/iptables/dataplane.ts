@@ -18,7 +18,7 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { aborted } from '../../../../lib/time/abort.ts';
-import { compileBase } from './base.ts';
+import { compileBase, trackingRules } from './base.ts';
 import { ChainOwners } from './chain-owners.ts';
 import { refusedCounts } from './counters.ts';
 import { driftBetween } from './drift.ts';
@@ -29,7 +29,7 @@ import { families, logPrefix, unknownPodsChain } from './names.ts';
 import { compilePod } from './pod.ts';
 import { Policies } from './policies.ts';
 import { Refusals } from './refusals.ts';
-import { type IptablesRules, isNothing, merged, noRules } from './rules.ts';
+import { type IptablesRules, isEnforcing, isNothing, merged, noRules } from './rules.ts';
 import { sameTargets, type Targets, targetsOf } from './targets.ts';
 import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
@@ -140,6 +140,19 @@ class IptablesDataplane implements Dataplane {
     this.#targets = targets;
     this.#owners.change(rules, change);
     return { commands, ...this.#refused() };
+  }
+
+  async isEnforcing(signal?: AbortSignal): Promise<boolean> {
+    const found = await (await this.#open(signal)).readRules(signal);
+    return families.some((family) => isEnforcing(found[family]));
+  }
+
+  async idle(signal?: AbortSignal): Promise<void> {
+    const actual = await (await this.#open(signal)).read(signal);
+    const after = trackingRules((family) => actual.families[family].isTaken === true);
+    await this.#program(actual, after, signal);
+    this.#owned = new Map();
+    this.#targets = new Map();
   }
 
   async verify(signal?: AbortSignal): Promise<readonly Drift[]> {

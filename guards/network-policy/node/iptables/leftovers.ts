@@ -4,8 +4,22 @@ import { familyEdits } from './edits.ts';
 import { setEdits } from './ipset.ts';
 import { IptablesKernel } from './kernel.ts';
 import { families } from './names.ts';
-import { noFamilyRules } from './rules.ts';
+import { isEnforcing, noFamilyRules } from './rules.ts';
 import { installedIptables, type Variant } from './variant.ts';
+
+/** @param except - One that is not asked. */
+export async function isIptablesEnforcing(
+  namespace: KeptNamespace,
+  except: Variant | undefined,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  for (const iptables of await installedIptables(namespace, signal)) {
+    if (iptables.variant === except) continue;
+    const found = await new IptablesKernel(iptables, namespace).readRules(signal);
+    if (families.some((family) => isEnforcing(found[family]))) return true;
+  }
+  return false;
+}
 
 /**
  * Removes our iptables rules and, unless one of the two variants of iptables is kept, our sets.

@@ -6,6 +6,7 @@ import {
   isSharedChain,
   topChains,
   type TopChain,
+  trackingChain,
 } from './names.ts';
 import type { FamilyRules, Lines, Top } from './rules.ts';
 
@@ -26,8 +27,12 @@ export function declaredChains(table: string): string[] {
 /** Which chains of this table `filter` are ours: those whose names we share with kube-router, only if others of ours are there. */
 export function ownChains(table: string): ReadonlySet<string> {
   const declared = declaredChains(table);
-  if (!declared.some(isOurChain)) return new Set();
-  return new Set(declared.filter((name) => isOurChain(name) || isSharedChain(name)));
+  const sharesNone = !declared.some(isOurChain);
+  return new Set(
+    declared.filter((name) => {
+      return name === trackingChain || isOurChain(name) || (!sharesNone && isSharedChain(name));
+    }),
+  );
 }
 
 /** Ours in the table `filter`. */
@@ -59,7 +64,7 @@ export function parseRules(listing: string): FamilyRules {
     foundTops.set(name as TopChain, split(lines));
     chains.delete(name);
   }
-  const isTaken = own.size === 0 && declaredChains(filter).some(isSharedChain);
+  const isTaken = declaredChains(filter).some((name) => isSharedChain(name) && !own.has(name));
   return { hooks, tops: foundTops, chains, ...(isTaken && { isTaken }) };
 }
 

@@ -25,6 +25,9 @@ export const defaultPolicyChain = 'KUBE-NWPLCY-DEFAULT';
 /** What no policy may refuse. */
 export const commonChain = 'KUBE-NWPLCY-COMMON';
 
+/** Nothing leads to it: as long as it is there, the kernel tracks connections. */
+export const trackingChain = 'RAMPART-TRACKING';
+
 /** A policy allows the packet. */
 export const allowedMark = '0x10000';
 /** The packet complies with the policies of each pod whose chain it has passed. */

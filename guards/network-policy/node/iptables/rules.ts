@@ -69,6 +69,11 @@ export function isNothing({ families: both, sets }: IptablesRules): boolean {
   );
 }
 
+/** Packets pass them: more than the chain that only has the kernel track connections. */
+export function isEnforcing({ tops }: FamilyRules): boolean {
+  return tops.size > 0;
+}
+
 export function sameLines(a: Lines, b: Lines): boolean {
   return a.length === b.length && a.every((line, at) => line === b[at]);
 }

@@ -92,6 +92,14 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
   ];
 }
 
+/** What has the kernel track connections (net/netfilter/nft_ct.c, nft_ct_get_init), and nothing else: no packet passes it. */
+export const tracking: TableObject = {
+  kind: 'chain',
+  name: 'track',
+  comment: 'connections are tracked, so that those that are open continue when rules come',
+  rules: [rule({ kind: 'connection state', states: ['established', 'related'] }, { kind: 'return' })],
+};
+
 function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonly Rule[]): Chain {
   return {
     kind: 'chain',

@@ -21,7 +21,7 @@ import {
   type Programmed,
   type Refused,
 } from '../dataplane.ts';
-import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
+import { compileBase, compileMaps, compilePod, compilePolicy, tracking } from './compile.ts';
 import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
 import {
   type Command,
@@ -36,7 +36,7 @@ import {
 import { elementChanges, type ElementChanges, peerSets } from './peer-sets.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
-import { isMissing, isRefusal, readTable } from './table.ts';
+import { isEnforcing, isMissing, isRefusal, readTable } from './table.ts';
 
 /**
  * What the objects belong to: `base`, `pod KEY`, or the key of a policy's rules or of peers, each with a prefix of its own. The maps
@@ -235,6 +235,17 @@ class NftablesDataplane implements Dataplane {
     return { changed, elements };
   }
 
+  isEnforcing(signal?: AbortSignal): Promise<boolean> {
+    return promised(() => this.#reading(isEnforcing), signal);
+  }
+
+  idle(signal?: AbortSignal): Promise<void> {
+    return promised(() => {
+      this.#forget();
+      this.#replace(this.#read(), objectsOf([tracking]));
+    }, signal);
+  }
+
   verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     return promised(() => {
       const wanted = flat(this.#owned.values(), mapObjects(this.#rules.pods));
@@ -288,13 +299,17 @@ class NftablesDataplane implements Dataplane {
   remove(signal?: AbortSignal): Promise<readonly string[]> {
     return promised(() => {
       const there = this.#read();
-      this.#isUnknown = true;
-      this.#owned.clear();
-      this.#rules = noRules;
+      this.#forget();
       if (there === undefined) return [];
       this.#run([{ do: 'delete table' }]);
       return [`table ${tableName}`, ...[...there.keys()].map((key) => `${key} in it`)];
     }, signal);
+  }
+
+  #forget(): void {
+    this.#isUnknown = true;
+    this.#owned.clear();
+    this.#rules = noRules;
   }
 
   whoseLog(prefix: string): ChainOwner | undefined {

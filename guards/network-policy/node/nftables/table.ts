@@ -2,7 +2,7 @@
 import type { Nftables } from './nftables.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { parseTextListing } from './listing-text.ts';
-import { tableName } from './names.ts';
+import { shortDirection, tableName } from './names.ts';
 import type { TableObject } from './objects.ts';
 
 /** nft fails; a missing capability or library is something else. */
@@ -21,6 +21,17 @@ export function readTable(nft: Nftables): Map<string, TableObject> | undefined {
     return parseTextListing(nft.list(`list table ${tableName}`, { stateless: true }));
   } catch (error) {
     if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether packets pass it: it has more than what has the kernel track connections. */
+export function isEnforcing(nft: Nftables): boolean {
+  try {
+    nft.list(`list chain ${tableName} ${shortDirection.ingress}`);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
     throw error;
   }
 }
