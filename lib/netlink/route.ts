@@ -13,6 +13,8 @@ const AF_NETLINK = 16;
 /** SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK. */
 const SOCKET_TYPE = 3 | 0x80000 | 0x800;
 const NETLINK_ROUTE = 0;
+const SOL_NETLINK = 270;
+const NETLINK_GET_STRICT_CHK = 12;
 const RECEIVE_BYTES = 256 * 1024;
 /** A dump during which the list changed is repeated. */
 const ATTEMPTS = 10;
@@ -22,10 +24,20 @@ export class RouteSocket implements Disposable {
   readonly #socket: Descriptor;
   #sequence = 0;
 
-  /** @throws {KernelRefusal} */
-  constructor() {
+  /**
+   * @param isStrict - The kernel reads the attributes of a dump, or refuses them, where it would ignore some (Linux 4.20).
+   * @throws {KernelRefusal}
+   */
+  constructor({ isStrict = false }: { readonly isStrict?: boolean } = {}) {
     const outcome = outcomeOf(libc.socket(AF_NETLINK, SOCKET_TYPE, NETLINK_ROUTE));
     this.#socket = granted('cannot open an rtnetlink socket', outcome);
+    if (!isStrict) return;
+    const on = Buffer.alloc(4);
+    on.writeInt32LE(1);
+    if (libc.setsockopt(this.#socket.fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, on, on.length) === 0) return;
+    const number = errno();
+    this[Symbol.dispose]();
+    throw new KernelRefusal('cannot make an rtnetlink socket strict', { errno: number, log: '' });
   }
 
   /**

@@ -46,9 +46,12 @@ export class Listeners implements Disposable {
     }
   }
 
-  /** Calls `seen` for each datagram that comes to it over IPv4 at port 80. */
-  watchUdp(name: string, seen: (from: string) => void): void {
-    this.#udp.get(`${name} 80 4`)?.on('message', (_, { address }) => seen(address));
+  /** Calls `seen` for each datagram that comes to it at port 80, until what is returned is disposed. */
+  watchUdp(name: string, seen: (from: string) => void, family: Family = 4): Disposable {
+    const socket = this.#udp.get(`${name} 80 ${family}`);
+    const listener = (_: unknown, { address }: { readonly address: string }): void => seen(address);
+    socket?.on('message', listener);
+    return { [Symbol.dispose]: () => socket?.off('message', listener) };
   }
 
   /** Connections over TCP that others have with it, as it knows them. */

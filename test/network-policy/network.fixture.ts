@@ -98,9 +98,9 @@ export class Network implements AsyncDisposable {
     return services;
   }
 
-  /** Calls `seen` for each datagram that comes to the pod at port 80. */
-  watchUdp(name: string, seen: (from: string) => void): void {
-    this.#listeners.watchUdp(name, seen);
+  /** Calls `seen` for each datagram that comes to the pod at port 80, until what is returned is disposed. */
+  watchUdp(name: string, seen: (from: string) => void, family: Family = 4): Disposable {
+    return this.#listeners.watchUdp(name, seen, family);
   }
 
   /** Connections over TCP that others have with it, as it knows them. */

@@ -8,6 +8,7 @@ import { iptablesObstacle, variants } from '../node/iptables/obstacle.fixture.ts
 import { Nftables } from '../node/nftables/nftables.ts';
 import { refuseFlows } from '../node/established/cut-table.ts';
 import { openNftablesDataplane } from '../node/nftables/dataplane.ts';
+import { SourceTable } from '../node/sources/source-table.ts';
 import { everyone, nodeRules } from '../node/rules.fixture.ts';
 import { asNobody, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
@@ -58,6 +59,8 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
     const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
     const policy = { policy: 'x/in', direction: 'ingress', selects: ['x/a'], allows: [everyone] } as const;
     await dataplane.sync(nodeRules([pod], [policy]));
+    const sources = new SourceTable((work) => namespace.run(work), 100);
+    sources.program({ pods: new Map(), taken: { 4: new Set(['10.1.0.10']), 6: new Set() } });
     refuseFlows(nft, [{ from: '10.1.0.9', fromPort: 40_000, to: '10.1.0.10', port: 80 }]);
     const { status, stdout } = cleanup(namespace, rampart);
     assert.equal(status, 0);
@@ -65,6 +68,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
       stdout,
       /^nftables: removed\n  table inet rampart-network-policy\n[^]*^  map pods-in-4 in it$/m,
     );
+    assert.match(stdout, /^sources of packets: removed\n  table netdev rampart-network-policy-sources$/m);
     assert.match(stdout, /^connections that were cut: removed\n  table inet rampart-network-policy-cut$/m);
     assert.equal(nft.list('list ruleset'), ofOthers);
     const again = cleanup(namespace, rampart);
@@ -72,7 +76,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
       [again.status, again.stdout],
       [
         0,
-        ['nftables', 'iptables', 'connections that were cut']
+        ['nftables', 'iptables', 'sources of packets', 'connections that were cut']
           .map((part) => `${part}: nothing to remove\n`)
           .join(''),
       ],

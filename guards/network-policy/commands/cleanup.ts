@@ -42,6 +42,12 @@ const parts: Readonly<Record<string, Clean>> = {
     using namespace = new KeptNamespace();
     return await removeIptablesLeftovers(namespace, undefined, signal);
   },
+  'sources of packets': async () => {
+    const { Nftables } = await import('../node/nftables/nftables.ts');
+    const { removeSourceTable, sourceTable } = await import('../node/sources/source-table.ts');
+    using nft = new Nftables();
+    return removeSourceTable(nft) ? [`table ${sourceTable}`] : [];
+  },
   // What `--network-policy-established cut` has created, whatever the backend.
   'connections that were cut': async () => {
     const { Nftables } = await import('../node/nftables/nftables.ts');

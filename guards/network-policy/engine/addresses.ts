@@ -37,6 +37,11 @@ export function parseAddress(text: string): IpAddress | undefined {
   return { family: 4, value: own, text: addressText(4, own) };
 }
 
+/** Whether an address in canonical text is of fe80::/10: each interface has its own, and no router forwards it (RFC 4291). */
+export function isLinkLocal(address: Address): boolean {
+  return /^fe[89ab]/.test(address);
+}
+
 /** The number of a valid address. */
 export function addressValue(text: Address): bigint {
   if (!text.includes(':')) return BigInt(ipv4Value(text));

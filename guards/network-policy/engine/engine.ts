@@ -86,6 +86,11 @@ export class PolicyEngine {
     this.#podsChanged(this.#pods.remove(key));
   }
 
+  /** The IPv6 link-local addresses of the interface of a pod of this node: policies that isolate the pod apply to them too. */
+  setLinkLocal(key: PodKey, addresses: readonly Address[]): void {
+    this.#targets.setLinkLocal(key, addresses);
+  }
+
   upsertNamespace({ metadata }: NamespaceObject): void {
     this.#setNamespace(metadata.name ?? '', metadata.labels ?? {});
   }
@@ -140,6 +145,17 @@ export class PolicyEngine {
   /** The pod that has an address; undefined: no pod that counts, on any node. */
   podAt(address: Address): PodKey | undefined {
     return this.#pods.at(address);
+  }
+
+  /** Those of all pods that count, on any node; the same set as long as they are the same. */
+  get podAddresses(): ReadonlySet<Address> {
+    return this.#pods.addresses;
+  }
+
+  /** Of a pod that counts, and of its namespace. */
+  labelsOf(key: PodKey): { readonly pod: Labels; readonly namespace: Labels } | undefined {
+    const pod = this.#pods.get(key);
+    return pod && { pod: pod.labels, namespace: this.#namespaces.get(pod.namespace) ?? {} };
   }
 
   /** What cannot be expressed in any policy; port names that no pod has, only for policies that pods of this node need. */

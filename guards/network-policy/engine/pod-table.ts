@@ -49,6 +49,7 @@ export class PodTable {
   readonly #claims = new Map<PodKey, Claim>();
   /** The claims on an address: mostly one. */
   readonly #claimants = new Map<Address, readonly PodKey[]>();
+  #addresses: ReadonlySet<Address> | undefined;
   readonly #pods = new Map<PodKey, PodFacts>();
   readonly #byNamespace = new Map<string, Map<PodKey, PodFacts>>();
 
@@ -72,6 +73,11 @@ export class PodTable {
   /** The pod that has an address; undefined: no pod that counts. */
   at(address: Address): PodKey | undefined {
     return this.#owner(address);
+  }
+
+  /** Of all pods; the same set as long as they are the same. */
+  get addresses(): ReadonlySet<Address> {
+    return (this.#addresses ??= new Set(this.#claimants.keys()));
   }
 
   all(): Iterable<PodFacts> {
@@ -104,13 +110,18 @@ export class PodTable {
   #claim(address: Address, key: PodKey, held: boolean): void {
     const known = this.#claimants.get(address);
     if (known === undefined) {
-      if (held) this.#claimants.set(address, [key]);
+      if (held) {
+        this.#claimants.set(address, [key]);
+        this.#addresses = undefined;
+      }
       return;
     }
     const others = known.filter((one) => one !== key);
     const claimants = held ? [...others, key] : others;
-    if (claimants.length === 0) this.#claimants.delete(address);
-    else this.#claimants.set(address, exactList(claimants));
+    if (claimants.length === 0) {
+      this.#claimants.delete(address);
+      this.#addresses = undefined;
+    } else this.#claimants.set(address, exactList(claimants));
   }
 
   #refresh(key: PodKey): PodChange[] {

@@ -88,6 +88,7 @@ export interface PolicyRules {
 /** A pod of this node. */
 export interface LocalPod {
   readonly pod: PodKey;
+  /** Those of its status, and the link-local ones of its interface. */
   readonly addresses: ByFamily<readonly Address[]>;
   /** Policies that select it for a direction, sorted; undefined: it is not isolated, so everything is allowed. */
   readonly ingress: readonly PolicyKey[] | undefined;

@@ -1,8 +1,9 @@
 /** The pods of this node, and the policies that select them. */
 import { labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
+import { equal } from './equal.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { PodChange, PodFacts } from './pod-table.ts';
-import type { Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
+import type { Address, Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
 import { SelectorIndex } from './selector-index.ts';
 
 /** What must be computed again. */
@@ -20,6 +21,8 @@ interface Target {
 export class Targets {
   readonly #dirty: Dirty;
   readonly #pods = new Map<PodKey, Target>();
+  /** IPv6 link-local addresses of the interfaces of pods. */
+  readonly #linkLocal = new Map<PodKey, readonly Address[]>();
   readonly #index = new SelectorIndex<ParsedPolicy>();
   readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
   /** {@link of}, until it changes. */
@@ -67,6 +70,13 @@ export class Targets {
     }
   }
 
+  setLinkLocal(key: PodKey, addresses: readonly Address[]): void {
+    if (equal(this.#linkLocal.get(key) ?? [], addresses)) return;
+    if (addresses.length === 0) this.#linkLocal.delete(key);
+    else this.#linkLocal.set(key, addresses);
+    this.#dirty.pods.add(key);
+  }
+
   /** The pods of this node that the policy selects; the same list as long as they are the same. */
   of(policy: ParsedPolicy): readonly PodFacts[] {
     const known = this.#lists.get(policy);
@@ -89,7 +99,7 @@ export class Targets {
       target.facts.addresses.filter(({ family }) => family === wanted).map(({ text }) => text);
     return {
       pod: key,
-      addresses: { 4: addressesOf(4), 6: addressesOf(6) },
+      addresses: { 4: addressesOf(4), 6: [...addressesOf(6), ...(this.#linkLocal.get(key) ?? [])] },
       ingress: isolating('ingress'),
       egress: isolating('egress'),
     };

@@ -6,6 +6,7 @@ import type { Dataplane } from './dataplane.ts';
 import { Enforcement } from './enforcement.ts';
 import { NodeCounts } from './metrics.ts';
 import type { Refusals } from './refusals.ts';
+import type { SourceCheck } from './sources/source-check.ts';
 
 suite('what gets around the rules', () => {
   test('addresses of unknown pods, where they are to be refused and nobody says which they are: told once, until somebody does', async () => {
@@ -17,6 +18,11 @@ suite('what gets around the rules', () => {
     const enforcement = new Enforcement({
       dataplane: { sync: programmed, apply: programmed } as unknown as Dataplane,
       refusals: { open: () => undefined } as unknown as Refusals,
+      sources: {
+        look: () => undefined,
+        program: () => undefined,
+        unchecked: [],
+      } as unknown as SourceCheck,
       logger: { warn: (text: string) => void warned.push(text) } as never,
       ...{ engine, counts, cutter: undefined, departed, signal: AbortSignal.timeout(60_000) },
       ...{ refusesUnknown: true, bridges: { bridges: () => [] } },

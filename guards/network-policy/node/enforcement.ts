@@ -9,12 +9,14 @@ import type { Cutter } from './established/cutter.ts';
 import type { Departed } from './established/departed.ts';
 import type { NodeCounts } from './metrics.ts';
 import type { Refusals } from './refusals.ts';
+import type { SourceCheck } from './sources/source-check.ts';
 
 export interface EnforcementOptions {
   readonly dataplane: Dataplane;
   readonly engine: PolicyEngine;
   readonly counts: NodeCounts;
   readonly refusals: Refusals;
+  readonly sources: SourceCheck;
   readonly cutter: Cutter | undefined;
   readonly departed: Pick<Departed, 'programmed' | 'problem'>;
   readonly logger: Logger;
@@ -67,8 +69,9 @@ export class Enforcement {
   }
 
   async programAll(): Promise<void> {
-    const { dataplane, engine, counts, refusals, cutter, departed, signal } = this.#options;
+    const { dataplane, engine, counts, refusals, sources, cutter, signal } = this.#options;
     const beganMs = systemClock.monotonicMs();
+    sources.look(true);
     engine.takeChange();
     this.#isProgrammed = this.#isNeeded();
     if (this.#isProgrammed) {
@@ -78,7 +81,7 @@ export class Enforcement {
       this.#refused = (await dataplane.sync(engine.rules, signal)).refused ?? [];
       cutter?.programmed(engine.rules);
     } else await dataplane.idle(signal);
-    departed.programmed(engine.rules);
+    this.#afterwards();
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -87,15 +90,16 @@ export class Enforcement {
   }
 
   async programChange(): Promise<void> {
-    const { dataplane, engine, counts, cutter, departed, signal } = this.#options;
+    const { dataplane, engine, counts, sources, cutter, signal } = this.#options;
+    sources.look(false);
     const change = engine.takeChange();
-    if (isNoChange(change)) return;
+    if (isNoChange(change)) return this.#programSources();
     if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
-    if (!this.#isProgrammed) return departed.programmed(engine.rules);
+    if (!this.#isProgrammed) return this.#afterwards();
     const beganMs = systemClock.monotonicMs();
     this.#refused = (await dataplane.apply(engine.rules, change, signal)).refused ?? [];
     cutter?.programmed(engine.rules);
-    departed.programmed(engine.rules);
+    this.#afterwards();
     counts.partialSyncs++;
     counts.syncSeconds.add((systemClock.monotonicMs() - beganMs) / 1000);
     this.#countRules();
@@ -103,7 +107,9 @@ export class Enforcement {
 
   /** Repairs and reports what somebody else has changed of ours. */
   async repair(): Promise<void> {
-    const { dataplane, counts, logger, signal } = this.#options;
+    const { dataplane, counts, logger, sources, signal } = this.#options;
+    sources.look(true);
+    if (!sources.verify()) counts.driftRepaired++;
     const drift = this.#isProgrammed ? await dataplane.verify(signal) : [];
     if (drift.length === 0) return await this.programChange();
     counts.driftRepaired += drift.length;
@@ -116,10 +122,24 @@ export class Enforcement {
 
   /** Not with each change: for 1,000 pods they take about 0.3 s. */
   async readCounters(): Promise<void> {
-    const { dataplane, counts, refusals, cutter, signal } = this.#options;
-    if (this.#isProgrammed) refusals.open();
+    const { dataplane, counts, refusals, sources, cutter, signal } = this.#options;
+    if (this.#isProgrammed || sources.isProgrammed) refusals.open();
     cutter?.tidy();
+    counts.refusedSources = sources.counters();
     counts.refused = this.#isProgrammed ? await dataplane.counters(signal) : [];
+  }
+
+  /** What follows from the rules beside them. */
+  #afterwards(): void {
+    this.#options.departed.programmed(this.#options.engine.rules);
+    this.#programSources();
+  }
+
+  #programSources(): void {
+    const { counts, refusals, sources } = this.#options;
+    sources.program();
+    if (sources.isProgrammed) refusals.open();
+    counts.uncheckedPods = sources.unchecked.length;
   }
 
   #isNeeded(): boolean {

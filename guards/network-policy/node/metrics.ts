@@ -2,6 +2,7 @@
 import type { MetricsRegistry } from '../../../guard/guard.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
+import type { PodKey } from '../engine/rules.ts';
 import type { Refused } from './dataplane.ts';
 
 export class NodeCounts {
@@ -20,6 +21,10 @@ export class NodeCounts {
   policies = 0;
   problems = 0;
   refused: readonly Refused[] = [];
+  /** Packets that a pod sent with an address that is not its own, since the check began. */
+  refusedSources: readonly { readonly pod: PodKey; readonly packets: number }[] = [];
+  /** Pods of this node whose sources are not checked. */
+  uncheckedPods = 0;
   /** Connections that were ended because they were no longer allowed. */
   flowsCut = 0;
   /** Connections of pods that are gone. */
@@ -84,5 +89,20 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
         return { labels: { namespace, pod: podName, direction }, value: packets };
       }),
     ['namespace', 'pod', 'direction'],
+  );
+  counter(
+    'refused_sources',
+    'Packets that a pod sent with an address that is not its own.',
+    () =>
+      counts.refusedSources.map(({ pod, packets }) => {
+        const [namespace = '', podName = ''] = pod.split('/');
+        return { labels: { namespace, pod: podName }, value: packets };
+      }),
+    ['namespace', 'pod'],
+  );
+  gauge(
+    'unchecked_source_pods',
+    'Pods of this node that may send with any address: their interface is not known, or they are exempt.',
+    () => counts.uncheckedPods,
   );
 }

@@ -20,11 +20,13 @@ import type { FollowedObjects } from './followed-objects.ts';
 import { protocolNumbers } from './kernel-packet.ts';
 import type { NodeCounts } from './metrics.ts';
 import type { Packet } from '../judge/packet.ts';
+import type { SourceCheck } from './sources/source-check.ts';
 
 export interface RefusalsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'logger' | 'sink'>;
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly dataplane: Pick<Dataplane, 'whoseLog'>;
+  readonly sources: Pick<SourceCheck, 'podOfLog'>;
   readonly engine: PolicyEngine;
   readonly objects: Pick<FollowedObjects, 'policies' | 'pods' | 'namespaces'>;
   readonly counts: NodeCounts;
@@ -86,23 +88,48 @@ export class Refusals implements Disposable {
   }
 
   #packet({ prefix, payload }: LoggedPacket): void {
-    const owner = this.#options.dataplane.whoseLog(prefix);
+    const sender = this.#options.sources.podOfLog(prefix);
+    const owner = sender === undefined ? this.#options.dataplane.whoseLog(prefix) : undefined;
     const packet = parseIpPacket(payload);
-    if (owner === undefined || packet === undefined) return;
-    const refusal = this.#refusal(owner.pod, owner.direction, packet);
+    if (packet === undefined) return;
+    if (sender !== undefined) {
+      const forged = this.#forged(sender, packet);
+      this.#tell(forged);
+      this.#event(sender, `It sent as ${forged.source.address}, which is not its address`);
+    } else if (owner !== undefined) {
+      const refusal = this.#refusal(owner.pod, owner.direction, packet);
+      this.#tell(refusal);
+      if (owner.pod !== undefined) this.#event(owner.pod, eventNote(owner.pod, refusal));
+    }
+  }
+
+  #tell(refusal: Refusal): void {
     this.#options.counts.refusalsTold++;
     this.#options.context.sink(
       refusalLine(refusal, { nodeName: this.#options.context.nodeName, timeMs: this.#clock.wallMs() }),
     );
-    if (owner.pod !== undefined) this.#event(owner.pod, refusal);
+  }
+
+  /** What a pod sent with a source that is not its own. */
+  #forged(sender: PodKey, packet: IpPacket): Refusal {
+    const { engine } = this.#options;
+    const { from, to, protocol } = endsOf(packet);
+    const owner = engine.podAt(from);
+    const whose = owner === undefined ? 'which is not its address' : `which is the address of ${owner}`;
+    const isOwn = engine.rules.pods.get(sender)?.addresses[packet.family].includes(from) === true;
+    return {
+      ...{ direction: 'egress', protocol, policies: [] },
+      source: endOf(from, sender, packet.sourcePort),
+      destination: endOf(to, engine.podAt(to), packet.destinationPort),
+      reason: isOwn
+        ? `${sender} sent this with another MAC address, or as a router of its link.`
+        : `${sender} sent this as ${from}, ${whose}.`,
+    };
   }
 
   #refusal(pod: PodKey | undefined, direction: Direction, packet: IpPacket): Refusal {
     const { engine, objects } = this.#options;
-    const [from, to] = [packet.source, packet.destination].map((value) =>
-      addressText(packet.family, value),
-    ) as [Address, Address];
-    const protocol = protocolNames.get(packet.protocol) ?? String(packet.protocol);
+    const { from, to, protocol } = endsOf(packet);
     // The pod whose rule it was, even if another has got its address meanwhile.
     const [source, destination] = [
       direction === 'egress' ? (pod ?? engine.podAt(from)) : engine.podAt(from),
@@ -158,25 +185,15 @@ export class Refusals implements Disposable {
     }
   }
 
-  /** In the pod's namespace, whose readers need not know the pods of others: these are reported by address only. */
-  #event(key: PodKey, refusal: Refusal): void {
-    const { direction, source, destination, policies } = refusal;
+  #event(key: PodKey, note: string): void {
     const pod = this.#options.objects.pods.get(key);
     if (pod === undefined || this.#events.take(key) === undefined) return;
-    const peer = direction === 'ingress' ? source : destination;
-    const isSame = peer.namespace === pod.metadata.namespace;
-    const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;
-    const port = portText(refusal);
-    const names = policies.map((policy) => policy.split('/')[1] ?? '').join(', ');
     this.#options.recorder.record({
       regarding: referenceTo(pods, pod),
       type: 'Warning',
       reason: 'Refused',
       action: 'Filter',
-      note:
-        direction === 'ingress'
-          ? `${shown} may not connect to port ${port}: isolated by NetworkPolicy ${names}`
-          : `This pod may not connect to ${shown} port ${port}: isolated by NetworkPolicy ${names}`,
+      note,
     });
   }
 
@@ -197,6 +214,31 @@ export class Refusals implements Disposable {
     this.#log?.[Symbol.dispose]();
     this.#log = undefined;
   }
+}
+
+/** For readers of the pod's namespace, who need not know the pods of others: these are reported by address only. */
+function eventNote(key: PodKey, refusal: Refusal): string {
+  const { direction, source, destination, policies } = refusal;
+  const peer = direction === 'ingress' ? source : destination;
+  const isSame = peer.namespace === key.split('/')[0];
+  const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;
+  const port = portText(refusal);
+  const names = policies.map((policy) => policy.split('/')[1] ?? '').join(', ');
+  return direction === 'ingress'
+    ? `${shown} may not connect to port ${port}: isolated by NetworkPolicy ${names}`
+    : `This pod may not connect to ${shown} port ${port}: isolated by NetworkPolicy ${names}`;
+}
+
+function endsOf({ family, source, destination, protocol }: IpPacket): {
+  readonly from: Address;
+  readonly to: Address;
+  readonly protocol: string;
+} {
+  return {
+    from: addressText(family, source),
+    to: addressText(family, destination),
+    protocol: protocolNames.get(protocol) ?? String(protocol),
+  };
 }
 
 function endOf(address: Address, key: PodKey | undefined, port: number | undefined): RefusalEnd {

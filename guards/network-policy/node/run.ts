@@ -18,6 +18,7 @@ import { KeptNamespace } from './namespace.ts';
 import { type OtherRules, readOtherRules } from './other-rules.ts';
 import { announceEnforcer } from './presence.ts';
 import { Refusals } from './refusals.ts';
+import { SourceCheck } from './sources/source-check.ts';
 import { Turns } from './turns.ts';
 import type { NetworkPolicyOptions } from '../options.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
@@ -106,9 +107,15 @@ export async function runNetworkPolicyNode(
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
   const recorder = context.recorder();
+  const refusesUnknown = options.refusesUnknown === true;
+  const { logGroup } = defaultDataplaneOptions;
+  const sources = new SourceCheck({
+    ...{ engine, logger, logGroup, inNetwork },
+    isNeeded: () => refusesUnknown || objects.policies.size > 0,
+  });
   using refusals = new Refusals({
-    ...{ context, recorder, engine, objects, counts, dataplane },
-    group: defaultDataplaneOptions.logGroup,
+    ...{ context, recorder, engine, objects, counts, dataplane, sources },
+    group: logGroup,
     ...(inNetwork && { inNetwork }),
   });
   using cutter = options.cutsEstablished === true ? await openCutter(context, counts, inNetwork) : undefined;
@@ -118,8 +125,7 @@ export async function runNetworkPolicyNode(
     ...(inNetwork && { inNetwork }),
   });
   const enforcement = new Enforcement({
-    ...{ dataplane, engine, counts, refusals, cutter, departed, logger, signal },
-    refusesUnknown: options.refusesUnknown === true,
+    ...{ dataplane, engine, counts, refusals, sources, cutter, departed, logger, signal, refusesUnknown },
     bridges: options.bridges,
   });
   const tellProblems = problemTeller(logger, recorder, objects.policies);
@@ -154,7 +160,7 @@ export async function runNetworkPolicyNode(
     );
   };
 
-  context.tellCoverage(() => coverageOf(backend, options.cutsEstablished === true, counts));
+  context.tellCoverage(() => coverageOf(backend, options.cutsEstablished === true, counts, sources));
   await begin(enforcement, objects.caches, signal, logger);
   await whenSynced(objects.caches, signal, async () => {
     const turns = new Turns(enforcement, dataplane, signal);

@@ -8,7 +8,7 @@ import { NETLINK_NETFILTER, NetlinkSocket } from '../../../lib/netlink/socket.ts
 const GET_TABLE = 0xa01;
 const TABLE_NAME = 1;
 const NFGEN_BYTES = 4;
-/** The rules, and the connections that are cut: all our tables. */
+/** The rules, sources of packets, and the connections that are cut: all our tables. */
 const ours = 'rampart-network-policy';
 /** The table of iptables-nft, in `ip` and `ip6`. */
 const filter = 'filter';

@@ -1,6 +1,6 @@
 /** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
 import { type Coverage, type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
-import type { PolicyProblem } from '../engine/rules.ts';
+import type { PodKey, PolicyProblem } from '../engine/rules.ts';
 
 /** As in `--format json`, in `nodes[].networkPolicy`. */
 export interface NodeReport {
@@ -91,6 +91,7 @@ export function coverageOf(
   backend: string,
   cutsEstablished: boolean,
   { refusalsLost }: { readonly refusalsLost: number },
+  sources: { readonly problem: string | undefined; readonly unchecked: readonly PodKey[] },
 ): Coverage {
   return {
     mode: backend,
@@ -98,6 +99,10 @@ export function coverageOf(
       'traffic of pods in the network of the node',
       'traffic from the node to its own pods',
       ...(cutsEstablished ? [] : ['connections that were established before a policy forbade them']),
+      ...(sources.problem === undefined ? [] : [`forged sources of packets from pods: ${sources.problem}`]),
+      ...(sources.unchecked.length === 0
+        ? []
+        : [`forged sources of packets from these pods: ${sources.unchecked.join(', ')}`]),
     ],
     losses: { 'refused packets': refusalsLost },
   };

@@ -1,4 +1,5 @@
 /** The rules shared by all pods: the jumps into our chains, their ends, and the default. */
+import { isLinkLocal } from '../../engine/addresses.ts';
 import type { Direction, Family, NodeRules } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { blockMatch, blocksOf, coversAll } from './blocks.ts';
@@ -23,8 +24,11 @@ export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 /** Which end of a packet is checked in which chain. */
 const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
 
-/** IPv6 depends on it, and it belongs to no connection. ICMP errors do: an error is RELATED to the connection that it tells of. */
-const neighbourDiscovery = ['133', '134', '135', '136'].map(
+/**
+ * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. ICMP errors do: an error is
+ * RELATED to the connection that it tells of.
+ */
+const neighbourDiscovery = ['130', '131', '132', '133', '134', '135', '136', '143'].map(
   (type) => `-p ipv6-icmp -m icmp6 --icmpv6-type ${type} -j ACCEPT`,
 );
 /** The jump to {@link commonChain}, which IPv4 does not need. */
@@ -53,7 +57,7 @@ export function trackingRules(isTaken: (family: Family) => boolean): IptablesRul
 function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): FamilyRules {
   const blocks = blocksOf(family, rules.podCidrs[family]).map((block) => blockMatch(family, block));
   const denied = options.unknownPods === 'deny' ? blocks : [];
-  const narrow = isCovered(rules, family) ? blocks : [];
+  const narrow = isCovered(rules, family) ? [...blocks, ...linkLocalBlocks(rules, family)] : [];
   return {
     hooks: new Map(builtinChains.map((name) => [name, hooks(name, narrow)])),
     tops: new Map(
@@ -76,8 +80,12 @@ function isCovered(rules: NodeRules, family: Family): boolean {
   if (ranges.length === 0) return false;
   return coversAll(
     ranges,
-    [...rules.pods.values()].flatMap(({ addresses }) => addresses[family]),
+    [...rules.pods.values()].flatMap(({ addresses }) => addresses[family].filter((one) => !isLinkLocal(one))),
   );
+}
+
+function linkLocalBlocks({ pods }: NodeRules, family: Family): string[] {
+  return [...pods.values()].some(({ addresses }) => addresses[family].some(isLinkLocal)) ? ['fe80::/10'] : [];
 }
 
 function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[] {

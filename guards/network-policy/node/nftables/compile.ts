@@ -47,12 +47,19 @@ import {
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
 
-/** IPv6 depends on it, and it belongs to no connection. ICMP errors do: an error is `related` to the connection that it tells of. */
+/**
+ * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. ICMP errors do: an error is
+ * `related` to the connection that it tells of.
+ */
 const neighbourDiscovery = rule(
   {
     kind: 'icmpv6 type',
     family: 6,
-    types: ['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'],
+    types: [
+      ...(['mld-listener-query', 'mld-listener-report', 'mld-listener-done'] as const),
+      ...(['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'] as const),
+      'mld2-listener-report',
+    ],
   },
   accept,
 );

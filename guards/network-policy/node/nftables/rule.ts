@@ -13,12 +13,16 @@ export const transports = {
 } as const;
 export type Transport = keyof typeof transports;
 
-/** By nft's names: the numbers of RFC 4861. */
+/** By nft's names: the numbers of RFC 3810 and RFC 4861. */
 export const icmpv6Types = {
+  'mld-listener-query': 130,
+  'mld-listener-report': 131,
+  'mld-listener-done': 132,
   'nd-router-solicit': 133,
   'nd-router-advert': 134,
   'nd-neighbor-solicit': 135,
   'nd-neighbor-advert': 136,
+  'mld2-listener-report': 143,
 } as const;
 
 export type Side = 'saddr' | 'daddr';

@@ -1,0 +1,62 @@
+/**
+ * What a pod may send as, in the language of nftables: the rules of a chain that sees all packets from its interface before anything
+ * else does.
+ *
+ * A pod that a policy isolates sends with its own addresses only. Any other pod may also send with addresses that no pod and no node
+ * has: a virtual address, those behind a gateway or of a virtual machine.
+ */
+import { addressValue } from '../../engine/addresses.ts';
+import type { Address, ByFamily } from '../../engine/rules.ts';
+import type { PodInterface } from './pod-interfaces.ts';
+
+export interface CheckedPod {
+  readonly link: PodInterface;
+  /** With the link-local ones of its interface. */
+  readonly addresses: ByFamily<readonly Address[]>;
+  readonly isIsolated: boolean;
+}
+
+/** Sets with the addresses that belong to somebody, and the MAC addresses of this node's pods. */
+export const takenSets = {
+  4: { name: 'taken-4', type: 'ipv4_addr' },
+  6: { name: 'taken-6', type: 'ipv6_addr' },
+  mac: { name: 'taken-mac', type: 'ether_addr' },
+} as const;
+
+/** Duplicate address detection, before an address is in use (RFC 4862), and joining its multicast groups (RFC 3810). */
+const fromUnspecified =
+  'icmpv6 type { mld-listener-report, nd-router-solicit, nd-neighbor-solicit, mld2-listener-report }';
+
+/** @param refuse - The chain for what the pod may not send. */
+export function sourceRules({ link, addresses, isIsolated }: CheckedPod, refuse: string): string[] {
+  const { index, mac, isBridged } = link;
+  const no = `goto ${refuse}`;
+  /** Nothing of a family that it has no address of. */
+  const other = (field: string, own: readonly string[], taken: keyof typeof takenSets): string => {
+    const notOwn = own.length === 0 ? '' : `${field} != { ${own.join(', ')} } `;
+    if (!isIsolated) return `${notOwn}${field} @${takenSets[taken].name} ${no}`;
+    return notOwn === '' ? `${field} ${taken === 6 ? '::/0' : '0.0.0.0/0'} ${no}` : `${notOwn}${no}`;
+  };
+  return [
+    // A chain of nftables may outlive its interface, and then sees another one of the same name (Linux 6.16).
+    `iif != ${index} accept comment "${[index, mac, ...link.linkLocal].join(' ')}"`,
+    ...(isBridged ? [other('ether saddr', [mac], 'mac')] : []),
+    ...(isBridged && isIsolated ? [`arp saddr ether != ${mac} ${no}`, `vlan id 0-4095 ${no}`] : []),
+    // A probe for an address, before it is in use, has none as its source (RFC 5227).
+    other('arp saddr ip', isIsolated ? [...addresses[4], '0.0.0.0'] : addresses[4], 4),
+    other('ip saddr', addresses[4], 4),
+    ...(isIsolated
+      ? [
+          `icmpv6 type { nd-router-advert, nd-redirect } ${no}`,
+          `icmpv6 type nd-neighbor-advert ${addresses[6].map((own) => `@th,64,128 != ${hexOf(own)} `).join('')}${no}`,
+          `ip6 saddr :: ${fromUnspecified} accept`,
+        ]
+      : []),
+    other('ip6 saddr', addresses[6], 6),
+  ];
+}
+
+/** The target of an advertisement is no field for nft 1.0.6. */
+function hexOf(address: Address): string {
+  return `0x${addressValue(address).toString(16)}`;
+}

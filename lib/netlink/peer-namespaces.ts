@@ -1,0 +1,89 @@
+/**
+ * The other ends of virtual Ethernet pairs, in their network namespaces: a namespace is asked by the ID that this one has for it,
+ * without entering it (Linux 5.0; CAP_NET_ADMIN in the user namespace that owns it).
+ */
+import { attribute, attributesOf, hostBytes32, textOf } from './message.ts';
+import type { RouteSocket } from './route.ts';
+
+const RTM_GETLINK = 18;
+const RTM_GETADDR = 22;
+const IFLA = { ADDRESS: 1, IFNAME: 3, LINK: 5, MASTER: 10, LINK_NETNSID: 37, TARGET_NETNSID: 46 } as const;
+const IFA = { ADDRESS: 1, LOCAL: 2, TARGET_NETNSID: 10 } as const;
+/** struct ifinfomsg, struct ifaddrmsg. */
+const IFINFO_BYTES = 16;
+const IFADDR_BYTES = 8;
+const AF_INET = 2;
+const MAC_BYTES = 6;
+
+/** An interface whose other end is in another network namespace. */
+export interface PairEnd {
+  readonly index: number;
+  readonly name: string;
+  /** Whether it is a port of a bridge. */
+  readonly isBridged: boolean;
+  /** The other end: the ID of its namespace, and its index there. */
+  readonly peer: { readonly namespaceId: number; readonly index: number };
+}
+
+export interface InterfaceAddress {
+  /** Of the interface. */
+  readonly index: number;
+  readonly family: 4 | 6;
+  /** 4 or 16 bytes. */
+  readonly address: Buffer;
+}
+
+/** @throws {KernelRefusal} */
+export function pairEnds(socket: RouteSocket): PairEnd[] {
+  const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
+  return messages.flatMap(({ body }) => {
+    const found = attributesOf(body.subarray(IFINFO_BYTES));
+    const [peerIndex, namespaceId] = [found.get(IFLA.LINK), found.get(IFLA.LINK_NETNSID)];
+    if (peerIndex === undefined || namespaceId === undefined) return [];
+    return [
+      {
+        index: body.readInt32LE(4),
+        name: textOf(found.get(IFLA.IFNAME)),
+        isBridged: found.has(IFLA.MASTER),
+        peer: { namespaceId: namespaceId.readInt32LE(0), index: peerIndex.readInt32LE(0) },
+      },
+    ];
+  });
+}
+
+/**
+ * By the index of the interface; only those of Ethernet.
+ *
+ * @throws {KernelRefusal} also if the namespace is gone.
+ */
+export function macAddressesIn(socket: RouteSocket, namespaceId: number): Map<number, string> {
+  const body = [Buffer.alloc(IFINFO_BYTES), attribute(IFLA.TARGET_NETNSID, hostBytes32(namespaceId))];
+  const what = `cannot list the interfaces of network namespace ${namespaceId}`;
+  return new Map(
+    socket.dump(what, RTM_GETLINK, Buffer.concat(body)).flatMap((message): [number, string][] => {
+      const mac = attributesOf(message.body.subarray(IFINFO_BYTES)).get(IFLA.ADDRESS);
+      if (mac?.length !== MAC_BYTES) return [];
+      return [[message.body.readInt32LE(4), mac.toString('hex').replaceAll(/..(?!$)/g, '$&:')]];
+    }),
+  );
+}
+
+/**
+ * @param namespaceId - Undefined: of this namespace. Another one needs a strict socket.
+ * @throws {KernelRefusal} also if the namespace is gone.
+ */
+export function interfaceAddresses(socket: RouteSocket, namespaceId?: number): InterfaceAddress[] {
+  const body = [
+    Buffer.alloc(IFADDR_BYTES),
+    ...(namespaceId === undefined ? [] : [attribute(IFA.TARGET_NETNSID, hostBytes32(namespaceId))]),
+  ];
+  const what = 'cannot list the addresses of a network namespace';
+  return socket.dump(what, RTM_GETADDR, Buffer.concat(body)).flatMap((message) => {
+    const found = attributesOf(message.body.subarray(IFADDR_BYTES));
+    // Of a point-to-point interface, ADDRESS is that of the other end.
+    const address = found.get(IFA.LOCAL) ?? found.get(IFA.ADDRESS);
+    if (address === undefined) return [];
+    const family = message.body[0] === AF_INET ? 4 : 6;
+    return [{ index: message.body.readInt32LE(4), family, address: Buffer.from(address) }];
+  });
+}

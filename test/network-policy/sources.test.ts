@@ -1,0 +1,180 @@
+// A pod sends as itself: packets with another source are refused where its interface is, whatever programs the policies.
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+
+import { until } from '../../lib/testing/until.fixture.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { anySourceLabel } from '../../guards/network-policy/node/sources/source-check.ts';
+import {
+  dropAddress,
+  foreignAddress,
+  refusedSources,
+  sendAs,
+  sourceTableOf,
+  takeAddress,
+  unusedAddress,
+} from './forging.fixture.ts';
+import { namespaceObstacle } from './namespaces.fixture.ts';
+import { PolicyNode } from './policy-node.fixture.ts';
+import { reaches } from './probe.fixture.ts';
+
+const families = [4, 6] as const;
+const backends = [
+  { backend: 'nftables', open: openNftablesDataplane, skip: namespaceObstacle() },
+  {
+    backend: 'iptables',
+    open: (options: object = {}) => openIptablesDataplane({ ...options, variant: 'nft' }),
+    skip: iptablesObstacle('nft'),
+  },
+] as const;
+
+/** x/a may send to y/a alone; x/b is reached from y/a alone. */
+async function isolate(node: PolicyNode): Promise<void> {
+  const pod = (name: string, namespace: string) => ({
+    podSelector: { matchLabels: { pod: name } },
+    namespaceSelector: { matchLabels: { ns: namespace } },
+  });
+  await node.apply('x/a-out', {
+    podSelector: { matchLabels: { pod: 'a' } },
+    policyTypes: ['Egress'],
+    egress: [{ to: [pod('a', 'y')] }],
+  });
+  await node.apply('x/b-in', {
+    podSelector: { matchLabels: { pod: 'b' } },
+    policyTypes: ['Ingress'],
+    ingress: [{ from: [pod('a', 'y')] }],
+  });
+}
+
+for (const { backend, open, skip } of backends) {
+  for (const bridge of [false, true]) {
+    suite(
+      `sources of packets, ${backend}, pods ${bridge ? 'on a bridge' : 'with routes'}`,
+      { skip: skip ?? false },
+      () => {
+        let node: PolicyNode;
+        let stop: () => Promise<void>;
+        before(async () => {
+          node = await PolicyNode.create({ open, bridge });
+          if (bridge) node.network.filterBridge();
+          await isolate(node);
+          stop = await node.start();
+          await untilChains(9);
+        });
+        after(async () => {
+          await stop();
+          await node[Symbol.asyncDispose]();
+        });
+        const host = (name: string) => node.network.host(name);
+        const untilChains = (count: number) =>
+          until(
+            `${count} chains`,
+            () => sourceTableOf(node.network).match(/hook ingress/g)?.length === count,
+          );
+        const forge = async (from: string, source: string, to: string) => {
+          takeAddress(host(from), source);
+          try {
+            return await sendAs(node.network, host(from), source, host(to));
+          } finally {
+            dropAddress(host(from), source);
+          }
+        };
+
+        for (const family of families) {
+          test(`of a pod that a policy isolates: its own, and no others, IPv${family}`, async () => {
+            const own = host('x/a').addresses[family];
+            assert.equal(await sendAs(node.network, host('x/a'), own, host('y/a')), 'arrived');
+            for (const source of [
+              host('z/a').addresses[family],
+              unusedAddress[family],
+              foreignAddress[family],
+              node.network.node.addresses[family],
+            ]) {
+              assert.equal(await forge('x/a', source, 'y/b'), 'refused', source);
+            }
+            assert.ok(await reaches(host('x/a'), host('y/a').addresses[family], { family }));
+          });
+
+          test(`of another pod: none that a pod or the node has, IPv${family}`, async () => {
+            // As one that may reach it, and as the node, which may.
+            assert.equal(await forge('z/b', host('y/a').addresses[family], 'x/b'), 'refused');
+            assert.equal(await forge('z/b', node.network.node.addresses[family], 'x/b'), 'refused');
+            // What nobody has may be its own in a way that the API does not know.
+            assert.equal(await forge('z/b', unusedAddress[family], 'y/c'), 'arrived');
+            assert.equal(await forge('z/b', foreignAddress[family], 'y/c'), 'arrived');
+          });
+        }
+
+        test('of a pod that is let off: any, if its Namespace has the label too; a pod that goes takes its chain with it', async () => {
+          const labelled = (value: string | null) =>
+            node.client.patch(
+              namespaces,
+              { name: 'x' },
+              { type: 'merge', body: { metadata: { labels: { [anySourceLabel]: value } } } },
+            );
+          await node.labelPod('x/a', { [anySourceLabel]: 'true' });
+          // What is seen after the label.
+          await node.removePod('z/c');
+          await untilChains(8);
+          assert.equal(await forge('x/a', unusedAddress[4], 'y/b'), 'refused');
+          await labelled('true');
+          await untilChains(7);
+          // Its policies go on.
+          assert.ok(!(await reaches(host('x/a'), host('y/b').addresses[4])));
+          await labelled(null);
+          await untilChains(8);
+          assert.equal(await forge('x/a', unusedAddress[4], 'y/b'), 'refused');
+          await node.createPod(host('z/c'), 'node-1');
+          await untilChains(9);
+          assert.equal(await forge('z/c', host('y/a').addresses[4], 'x/b'), 'refused');
+        });
+
+        test('refusals are told and counted', async () => {
+          const isOfX = () =>
+            node.refusals.find(
+              ({ reason }) => reason === `x/a sent this as ${unusedAddress[4]}, which is not its address.`,
+            );
+          const refusal = await until('the line', isOfX);
+          assert.deepEqual(
+            [refusal.direction, refusal.source.namespace, refusal.source.pod, refusal.policies],
+            ['egress', 'x', 'a', []],
+          );
+          assert.ok(
+            node.refusals.some(
+              ({ reason }) => reason === `z/b sent this as 10.1.0.13, which is the address of y/a.`,
+            ),
+          );
+        });
+
+        test('are checked while no agent runs, and the next one adopts what it finds', async () => {
+          await stop();
+          const refused = refusedSources(node.network);
+          const macs = (): string[] =>
+            (sourceTableOf(node.network).match(/(?<=accept comment "\d+ )\S+/g) ?? []).sort();
+          const macsBefore = macs();
+          assert.equal(macsBefore.length, 9);
+          assert.equal(await forge('z/b', host('y/a').addresses[4], 'x/b'), 'refused');
+          host('z/b').namespace.ip('link set eth0 address 02:00:00:00:00:99');
+          stop = await node.start();
+          assert.deepEqual(macs(), macsBefore);
+          assert.equal(await forge('z/b', host('y/a').addresses[4], 'x/b'), 'refused');
+          assert.ok(refusedSources(node.network) > refused + 1, 'counts go on');
+          assert.equal(
+            await sendAs(node.network, host('y/a'), host('y/a').addresses[4], host('x/b')),
+            'arrived',
+          );
+        });
+
+        test('are not checked where there is no policy', async () => {
+          await node.removePolicy('x/a-out');
+          await node.removePolicy('x/b-in');
+          await until('no table', () => sourceTableOf(node.network) === '');
+          assert.equal(await forge('x/a', unusedAddress[4], 'y/b'), 'arrived');
+        });
+      },
+    );
+  }
+}
