@@ -13,6 +13,8 @@ export const rights: GuardRights = {
     right('', ['pods', 'namespaces'], ['list'], {
       why: 'For rampart network explain, including namespaces.',
     }),
+    right('', ['services'], ['list'], { why: 'The same: which endpoints are behind a Service.' }),
+    right('discovery.k8s.io', ['endpointslices'], ['list']),
   ],
 };
 

@@ -9,6 +9,7 @@ export interface ExplainOptions {
   readonly from: string;
   readonly to: string;
   readonly port: string;
+  readonly namespace?: string;
   readonly output: 'text' | 'json';
   readonly kernel?: true;
   readonly kubeconfig?: string;
@@ -33,12 +34,13 @@ function explainCommand(): Command {
     .requiredOption('--from <end>', 'the source: a pod as NAMESPACE/NAME, or an address')
     .requiredOption(
       '--to <end>',
-      'the destination: a pod, or an address; for a Service, name one of its pods',
+      'the destination: a pod, an address, or a Service as svc/NAMESPACE/NAME, svc/NAME or NAME.NAMESPACE.svc',
     )
     .requiredOption(
       '--port <port>',
-      'the destination port: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without ports',
+      'the destination port: 80, 53/UDP, the name of a port of the pod or Service, or ICMP for a protocol without ports',
     )
+    .option('-n, --namespace <namespace>', 'the namespace of svc/NAME; default: default')
     .addOption(outputOption('text', 'json'))
     .option('--kernel', "also trace the packet through the rules in this machine's kernel; requires root")
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
@@ -47,11 +49,13 @@ function explainCommand(): Command {
       'after',
       "\nWith --kernel, the command reads Rampart's nftables, iptables and ipset rules in its own network namespace and traces the first packet\n" +
         'of a connection through them. It does not check an end that is a pod on another node.\n' +
+        '\nThe address of a Service and a NodePort of a node are recognized. Each endpoint that is ready is explained.\n' +
         '\nExamples:\n' +
         '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
         '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
         '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
-        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no response from the API, or a kernel that disagrees,\n' +
+        '  rampart network explain --from shop/frontend --to svc/shop/db --port 5432\n' +
+        '\nExit codes: 0 allowed, 1 refused, 3 allowed to some endpoints of a Service, 2 cannot tell: bad input, no response from the API, or a kernel that disagrees,\n' +
         'knows neither end, or cannot be read.\n',
     )
     .action(async (options: ExplainOptions) => {

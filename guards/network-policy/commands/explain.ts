@@ -7,8 +7,11 @@ import { paint, wrapText, type RenderOptions } from '../../../lib/output/table.t
 import { type ExplainedEnd, type Explanation, explain } from '../explain/explanation.ts';
 import { compareWithKernel, type KernelCheck } from '../explain/kernel-check.ts';
 import { checkEnd, parsePort } from '../explain/question.ts';
-import { readCluster } from '../explain/read-cluster.ts';
+import { parseAddress } from '../engine/addresses.ts';
+import { KubeError } from '../../../lib/kube/client/client-errors.ts';
+import { readCluster, readServices } from '../explain/read-cluster.ts';
 import { readKernel } from '../explain/read-kernel.ts';
+import { parseServiceName, type Services, type ServiceTarget, serviceTarget } from '../explain/service.ts';
 import { KeptNamespace } from '../node/namespace.ts';
 import { readOtherRules } from '../node/other-rules.ts';
 import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
@@ -19,20 +22,25 @@ import { outputOptions } from '../../../lib/cli/output.ts';
 
 const INDENT = '    ';
 
-/** @returns the exit code: 0 allowed, 1 refused, 2 unknown, with the reason on stderr. */
-export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
+/** Of a Service some of whose endpoints are allowed. */
+const MIXED = 3;
+
+/** @returns the exit code: 0 allowed, 1 refused, 3 allowed to some endpoints of a Service, 2 unknown, with the reason on stderr. */
+export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2 | 3> {
   try {
     const { signal } = stopSignal();
-    const explanation = await ask(options, signal);
-    const kernel = options.kernel === true ? await askKernel(explanation, signal) : undefined;
+    const { service, explanations } = await ask(options, signal);
+    const kernel = options.kernel === true ? await openKernel(signal) : undefined;
+    const answers = explanations.map((explanation) => ({ explanation, kernel: kernel?.(explanation) }));
     const { stdout } = process;
-    stdout.write(
-      options.output === 'json'
-        ? `${visibleJson(JSON.stringify({ schema: 'rampart.dev/network-explain/v1', ...explanation, ...(kernel && { kernel }) }))}\n`
-        : render(explanation, kernel, outputOptions(80, 120)),
-    );
-    if (kernel !== undefined && kernel.result !== 'agrees') return 2;
-    return explanation.allowed ? 0 : 1;
+    if (options.output === 'json')
+      stdout.write(`${visibleJson(JSON.stringify(objectOf(answers, service)))}\n`);
+    else {
+      const text = outputOptions(80, 120);
+      if (service !== undefined) stdout.write(serviceLine(service, explanations, text));
+      stdout.write(answers.map((one) => render(one.explanation, one.kernel, text)).join('\n'));
+    }
+    return exitCodeOf(answers);
   } catch (error) {
     // Also if the API is unavailable: a script must be able to tell this from a refusal.
     process.stderr.write(describeFailure(error).text);
@@ -40,23 +48,91 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
   }
 }
 
-async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Explanation> {
+interface Answer {
+  readonly explanation: Explanation;
+  readonly kernel: KernelCheck | undefined;
+}
+
+/** Some endpoints of a Service may be on other nodes. */
+function exitCodeOf(answers: readonly Answer[]): 0 | 1 | 2 | 3 {
+  const checks = answers.flatMap(({ kernel }) => kernel?.result ?? []);
+  if (checks.includes('differs')) return 2;
+  if (checks.length > 0 && !checks.includes('agrees')) return 2;
+  const allowed = answers.filter(({ explanation }) => explanation.allowed).length;
+  return allowed === answers.length ? 0 : allowed === 0 ? 1 : MIXED;
+}
+
+type Service = Pick<ServiceTarget, 'service' | 'port'>;
+
+function objectOf(answers: readonly Answer[], service: Service | undefined): object {
+  const all = answers.map(({ explanation, kernel }) => ({ ...explanation, ...(kernel && { kernel }) }));
+  if (service === undefined) return { schema: 'rampart.dev/network-explain/v1', ...all[0] };
+  return { schema: 'rampart.dev/network-explain-service/v1', ...service, endpoints: all };
+}
+
+function serviceLine(
+  { service, port }: Service,
+  explanations: readonly Explanation[],
+  { colour }: RenderOptions,
+): string {
+  const allowed = explanations.filter((one) => one.allowed).length;
+  const all = explanations.length;
+  const verdict =
+    allowed === all
+      ? paint('green', `allowed to ${all === 1 ? 'its endpoint' : `all ${all} endpoints`}`, colour)
+      : allowed === 0
+        ? paint('red', `refused to ${all === 1 ? 'its endpoint' : `all ${all} endpoints`}`, colour)
+        : paint('yellow', `allowed to ${allowed} of ${all} endpoints`, colour);
+  return `Service ${printable(service)} ${port}: ${verdict}\n\n`;
+}
+
+interface Asked {
+  readonly service: Service | undefined;
+  /** One; of a Service, one for each endpoint. */
+  readonly explanations: readonly Explanation[];
+}
+
+async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Asked> {
   const question = {
     from: checkEnd('--from', options.from),
     to: checkEnd('--to', options.to),
     ...parsePort(options.port),
   };
   using client = new KubeClient(clusterAccess(chosenKubeconfig(options)));
-  return explain(await readCluster(client, signal), question);
+  const namespace = options.namespace ?? 'default';
+  const isName = parseServiceName(question.to, namespace) !== undefined;
+  const [cluster, services] = await Promise.all([
+    readCluster(client, signal),
+    isName || parseAddress(question.to) !== undefined ? askServices(client, isName, signal) : undefined,
+  ]);
+  const target = services && serviceTarget(services, cluster.pods, question, namespace);
+  if (target === undefined) return { service: undefined, explanations: [explain(cluster, question)] };
+  const { service, port, questions } = target;
+  return { service: { service, port }, explanations: questions.map((one) => explain(cluster, one)) };
 }
 
-async function askKernel(explanation: Explanation, signal: AbortSignal): Promise<KernelCheck> {
+/** Of an address, an answer without them is better than none. */
+async function askServices(
+  client: KubeClient,
+  isName: boolean,
+  signal: AbortSignal,
+): Promise<Services | undefined> {
+  try {
+    return await readServices(client, signal);
+  } catch (error) {
+    if (isName || !(error instanceof KubeError)) throw error;
+    process.stderr.write(`rampart: whether the destination is a Service is unknown: ${error.message}\n`);
+    return undefined;
+  }
+}
+
+async function openKernel(signal: AbortSignal): Promise<(explanation: Explanation) => KernelCheck> {
   using namespace = new KeptNamespace();
   const [rulesets, others] = [await readKernel(signal), await readOtherRules(namespace, signal)];
   const own = new Set(
     Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address)),
   );
-  return compareWithKernel(explanation, rulesets, others, (address) => own.has(address));
+  return (explanation) => compareWithKernel(explanation, rulesets, others, (address) => own.has(address));
 }
 
 export function render(

@@ -1,6 +1,7 @@
 /** Parses the question from the command line. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Question } from './explanation.ts';
+import { parseServiceName } from './service.ts';
 
 const withPorts: readonly string[] = ['TCP', 'UDP', 'SCTP'];
 const withoutPorts: readonly string[] = ['ICMP', 'ICMPv6'];
@@ -23,10 +24,12 @@ export function parsePort(text: string): Pick<Question, 'protocol' | 'port'> {
 }
 
 /** A pod without a namespace would be a guess. @throws {RampartError} `INPUT` */
-export function checkEnd(option: string, text: string): string {
+export function checkEnd(option: '--from' | '--to', text: string): string {
   if (/^[^\s/]+\/[^\s/]+$/.test(text) || /^[\da-f.:]+$/i.test(text)) return text;
+  const isTo = option === '--to';
+  if (isTo && parseServiceName(text, 'default') !== undefined) return text;
   throw new RampartError(errorCodes.INPUT, {
-    what: `${option} ${JSON.stringify(text)} is neither a pod nor an address`,
-    next: 'Give a pod as NAMESPACE/NAME, or an IPv4 or IPv6 address',
+    what: `${option} ${JSON.stringify(text)} is neither a pod nor an address${isTo ? ', nor a Service' : ''}`,
+    next: `Give a pod as NAMESPACE/NAME, or an IPv4 or IPv6 address${isTo ? ', or a Service as svc/NAMESPACE/NAME or NAME.NAMESPACE.svc' : ''}`,
   });
 }

@@ -3,6 +3,7 @@ import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { podFacts } from '../../../lib/kube/object/facts.ts';
 import {
   type KubeObject,
+  namespacedKind,
   namespaces,
   type Pod,
   pods,
@@ -11,15 +12,35 @@ import {
 import { networkPolicies } from '../api.ts';
 import type { NamespaceObject, PolicyObject } from '../engine/objects.ts';
 import type { ClusterObjects, ExplainedPod } from './explanation.ts';
+import type { EndpointSliceObject, ServiceObject, Services } from './service.ts';
 
-/** @throws {KubeError} for what may not be read; {@link RampartError} `API_UNREACHABLE`. */
-export async function readCluster(client: KubeClient, signal: AbortSignal): Promise<ClusterObjects> {
-  const all = async <T, U>(type: ResourceType, take: (object: T) => U): Promise<U[]> => {
+const services = namespacedKind('', 'services', 'Service');
+const endpointSlices = namespacedKind('discovery.k8s.io', 'endpointslices', 'EndpointSlice');
+
+type Read = <T, U>(type: ResourceType, take: (object: T) => U) => Promise<U[]>;
+
+function reader(client: KubeClient, signal: AbortSignal): Read {
+  return async <T, U>(type: ResourceType, take: (object: T) => U): Promise<U[]> => {
     const found: U[] = [];
     // Item by item: only a tenth of a pod is kept.
     await client.listItems(type, {}, { signal, onItem: (item) => found.push(take(JSON.parse(item) as T)) });
     return found;
   };
+}
+
+/** @throws {KubeError} for what may not be read; {@link RampartError} `API_UNREACHABLE`. */
+export async function readServices(client: KubeClient, signal: AbortSignal): Promise<Services> {
+  const all = reader(client, signal);
+  const [found, slices] = await Promise.all([
+    all(services, (service: ServiceObject) => service),
+    all(endpointSlices, (slice: EndpointSliceObject) => slice),
+  ]);
+  return { services: found, slices };
+}
+
+/** @throws {KubeError} for what may not be read; {@link RampartError} `API_UNREACHABLE`. */
+export async function readCluster(client: KubeClient, signal: AbortSignal): Promise<ClusterObjects> {
+  const all = reader(client, signal);
   const [policies, known, places] = await Promise.all([
     all(networkPolicies, (policy: PolicyObject) => policy),
     all(pods, explainedPod),
