@@ -86,6 +86,9 @@ class Path implements Disposable {
   }
 }
 
+/** Connections are tracked, and packets pass no rule. */
+const idle = 'no policy' as const;
+
 export async function packets(options: PartOptions): Promise<Report> {
   requirePrograms({ gcc: 'gcc', iperf3: 'iperf3', ...backendPrograms });
   // The client is a pod, too.
@@ -101,7 +104,7 @@ export async function packets(options: PartOptions): Promise<Report> {
     const found = new Map<string, { connectUs: number[]; gbits: number[] }>();
     // Rounds go through all of them, each on a path of its own: ratios are of one round.
     for (let round = 0; round < Math.min(options.rounds, 5); round++) {
-      for (const backend of [undefined, ...backends]) {
+      for (const backend of [undefined, idle, ...backends]) {
         options.signal.throwIfAborted();
         const label = backend ?? 'no rules';
         options.progress(`packets: ${label}, round ${round + 1}`);
@@ -120,7 +123,7 @@ export async function packets(options: PartOptions): Promise<Report> {
 
 async function measure(
   scene: Scene,
-  backend: Backend | undefined,
+  backend: Backend | typeof idle | undefined,
   address: string,
   peer: string,
   connect: string,
@@ -152,12 +155,13 @@ async function measure(
 
 async function programmed(
   path: Path,
-  backend: Backend,
+  backend: Backend | typeof idle,
   scene: Scene,
   signal: AbortSignal,
 ): Promise<Disposable> {
-  const dataplane = path.node.run(() => openDataplane(backend));
-  await dataplane.sync(scene.engine.rules, signal);
+  const dataplane = path.node.run(() => openDataplane(backend === idle ? 'nftables' : backend));
+  if (backend === idle) await dataplane.idle(signal);
+  else await dataplane.sync(scene.engine.rules, signal);
   return dataplane;
 }
 
