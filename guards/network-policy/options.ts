@@ -1,8 +1,9 @@
 /** The command-line options of this guard. */
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
-import { choice, isGiven, texts } from '../../guard/option-values.ts';
+import { choice, isGiven, number, texts } from '../../guard/option-values.ts';
 import { parseBlock } from './engine/addresses.ts';
 import type { BackendChoice } from './node/backend.ts';
+import { defaultDataplaneOptions } from './node/dataplane.ts';
 
 export interface NetworkPolicyOptions {
   readonly unknownPods: 'allow' | 'deny';
@@ -10,10 +11,14 @@ export interface NetworkPolicyOptions {
   readonly podCidrs: readonly string[];
   readonly backend: BackendChoice;
   readonly established: 'keep' | 'cut';
+  /** Of NFLOG. */
+  readonly logGroup: number;
   /** Where the guard is switched off. */
   readonly keepsRules: boolean;
 }
 
+/** The kernel has 16 bits for it. */
+const MOST_GROUP = 65_535;
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
 const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];
 const backends: readonly BackendChoice[] = ['auto', 'nftables', 'iptables'];
@@ -53,6 +58,13 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     default: 'auto',
   },
   {
+    flags: '--network-policy-log-group <number>',
+    description: 'the NFLOG group that refused packets are logged to, read by the agent',
+    on: ['agent', 'standalone'],
+    parse: groupNumber,
+    default: defaultDataplaneOptions.logGroup,
+  },
+  {
     flags: '--network-policy-keep-rules',
     description: 'with the guard switched off: do not remove the rules that it has left in the kernel',
     on: ['agent', 'standalone'],
@@ -65,6 +77,12 @@ export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOp
     podCidrs: texts(values, 'podCidr'),
     backend: choice(values, 'networkPolicyBackend', backends),
     established: choice(values, 'networkPolicyEstablished', established),
+    logGroup: number(values, 'networkPolicyLogGroup'),
     keepsRules: isGiven(values, 'networkPolicyKeepRules'),
   };
+}
+
+function groupNumber(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= MOST_GROUP) return Number(text);
+  throw new Error(`It is not a number from 0 to ${MOST_GROUP}.`);
 }

@@ -130,4 +130,15 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     );
     assert.match(reason, /^10\.1\.0\.10 belongs to no known pod/);
   });
+
+  test('are told from the NFLOG group that is asked for', async () => {
+    await using node = await PolicyNode.create();
+    await node.apply('x/a-from-y', onlyFromY);
+    await node.start({ logGroup: 7 }, { logGroup: 7 });
+    assert.match(node.rules(), / group 7$/m);
+    assert.doesNotMatch(node.rules(), / group 100$/m);
+    const { network } = node;
+    assert.equal(await reaches(network.host('z/b'), network.host('x/a').addresses[4]), false);
+    await until('the line', () => node.refusals.length > 0);
+  });
 });

@@ -552,9 +552,13 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
           await dataplane.sync(nodeRules(network.pods, [ingress(['x/a']), egress(['y/a'])]));
           const prefixes = under.listing(network.node).matchAll(/(?:log prefix|nflog-prefix) "([^"]+)"/g);
           // One for both families, or one for each.
-          const owners = [...new Set([...prefixes].map(([, prefix = '']) => prefix))].map((prefix) =>
-            dataplane.whoseLog(prefix),
-          );
+          const texts = [...new Set([...prefixes].map(([, prefix = '']) => prefix))];
+          const owners = texts.map((prefix) => dataplane.whoseLog(prefix));
+          // For those who read it with another program.
+          assert.deepEqual(texts.flatMap((text) => / (\S+\/\S+ x\/\S+) $/.exec(text)?.[1] ?? []).sort(), [
+            'x/a x/in-x.a',
+            'y/a x/out-y.a',
+          ]);
           assert.deepEqual(owners.map((owner) => `${owner?.pod} ${owner?.direction}`).sort(), [
             'undefined egress',
             'undefined ingress',

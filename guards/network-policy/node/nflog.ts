@@ -127,7 +127,7 @@ class NflogReader implements Nflog {
       throw new RampartError(errorCodes.LIMIT, {
         what,
         why: `another program reads it (netlink port ${holder}, usually its pid)`,
-        next: 'Stop it, or configure it to use another group',
+        next: 'Use another group: --network-policy-log-group',
       });
     }
     this.#socket.request(

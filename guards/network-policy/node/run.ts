@@ -38,14 +38,14 @@ function isHopeless(error: unknown): boolean {
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context, options) => {
-  const { unknownPods, podCidrs, backend, established } = options;
+  const { unknownPods, podCidrs, backend, established, logGroup } = options;
   // First: the API answers while the kernel is tried.
   const followed = follow(context, podCidrs);
   using _objects = followed.objects;
   await using _presence = await announceEnforcer();
   const { openBackend } = await import('./backend.ts');
   const { logger, signal } = context;
-  const opened = await openBackend(backend, { unknownPods }, logger, signal);
+  const opened = await openBackend(backend, { unknownPods, logGroup }, logger, signal);
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
   using namespace = new KeptNamespace();
@@ -55,6 +55,7 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
     refusesUnknown: unknownPods === 'deny',
     backend: opened.name,
     cutsEstablished: established === 'cut',
+    logGroup,
   };
   await runNetworkPolicyNode(context, how, followed);
 };
@@ -82,6 +83,8 @@ export interface NetworkPolicyNodeOptions {
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: CutterOptions['inNetwork'];
   readonly bridges?: BridgeOptions;
+  /** The NFLOG group that the dataplane logs to. */
+  readonly logGroup?: number;
   /** Those of other programs in the kernel. Default: they are not looked at. */
   readonly otherRules?: () => Promise<OtherRules>;
   /** Called each time the kernel has accepted the rules. */
@@ -101,14 +104,13 @@ export async function runNetworkPolicyNode(
   { engine, objects }: Followed,
 ): Promise<void> {
   const { signal, logger, metrics, health } = context;
-  const { dataplane, backend = 'nftables', inNetwork } = options;
+  const { dataplane, backend = 'nftables', inNetwork, logGroup = defaultDataplaneOptions.logGroup } = options;
   const counts = new NodeCounts();
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
   const recorder = context.recorder();
   const refusesUnknown = options.refusesUnknown === true;
-  const { logGroup } = defaultDataplaneOptions;
   const sources = new SourceCheck({
     ...{ engine, logger, logGroup, inNetwork },
     isNeeded: () => refusesUnknown || objects.policies.size > 0,

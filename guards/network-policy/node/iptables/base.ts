@@ -134,7 +134,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
     denied.flatMap((block) => {
       const who = `${side} ${block} ${ofNoPod(side, family)}`;
       return [
-        `${who} ${nflog(unknownPodsChain, direction, logGroup)}`,
+        `${who} ${nflog(logGroup, unknownPodsChain, direction)}`,
         ...rejects(family, `${side} ${block}`, ofNoPod(side, family)),
       ];
     });
@@ -148,8 +148,11 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
   ];
 }
 
-export function nflog(chain: string, direction: Direction, group: number): string {
-  return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(chain, direction)}" --nflog-group ${group}`;
+export function nflog(
+  group: number,
+  ...of: readonly [chain: string, direction: Direction, pod?: string, policies?: readonly string[]]
+): string {
+  return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(...of)}" --nflog-group ${group}`;
 }
 
 /**

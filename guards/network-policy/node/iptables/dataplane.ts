@@ -1,13 +1,7 @@
 /** Network policies with iptables and ipset, using the chains and marks known from kube-router. */
 import { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
-import {
-  directions,
-  type NodeRules,
-  type PodKey,
-  policiesNaming,
-  type RulesChange,
-} from '../../engine/rules.ts';
+import { type NodeRules, type PodKey, policiesNaming, type RulesChange } from '../../engine/rules.ts';
 import {
   type ChainOwner,
   type Dataplane,
@@ -25,7 +19,7 @@ import { driftBetween } from './drift.ts';
 import { familyEdits } from './edits.ts';
 import { setEdits } from './ipset.ts';
 import { IptablesKernel, RefusedEdits } from './kernel.ts';
-import { families, logPrefix, unknownPodsChain } from './names.ts';
+import { families, unknownPodsChain } from './names.ts';
 import { compilePod } from './pod.ts';
 import { Policies } from './policies.ts';
 import { Refusals } from './refusals.ts';
@@ -195,9 +189,9 @@ class IptablesDataplane implements Dataplane {
   }
 
   whoseLog(prefix: string): ChainOwner | undefined {
-    const [, chain = ''] = prefix.trim().split(' ');
-    const direction = directions.find((each) => logPrefix(chain, each) === prefix.trim());
-    if (direction === undefined) return undefined;
+    const [program, chain = '', way] = prefix.split(' ');
+    if (program !== 'rampart' || (way !== 'in' && way !== 'out')) return undefined;
+    const direction = way === 'in' ? 'ingress' : 'egress';
     if (chain === unknownPodsChain) return { pod: undefined, direction };
     const owner = this.#owners.podOf(chain);
     return owner === undefined ? undefined : { ...owner, direction };

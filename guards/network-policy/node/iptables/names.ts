@@ -90,9 +90,21 @@ export function setName(side: 'SRC' | 'DST', family: Family, id: string): string
   return `${family === 6 ? 'inet6:' : ''}KUBE-${side}-${id}`;
 }
 
-/** The kernel takes up to 63 bytes. */
-export function logPrefix(chain: string, direction: Direction): string {
-  return `rampart ${chain} ${direction === 'ingress' ? 'in' : 'out'}`;
+/** The kernel takes up to 63 bytes (struct xt_nflog_info); programs write what they know of the packet right after it. */
+const longestPrefix = 63;
+
+/** Chain and direction tell whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
+export function logPrefix(
+  chain: string,
+  direction: Direction,
+  pod = '',
+  policies: readonly string[] = [],
+): string {
+  const words = ['rampart', chain, direction === 'ingress' ? 'in' : 'out', pod, policies.join(',')];
+  return `${words
+    .filter(Boolean)
+    .join(' ')
+    .slice(0, longestPrefix - 1)} `;
 }
 
 const plainWord = /^[\w-]+$/;

@@ -76,7 +76,7 @@ function chainOf(
     ...isolated.flatMap((direction) =>
       ends(direction).map(
         (end) =>
-          `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed} ${nflog(chain, direction, logGroup)}`,
+          `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed} ${nflog(logGroup, chain, direction, pod.pod, pod[direction])}`,
       ),
     ),
     ...isolated.flatMap((direction) =>

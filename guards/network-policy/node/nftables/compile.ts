@@ -155,11 +155,16 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
   ];
 }
 
-function refusal(name: string, { logGroup }: DataplaneOptions): Rule[] {
+function refusal(
+  name: string,
+  { logGroup }: DataplaneOptions,
+  pod?: string,
+  policies?: readonly string[],
+): Rule[] {
   return [
     rule(
       { kind: 'limit', perMinute: 10, burst: 10 },
-      { kind: 'log', prefix: logPrefix(name), group: logGroup },
+      { kind: 'log', prefix: logPrefix(name, pod, policies), group: logGroup },
     ),
     rule({ kind: 'counter', name }, { kind: 'goto', chain: 'refuse' }),
   ];
@@ -232,7 +237,7 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
             ...rule({ kind: 'jump', chain: policyChain(direction, policy) }),
             comment: commentText(policy),
           })),
-          ...refusal(name, options),
+          ...refusal(name, options, pod.pod, policies),
         ],
       },
     ];

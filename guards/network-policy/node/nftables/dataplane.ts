@@ -22,7 +22,7 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy, tracking } from './compile.ts';
-import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
+import { directions, podChain, tableName, unknownChain } from './names.ts';
 import {
   type Command,
   commandsAnew,
@@ -313,8 +313,8 @@ class NftablesDataplane implements Dataplane {
   }
 
   whoseLog(prefix: string): ChainOwner | undefined {
-    const chain = prefix.trim().split(' ')[1] ?? '';
-    return logPrefix(chain).trim() === prefix.trim() ? this.#chainOwners.get(chain) : undefined;
+    const [program, chain = ''] = prefix.split(' ');
+    return program === 'rampart' ? this.#chainOwners.get(chain) : undefined;
   }
 
   [Symbol.dispose](): void {

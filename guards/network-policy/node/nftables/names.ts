@@ -43,9 +43,13 @@ export function unknownChain(direction: Direction): string {
   return `unknown-${shortDirection[direction]}`;
 }
 
-/** The kernel takes up to 127 bytes (NF_LOG_PREFIXLEN). */
-export function logPrefix(chain: string): string {
-  return `rampart ${chain} `;
+/** The kernel takes up to 127 bytes (NF_LOG_PREFIXLEN); programs write what they know of the packet right after it. */
+const longestPrefix = 127;
+
+/** The chain tells whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
+export function logPrefix(chain: string, pod = '', policies: readonly string[] = []): string {
+  const words = ['rampart', chain, pod, policies.join(',')].filter(Boolean).join(' ');
+  return `${words.slice(0, longestPrefix - 1)} `;
 }
 
 const longestComment = 120;

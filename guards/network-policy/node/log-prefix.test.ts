@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import * as iptables from './iptables/names.ts';
+import * as nftables from './nftables/names.ts';
+
+const pod = `shop/${'web-'.repeat(20)}`;
+const policies = ['shop/first', 'shop/second'];
+
+suite('the prefix of a logged packet', () => {
+  test('names pod and policies', () => {
+    const chain = nftables.podChain('ingress', 'shop/db');
+    assert.equal(
+      nftables.logPrefix(chain, 'shop/db', policies),
+      `rampart ${chain} shop/db shop/first,shop/second `,
+    );
+  });
+
+  test('is no longer than the kernel takes, and has the chain as a whole', () => {
+    const [nft, kube] = [nftables.podChain('egress', pod), iptables.podChain(pod)];
+    for (const [prefix, mostBytes, begin] of [
+      [nftables.logPrefix(nft, pod, policies), 127, `rampart ${nft} shop/web-`],
+      [iptables.logPrefix(kube, 'egress', pod, policies), 63, `rampart ${kube} out shop/web-`],
+    ] as const) {
+      assert.equal(prefix.length, mostBytes);
+      assert.ok(prefix.startsWith(begin) && prefix.endsWith(' '), prefix);
+    }
+  });
+});
