@@ -67,30 +67,32 @@ export function matchInterfaces(
   return new Map(
     [...found].map(([pod, { now, mac }]) => {
       const { index, name, isBridged } = now;
-      const linkLocal = now.linkLocal.filter((address) => owners.get(address) === pod).toSorted();
+      const linkLocal = [...new Set([derivedAddress(mac), ...now.linkLocal])]
+        .filter((address) => owners.get(address) === pod)
+        .toSorted();
       return [pod, { index, name, isBridged, mac, linkLocal }];
     }),
   );
 }
 
-/** The pod that has an address derived from its MAC address, else the one that had it before, else the first. */
+/**
+ * An address derived from a MAC address belongs to the pod of that interface, also before it is there; any other one to the pod that had it
+ * before, else to the first.
+ */
 function linkLocalOwners(
   found: ReadonlyMap<PodKey, { readonly now: SeenInterface; readonly mac: string }>,
   before: ReadonlyMap<PodKey, KnownInterface>,
 ): ReadonlyMap<Address, PodKey> {
   const owners = new Map<Address, PodKey>();
-  const claims: readonly ((pod: PodKey, address: Address, mac: string) => boolean)[] = [
-    (_pod, address, mac) => address === derivedAddress(mac),
-    (pod, address) => before.get(pod)?.linkLocal.includes(address) === true,
-    () => true,
-  ];
-  for (const claim of claims) {
-    for (const [pod, { now, mac }] of found) {
-      for (const address of now.linkLocal) {
-        if (!owners.has(address) && claim(pod, address, mac)) owners.set(address, pod);
-      }
-    }
+  const claim = (pod: PodKey, address: Address): void => {
+    if (!owners.has(address)) owners.set(address, pod);
+  };
+  for (const [pod, { mac }] of found) claim(pod, derivedAddress(mac));
+  for (const [pod, { now }] of found) {
+    for (const address of now.linkLocal)
+      if (before.get(pod)?.linkLocal.includes(address)) claim(pod, address);
   }
+  for (const [pod, { now }] of found) for (const address of now.linkLocal) claim(pod, address);
   return owners;
 }
 
