@@ -46,7 +46,8 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     repeatable: true,
     parse: (text) => {
       const block = parseBlock(text);
-      if (typeof block === 'string') throw new Error(`It ${block}.`);
+      const why = typeof block === 'string' ? block : block.readAs;
+      if (why !== undefined) throw new Error(`It ${why}.`);
       return text;
     },
   },

@@ -13,7 +13,6 @@ suite('what cannot be expressed is told, and allows nothing', () => {
     'endPort alone': [{ ports: [{ endPort: 81 }] }, 'ports[0].endPort'],
     'a port that is none': [{ ports: [{ port: 65_616 }] }, 'ports[0].port'],
     'an unknown protocol': [{ ports: [{ port: 80, protocol: 'tcp' }] }, 'ports[0].protocol'],
-    'a block with host bits': [{ from: [{ ipBlock: { cidr: '10.0.0.1/24' } }] }, 'from[0].ipBlock.cidr'],
     'a block that is none': [{ from: [{ ipBlock: { cidr: '10.0.0.0' } }] }, 'from[0].ipBlock.cidr'],
     'an except outside of its block': [
       { from: [{ ipBlock: { cidr: '10.0.0.0/24', except: ['10.0.1.0/25'] } }] },
@@ -57,6 +56,35 @@ suite('what cannot be expressed is told, and allows nothing', () => {
       holds(ingress(both), [[true, xb, xa]]);
     });
   }
+
+  test('a block is read as by Kubernetes, and what differs from its text is told', () => {
+    for (const [cidr, except, allowed, told] of [
+      [
+        '10.0.0.99/24',
+        [],
+        true,
+        /^"10\.0\.0\.99\/24" has bits set beyond its prefix; it is read as 10\.0\.0\.0\/24\.$/,
+      ],
+      ['10.0.0.99/28', [], false, /read as 10\.0\.0\.96\/28/],
+      ['::ffff:10.0.0.0/104', [], true, /is IPv4 written as IPv6; it is read as 10\.0\.0\.0\/8/],
+      [
+        '::ffff:10.9.9.9/112',
+        [],
+        false,
+        /beyond its prefix and is IPv4 written as IPv6; it is read as 10\.9\.0\.0\/16/,
+      ],
+      ['010.0.0.0/08', [], true, /has leading zeros; it is read as 10\.0\.0\.0\/8/],
+      ['10.0.0.0/24', ['10.0.0.1/29'], false, /"10\.0\.0\.1\/29" .* read as 10\.0\.0\.0\/29/],
+      ['10.0.0.0/24', ['::ffff:10.0.0.0/125'], false, /read as 10\.0\.0\.0\/29/],
+    ] as const) {
+      const engine = holds(ingress({ from: [{ ipBlock: { cidr, except } }] }), [[allowed, xb, xa]]);
+      const [problem, ...more] = engine.problems();
+      assert.deepEqual([problem?.isApplied, more], [true, []]);
+      assert.match(problem?.message ?? '', told);
+    }
+    // Not within the IPv4-mapped addresses as a whole.
+    holds(ingress({ from: [{ ipBlock: { cidr: '::ffff:0:0/90' } }] }), [[false, xb, xa]]);
+  });
 
   test('a malformed selector of targets isolates the namespace', () => {
     const engine = holds(

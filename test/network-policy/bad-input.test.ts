@@ -23,7 +23,11 @@ import { connects } from './probe.fixture.ts';
 /** What is wrong with the first rule of a policy, and what is to be said of it. */
 const wrong: Readonly<Record<string, readonly [rule: object, field: string, why: RegExp]>> = {
   'name-of-no-pod': [{ ports: [{ port: 'nothing' }] }, 'ports[0].port', /port named "nothing" \(TCP\)/],
-  'host-bits': [{ from: [{ ipBlock: { cidr: '10.1.0.0/8' } }] }, 'from[0].ipBlock.cidr', /10\.0\.0\.0\/8/],
+  'name-of-another-protocol': [
+    { ports: [{ port: 'serve-80', protocol: 'UDP' }] },
+    'ports[0].port',
+    /port named "serve-80" \(UDP\)/,
+  ],
 };
 
 const backends: readonly (readonly [string, string | undefined, () => Dataplane])[] = [
@@ -50,9 +54,9 @@ async function reached(node: PolicyNode, ...names: readonly string[]): Promise<s
   return found;
 }
 
-async function notes(node: PolicyNode, policy: string): Promise<string> {
+async function notes(node: PolicyNode, policy: string, wanted = 'NotExpressed'): Promise<string> {
   const events = (await node.eventsOf('x')).filter(({ reason, regarding }) => {
-    return reason === 'NotExpressed' && regarding?.name === policy;
+    return reason === wanted && regarding?.name === policy;
   });
   return events.map(({ note }) => note ?? '').join('\n');
 }
@@ -108,12 +112,25 @@ suite('what cannot be expressed', { timeout: 300_000 }, () => {
         }
         await node.apply('x/beside', {
           ...isolates('b'),
-          ingress: [wrong['host-bits']![0], { ports: [{ port: 81 }] }],
+          ingress: [wrong['name-of-another-protocol']![0], { ports: [{ port: 81 }] }],
+        });
+        // Of this, the API only warns.
+        await node.apply('x/masked', {
+          ...isolates('c'),
+          ingress: [{ from: [{ ipBlock: { cidr: '10.1.0.99/8' } }], ports: [{ port: 80 }] }],
         });
         await node.start();
-        assert.deepEqual(await reached(node, 'x/a', 'x/b'), ['x/b 81 IPv4', 'x/b 81 IPv6']);
+        const allowed = ['x/b 81 IPv4', 'x/b 81 IPv6', 'x/c 80 IPv4'];
+        assert.deepEqual(await reached(node, 'x/a', 'x/b', 'x/c'), allowed);
+        const reading = await until('the event of the block', () => notes(node, 'masked', 'ReadDifferently'));
+        assert.match(
+          reading,
+          /^spec\.ingress\[0\]\.from\[0\]\.ipBlock\.cidr: "10\.1\.0\.99\/8" .* read as 10\.0\.0\.0\/8\.$/,
+        );
         const [policies, known] = [await node.client.list(networkPolicies), await node.client.list(pods)];
         const status = examine(policies.items, known.items, Date.now());
+        const masked = status.find(({ name }) => name === 'masked');
+        assert.deepEqual([masked?.notExpressed, masked?.warnings], [[], [reading]]);
         for (const [name, [, field, why]] of Object.entries(wrong)) {
           const note = await until(`the event of ${name}`, () => notes(node, name));
           assert.match(note, why);

@@ -160,10 +160,15 @@ export function render(
     lines.push('', 'Other rules in this kernel:');
     for (const words of kernel.others) lines.push(...indented(words));
   }
-  if (problems.length > 0) {
-    lines.push('', 'Parts of these policies that cannot be expressed and allow nothing:');
-    for (const { policy, field, message } of problems)
-      lines.push(...indented(`${policy} ${field}: ${message}`));
+  const [applied, lost] = [true, false].map((is) =>
+    problems.filter((one) => (one.isApplied === true) === is),
+  );
+  for (const [head, parts = []] of [
+    ['Parts of these policies that cannot be expressed and allow nothing:', lost],
+    ['Parts of these policies that are read differently than they are written:', applied],
+  ] as const) {
+    if (parts.length > 0) lines.push('', head);
+    for (const { policy, field, message } of parts) lines.push(...indented(`${policy} ${field}: ${message}`));
   }
   return `${lines.join('\n')}\n`;
 }

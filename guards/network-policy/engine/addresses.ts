@@ -19,6 +19,8 @@ export interface Interval {
 
 export interface Block extends Interval {
   readonly family: Family;
+  /** Why its text says something else, and as what it is read. */
+  readonly readAs?: string;
 }
 
 const bitsOf = { 4: 32, 6: 128 } as const;
@@ -142,22 +144,33 @@ function longestZeros(groups: readonly number[]): { readonly at: number; readonl
   return best;
 }
 
-/** A CIDR, or why it is not one. */
+/**
+ * A CIDR, or why it is not one. It is read as by Kubernetes' own parser (ParseCIDRSloppy of k8s.io/utils/net, Go's net.ParseCIDR): masked, an
+ * IPv4-mapped block is one of IPv4, and leading zeros count for nothing.
+ */
 export function parseBlock(text: string): Block | string {
-  const [address = '', prefix = '', ...rest] = text.split('/');
+  const [given = '', prefix = '', ...rest] = text.split('/');
+  const isDotted = /^\d{1,4}(?:\.\d{1,4}){3}$/.test(given);
+  const address = isDotted ? given.split('.').map(Number).join('.') : given;
   const family = isIPv4(address) ? 4 : isIPv6(address) && !address.includes('%') ? 6 : undefined;
-  if (family === undefined || rest.length > 0 || !/^(?:0|[1-9]\d{0,2})$/.test(prefix)) {
+  if (family === undefined || rest.length > 0 || !/^\d{1,3}$/.test(prefix)) {
     return 'is not an address block such as 10.9.8.0/24 or 2001:db8::/64';
   }
   const [bits, length] = [bitsOf[family], Number(prefix)];
   if (length > bits) return `has a prefix longer than ${bits} bits`;
-  const low = addressValue(address);
   const size = 1n << BigInt(bits - length);
-  if (low % size !== 0n) {
-    return `has bits set beyond its prefix; the block is ${addressText(family, low - (low % size))}/${length}`;
-  }
-  if (family === 6 && length >= 96 && low >> 32n === mappedPrefix) {
-    return `is IPv4 written as IPv6; the block is ${addressText(4, low & 0xffffffffn)}/${length - 96}`;
-  }
-  return { family, low, high: low + size - 1n };
+  const first = addressValue(address);
+  const low = first - (first % size);
+  const isMapped = family === 6 && length >= 96 && low >> 32n === mappedPrefix;
+  const block: Block = isMapped
+    ? { family: 4, low: low & 0xffffffffn, high: (low & 0xffffffffn) + size - 1n }
+    : { family, low, high: low + size - 1n };
+  const whys = [
+    ...(first === low ? [] : ['has bits set beyond its prefix']),
+    ...(isMapped ? ['is IPv4 written as IPv6'] : []),
+    ...(address === given && prefix === String(length) ? [] : ['has leading zeros']),
+  ];
+  if (whys.length === 0) return block;
+  const meant = `${addressText(block.family, block.low)}/${isMapped ? length - 96 : length}`;
+  return { ...block, readAs: `${whys.join(' and ')}; it is read as ${meant}` };
 }

@@ -80,18 +80,25 @@ function addBlock(
     refuse(`${path}.cidr`, `${JSON.stringify(cidr)} ${block}: ${consequence}.`);
     return;
   }
+  tellReading(block, cidr, `${path}.cidr`, refuse);
   const holes: Block[] = [];
   let problem = false;
   for (const [index, text] of (except ?? []).entries()) {
     const hole = parseBlock(text);
     const why = typeof hole === 'string' ? hole : isWithin(hole, block) ? undefined : `is not within ${cidr}`;
-    if (typeof hole !== 'string' && why === undefined) holes.push(hole);
-    else {
+    if (typeof hole !== 'string' && why === undefined) {
+      tellReading(hole, text, `${path}.except[${index}]`, refuse);
+      holes.push(hole);
+    } else {
       problem = true;
       refuse(`${path}.except[${index}]`, `${JSON.stringify(text)} ${why}: ${consequence}.`);
     }
   }
   if (!problem) blocks[block.family].push(...without(block, holes));
+}
+
+function tellReading({ readAs }: Block, text: string, field: string, refuse: Refuse): void {
+  if (readAs !== undefined) refuse(field, `${JSON.stringify(text)} ${readAs}.`, true);
 }
 
 function isWithin(inner: Block, outer: Block): boolean {

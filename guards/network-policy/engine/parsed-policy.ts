@@ -39,7 +39,8 @@ export function parsePolicy(policy: PolicyObject): ParsedPolicy {
   const key = objectKey(policy);
   const namespace = policy.metadata.namespace ?? '';
   const problems: PolicyProblem[] = [];
-  const refuse: Refuse = (field, message) => problems.push({ policy: key, field, message });
+  const refuse: Refuse = (field, message, isApplied) =>
+    problems.push({ policy: key, field, message, ...(isApplied && { isApplied }) });
   const spec = policy.spec ?? {};
   const targets = parseSelector(spec.podSelector ?? {}, 'spec.podSelector', refuse, targetsUnknown);
   const directions = directionsOf(spec, refuse);

@@ -154,4 +154,6 @@ export interface PolicyProblem {
   readonly field: string;
   /** A sentence: what is wrong, and what follows. */
   readonly message: string;
+  /** The field applies all the same, as the message says. */
+  readonly isApplied?: true;
 }

@@ -192,7 +192,7 @@ export async function runNetworkPolicyNode(
         continue;
       }
       const problems = [...engine.problems(), ...enforcement.refused];
-      counts.problems = problems.length;
+      counts.problems = problems.filter(({ isApplied }) => isApplied !== true).length;
       tellProblems(problems, engine.rules);
       tellFacts();
       await turns.next();
@@ -236,35 +236,42 @@ async function openCutter(
   });
 }
 
+/** By the reason of the event. */
+const problemWords = {
+  NotExpressed: 'cannot be expressed, and allows nothing',
+  ReadDifferently: 'says something else than what applies',
+} as const;
+
 /** Reports the parts of policies that cannot be expressed, of those that pods of this node need: a line and an event each time they change. */
 export function problemTeller(
   logger: Logger,
   recorder: Pick<EventRecorder, 'record'>,
   policies: FollowedObjects['policies'],
 ): (problems: readonly PolicyProblem[], rules: NodeRules) => void {
-  /** By policy. */
+  /** By policy and reason. */
   const told = new Map<string, string>();
+  const reasonOf = ({ isApplied }: PolicyProblem): keyof typeof problemWords =>
+    isApplied === true ? 'ReadDifferently' : 'NotExpressed';
+  const keyOf = (problem: PolicyProblem): string => `${problem.policy} ${reasonOf(problem)}`;
 
   return (problems, rules) => {
     if (problems.length === 0 && told.size === 0) return;
     const needed = new Set([...rules.policies.values()].map(({ policy }) => policy));
-    for (const [key, of] of Map.groupBy(problems, (one) => one.policy)) {
-      if (!needed.has(key)) continue;
+    const byKey = Map.groupBy(problems, keyOf);
+    for (const [key, of] of byKey) {
+      const [problem] = of;
+      if (problem === undefined || !needed.has(problem.policy)) continue;
       const note = of.map(({ field, message }) => `${field}: ${message}`).join('\n');
-      const policy = policies.get(key);
+      const policy = policies.get(problem.policy);
       if (policy === undefined || told.get(key) === note) continue;
       told.set(key, note);
-      logger.warn({ policy: key }, `cannot be expressed, and allows nothing: ${note}`);
+      const reason = reasonOf(problem);
+      logger.warn({ policy: problem.policy }, `${problemWords[reason]}: ${note}`);
       recorder.record({
         regarding: referenceTo(networkPolicies, policy),
-        type: 'Warning',
-        reason: 'NotExpressed',
-        action: 'Program',
-        note,
+        ...{ type: 'Warning', reason, action: 'Program', note },
       });
     }
-    for (const key of told.keys()) {
-      if (!problems.some(({ policy }) => policy === key)) told.delete(key);
-    }
+    for (const key of told.keys()) if (!byKey.has(key)) told.delete(key);
   };
 }

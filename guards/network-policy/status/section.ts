@@ -25,6 +25,8 @@ export interface PolicyReport {
   readonly pods: number | null;
   /** The same by node; `null` if pods may not be read. */
   readonly podsByNode: Readonly<Record<string, number>> | null;
+  /** Fields that apply, but are read differently than they are written. */
+  readonly warnings: readonly string[];
 }
 
 /** Before it is decided whether it is guarded. */
@@ -101,7 +103,10 @@ export function examine(
         pods: known === undefined ? null : of.length,
         podsByNode: known === undefined ? null : countByNode(of),
         settledPods: countByNode(of.filter(isSettled)),
-        notExpressed: problems.get(key) ?? [],
+        notExpressed: (problems.get(key) ?? []).filter(({ isApplied }) => isApplied !== true),
+        warnings: (problems.get(key) ?? [])
+          .filter(({ isApplied }) => isApplied === true)
+          .map(({ field, message }) => `${field}: ${message}`),
       };
     })
     .toSorted((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
@@ -191,9 +196,9 @@ export function section(
     objects: all?.map((one) => guardedObject(one, nodes)),
     fields: (verdict) => ({
       networkPolicies:
-        all?.map(({ namespace, name, directions, pods: count, podsByNode }): PolicyReport => {
+        all?.map(({ namespace, name, directions, pods: count, podsByNode, warnings }): PolicyReport => {
           const guarded = verdict.of({ kind: 'NetworkPolicy', namespace, name }).length === 0;
-          return { namespace, name, guarded, directions, pods: count, podsByNode };
+          return { namespace, name, guarded, directions, pods: count, podsByNode, warnings };
         }) ?? null,
     }),
     headline({ failing, problems }, { colour }) {
@@ -222,7 +227,11 @@ export function section(
             String(count ?? '-'),
             problems.length === 0 ? { text: 'yes', style: 'green' } : { text: 'no', style: 'red' },
           ],
-          note: [...podLines(policy), ...problemTexts(problems, nowMs)].join('\n'),
+          note: [
+            ...podLines(policy),
+            ...policy.warnings.map(printable),
+            ...problemTexts(problems, nowMs),
+          ].join('\n'),
         };
       });
       return renderTable(rows, { head: ['NETWORK POLICY', 'ISOLATES', 'PODS', 'ENFORCED'], ...options });
