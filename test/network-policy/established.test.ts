@@ -200,7 +200,9 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
         using talked = await Connection.open(peer, pod.addresses[4], 8080);
         for (const one of [four, six, outward]) assert.ok(await one.echoes());
         await node.apply('x/only-b', { ...onlyB, policyTypes: ['Ingress', 'Egress'] });
-        await until('the rules', async () => !(await reaches(peer, pod.addresses[4])));
+        for (const family of [4, 6] as const) {
+          await until('the rules', async () => !(await reaches(peer, pod.addresses[family])));
+        }
         for (const one of [four, six, outward]) assert.ok(await one.echoes());
         const { received } = talked;
         await until('the talker is heard', () => talked.received > received + 3);
@@ -247,7 +249,10 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
             return !values.includes(original.source) && !values.includes(original.destination);
           }),
         );
-        await until('the new pod is isolated', async () => !(await reaches(peer, pod.addresses[4])));
+        // iptables has a transaction for each family.
+        for (const family of [4, 6] as const) {
+          await until('the new pod is isolated', async () => !(await reaches(peer, pod.addresses[family])));
+        }
         const to80 = { to80: 'meta l4proto { tcp, udp } th dport 80' };
         using atPod = new PacketCounter(pod, to80);
         using atPeer = new PacketCounter(peer, to80);
