@@ -25,26 +25,27 @@ test('each key once for a burst, and again when it is touched again', async () =
 });
 
 test('what fails keeps no other waiting; between slices others have their turn', async () => {
-  const seen: number[] = [];
+  /** By key: in which turn of the loop. */
+  const seen = new Map<number, number>();
   const problems: number[] = [];
+  let turns = 0;
   using keys = new TouchedKeys<number>({
     each: (key) => {
       if (key === 1) throw new Error('one');
       // Longer than a slice.
       const endMs = performance.now() + 12;
       while (performance.now() < endMs);
-      seen.push(key);
+      seen.set(key, turns);
     },
     onProblem: (_error, key) => problems.push(key),
   });
   for (const key of [1, 2, 3]) keys.add(key);
-  await turn();
-  assert.deepEqual(seen, [2]);
+  // A machine that is busy may end a slice earlier.
+  for (; seen.size < 2; turns++) await turn();
+  assert.deepEqual([...seen.keys()], [2, 3]);
+  assert.ok((seen.get(2) ?? 0) < (seen.get(3) ?? 0));
   assert.deepEqual(problems, [1]);
-  assert.equal(keys.size, 1);
-  await turn();
-  await turn();
-  assert.deepEqual(seen, [2, 3]);
+  assert.equal(keys.size, 0);
 });
 
 test('what has failed is looked at again, until it goes well', async (t) => {
