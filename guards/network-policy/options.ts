@@ -46,7 +46,7 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     repeatable: true,
     parse: (text) => {
       const block = parseBlock(text);
-      const why = typeof block === 'string' ? block : block.readAs;
+      const why = typeof block === 'string' ? block : block.readAs?.replace('it is read as', 'the block is');
       if (why !== undefined) throw new Error(`It ${why}.`);
       return text;
     },
