@@ -164,12 +164,12 @@ for (const part of sampled(['sync', 'event', 'packets'], 1)) {
 }
 
 cell(
-  'network-policy packets: no rules and each backend',
+  'network-policy packets: no rules, no policy and each backend',
   { skip: noBackends || missing('gcc', 'iperf3') },
   () => {
     assert.deepEqual(
       rowsOf('packets', 'network-policy').map((row) => row.label),
-      ['no rules', ...backends],
+      ['no rules', 'no policy', ...backends],
     );
   },
 );
