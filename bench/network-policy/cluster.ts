@@ -102,7 +102,9 @@ export async function cluster(options: PartOptions): Promise<Report> {
     progress(`cluster: ${label}: from the start of an agent to the rules in the kernel`);
     const beganMs = performance.now();
     await using agent = start();
-    await changed();
+    // First it only has the kernel track connections.
+    do await changed();
+    while (count(network).pods === 0);
     const [startMs, startCpuMs] = [performance.now() - beganMs, cpuMs(agent.pid)];
     await sleep(settleMs, undefined, { signal });
     const mib = residentMiB(agent.pid) - floorMiB;
