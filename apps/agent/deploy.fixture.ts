@@ -185,7 +185,8 @@ export class Cluster implements AsyncDisposable {
       env: { PATH: process.env['PATH'], HOME: this.directory },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
-    kubectl.stdin.end(kustomizedText(directory));
+    // When it ends early, what it wrote says why.
+    kubectl.stdin.on('error', () => undefined).end(kustomizedText(directory));
     const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
     assert.equal(stderr.replace(/^Warning: .*\n/gm, ''), '');
     return stdout.trim().split('\n');

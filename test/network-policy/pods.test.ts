@@ -90,7 +90,8 @@ class Node implements AsyncDisposable {
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => (out += text));
     }
-    child.stdin?.end(input);
+    // Many commands end without reading it.
+    child.stdin?.on('error', () => undefined).end(input);
     const [code] = await ended;
     return { code: code ?? -1, out };
   }

@@ -88,6 +88,8 @@ export function start(command: string, args: readonly string[], input?: string |
   let [stdout, stderr] = ['', ''];
   child.stdout?.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  // It may end before it has read everything.
+  child.stdin?.on('error', () => undefined);
   if (input !== null) child.stdin?.end(input);
   const hung = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);
   const ended = once(child, 'close').then(([code, signal]) => {

@@ -41,5 +41,6 @@ test('a policy whose module takes long to fetch says since when, and what came o
 
   asked.reject(new Error('the registry is away'));
   await until(async () => (await active()).startsWith('pending False PolicyCannotRun the registry is away'));
-  assert.deepEqual(tried, ['slow', 'slow']);
+  // Its own write of the status has it tried again at once.
+  assert.ok(tried.length > 1 && tried.every((name) => name === 'slow'), tried.join());
 });
