@@ -10,6 +10,9 @@ export type Direction = 'ingress' | 'egress';
 export const directions: readonly Direction[] = ['ingress', 'egress'];
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 
+/** What becomes of a packet that no policy allows; `would-refuse`: it passes and is reported, because of monitor mode. */
+export type RefusalVerdict = 'refused' | 'would-refuse';
+
 /** `namespace/name`: neither may contain a slash, so keys are unique. */
 export type PodKey = string;
 export type PolicyKey = string;
@@ -93,6 +96,8 @@ export interface LocalPod {
   /** Policies that select it for a direction, sorted; undefined: it is not isolated, so everything is allowed. */
   readonly ingress: readonly PolicyKey[] | undefined;
   readonly egress: readonly PolicyKey[] | undefined;
+  /** Whether all policies that isolate it in a direction are in monitor mode. False if none isolates it. */
+  readonly monitors: Readonly<Record<Direction, boolean>>;
 }
 
 /** Everything that a dataplane must enforce. */

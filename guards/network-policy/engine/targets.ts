@@ -102,6 +102,7 @@ export class Targets {
       addresses: { 4: addressesOf(4), 6: [...addressesOf(6), ...(this.#linkLocal.get(key) ?? [])] },
       ingress: isolating('ingress'),
       egress: isolating('egress'),
+      monitors: { ingress: false, egress: false },
     };
   }
 

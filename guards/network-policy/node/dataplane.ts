@@ -2,7 +2,14 @@
  * Enforces the rules of a node in its kernel. Each dataplane passes the suite beside this file
  * (dataplane.suite.fixture.ts), which defines with packets what that means.
  */
-import type { Direction, NodeRules, PodKey, PolicyProblem, RulesChange } from '../engine/rules.ts';
+import type {
+  Direction,
+  NodeRules,
+  PodKey,
+  PolicyProblem,
+  RefusalVerdict,
+  RulesChange,
+} from '../engine/rules.ts';
 
 export interface DataplaneOptions {
   /** For addresses within the node's podCidrs that belong to no known pod, such as one that has just started. */
@@ -30,14 +37,15 @@ export interface Drift {
   readonly how: 'missing' | 'changed' | 'added';
 }
 
-/** Whose packets a chain refuses. */
+/** Whose packets a chain refuses, or lets pass in monitor mode. */
 export interface ChainOwner {
   /** Undefined: those of addresses that belong to no known pod. */
   readonly pod: PodKey | undefined;
   readonly direction: Direction;
+  readonly verdict: RefusalVerdict;
 }
 
-/** Packets refused since the dataplane was first programmed. */
+/** Packets with this verdict since the dataplane was first programmed. */
 export interface Refused extends ChainOwner {
   readonly packets: number;
   readonly bytes: number;

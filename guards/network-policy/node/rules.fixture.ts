@@ -70,6 +70,7 @@ export function nodeRules(
           addresses: { 4: [addresses[4]], 6: [addresses[6]] },
           ingress: selecting(name, 'ingress'),
           egress: selecting(name, 'egress'),
+          monitors: { ingress: false, egress: false },
         },
       ]),
     ),

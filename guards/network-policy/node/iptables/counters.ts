@@ -19,7 +19,7 @@ export function refusedCounts(
       if (owner === undefined) continue;
       const direction: Direction = side === '-d' ? 'ingress' : 'egress';
       const key = `${direction} ${owner.pod ?? ''}`;
-      const sum = sums.get(key) ?? { pod: owner.pod, direction, packets: 0, bytes: 0 };
+      const sum = sums.get(key) ?? { pod: owner.pod, direction, verdict: 'refused', packets: 0, bytes: 0 };
       sum.packets += Number(packets);
       sum.bytes += Number(bytes);
       sums.set(key, sum);

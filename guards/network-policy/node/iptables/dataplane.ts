@@ -192,9 +192,9 @@ class IptablesDataplane implements Dataplane {
     const [program, chain = '', way] = prefix.split(' ');
     if (program !== 'rampart' || (way !== 'in' && way !== 'out')) return undefined;
     const direction = way === 'in' ? 'ingress' : 'egress';
-    if (chain === unknownPodsChain) return { pod: undefined, direction };
+    if (chain === unknownPodsChain) return { pod: undefined, direction, verdict: 'refused' };
     const owner = this.#owners.podOf(chain);
-    return owner === undefined ? undefined : { ...owner, direction };
+    return owner === undefined ? undefined : { ...owner, direction, verdict: 'refused' };
   }
 
   [Symbol.dispose](): void {

@@ -103,7 +103,10 @@ class NftablesDataplane implements Dataplane {
   /** It is unknown what the kernel has: before the first change, and when one was interrupted. */
   #isUnknown = true;
   readonly #chainOwners = new Map<string, ChainOwner>(
-    directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
+    directions.map((direction) => [
+      unknownChain(direction),
+      { pod: undefined, direction, verdict: 'refused' },
+    ]),
   );
 
   constructor(options: DataplaneOptions) {
@@ -331,7 +334,7 @@ class NftablesDataplane implements Dataplane {
   #remember(pod: PodKey | undefined): void {
     for (const direction of directions) {
       const chain = pod === undefined ? unknownChain(direction) : podChain(direction, pod);
-      this.#chainOwners.set(chain, { pod, direction });
+      this.#chainOwners.set(chain, { pod, direction, verdict: 'refused' });
     }
   }
 
