@@ -95,6 +95,10 @@ export const libc = {
   setsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, sizeBytes: number) => number>(
     'int setsockopt(int, int, int, const void *, uint32_t)',
   ),
+  /** Fills `value`; `size` is in and out. */
+  getsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, size: [number]) => number>(
+    'int getsockopt(int, int, int, _Out_ void *, _Inout_ uint32_t *)',
+  ),
   send: c<(fd: number, buffer: Uint8Array, sizeBytes: number, flags: number) => number>(
     'long send(int, const void *, size_t, int)',
   ),

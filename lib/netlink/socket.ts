@@ -20,6 +20,11 @@ const SO_RCVBUF = 8;
 const SO_SNDBUFFORCE = 32;
 /** Past net.core.rmem_max, with CAP_NET_ADMIN. */
 const SO_RCVBUFFORCE = 33;
+/** Linux 4.12: `u32[9]`, the last of which (SK_MEMINFO_DROPS) is how many messages found no room. */
+const SO_MEMINFO = 55;
+const MEMINFO_BYTES = 9 * 4;
+const SOL_NETLINK = 270;
+const NETLINK_NO_ENOBUFS = 5;
 /** recv(2) then tells how long the message is, also where it does not fit. */
 const MSG_TRUNC = 0x20;
 
@@ -41,6 +46,11 @@ interface NetlinkSocketOptions {
   readonly receiveBytes?: number;
   /** Multicast groups, by their numbers: 1 is RTNLGRP_LINK of rtnetlink. Default: none. At most 32. */
   readonly groups?: readonly number[];
+  /**
+   * What finds no room in the queue is counted in {@link NetlinkSocket.dropped}, and reading is not told of it. With the error, the kernel
+   * would drop all that comes until the queue is empty (net/netlink/af_netlink.c, NETLINK_S_CONGESTED). Default: reads are `overrun`.
+   */
+  readonly countsDrops?: boolean;
 }
 
 /** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
@@ -50,11 +60,12 @@ export class NetlinkSocket implements Disposable {
   #sequence = 0;
 
   /** @throws {SystemCallError} `SYSTEM`. */
-  constructor({ protocol, receiveBytes, groups = [] }: NetlinkSocketOptions) {
+  constructor({ protocol, receiveBytes, groups = [], countsDrops = false }: NetlinkSocketOptions) {
     const fd = libc.socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
     if (fd < 0) throw new SystemCallError('cannot open a netlink socket', errno());
     this.#fd = new Fd(fd);
     try {
+      if (countsDrops) this.#set(SOL_NETLINK, NETLINK_NO_ENOBUFS, 1);
       this.#bind(groups);
       if (receiveBytes !== undefined) this.#setBytes(receiveBytes, [SO_RCVBUFFORCE, SO_RCVBUF]);
     } catch (error) {
@@ -66,6 +77,18 @@ export class NetlinkSocket implements Disposable {
   /** For `pollReadable`. */
   get fd(): number {
     return this.#fd.number;
+  }
+
+  /**
+   * How many messages found no room, modulo 2 ** 32: the kernel counts each.
+   *
+   * @throws {SystemCallError} `SYSTEM` before Linux 4.12.
+   */
+  get dropped(): number {
+    const value = Buffer.alloc(MEMINFO_BYTES);
+    if (libc.getsockopt(this.#fd.number, SOL_SOCKET, SO_MEMINFO, value, [value.length]) < 0)
+      throw new SystemCallError('cannot read what a netlink socket has lost', errno());
+    return value.readUInt32LE(MEMINFO_BYTES - 4);
   }
 
   /**
@@ -186,12 +209,19 @@ export class NetlinkSocket implements Disposable {
   }
 
   #setBytes(sizeBytes: number, options: readonly number[]): void {
-    const value = Buffer.alloc(4);
-    value.writeInt32LE(sizeBytes);
-    for (const option of options) {
-      if (libc.setsockopt(this.#fd.number, SOL_SOCKET, option, value, value.length) === 0) return;
-    }
+    if (options.some((option) => this.#isSet(SOL_SOCKET, option, sizeBytes))) return;
     throw new SystemCallError(`cannot set the buffer of a netlink socket to ${sizeBytes} bytes`, errno());
+  }
+
+  #set(level: number, option: number, value: number): void {
+    if (!this.#isSet(level, option, value))
+      throw new SystemCallError('cannot set an option of a netlink socket', errno());
+  }
+
+  #isSet(level: number, option: number, value: number): boolean {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32LE(value);
+    return libc.setsockopt(this.#fd.number, level, option, bytes, bytes.length) === 0;
   }
 }
 

@@ -4,17 +4,16 @@
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { pollReadable, type Poll } from '../../../lib/ebpf/ffi.ts';
 import {
   attribute,
   attributesOf,
   bytes16,
   bytes32,
   bytes8,
-  messagesOf,
   type NetlinkMessage,
   textOf,
 } from '../../../lib/netlink/message.ts';
+import { NetlinkReader } from '../../../lib/netlink/reader.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../lib/netlink/socket.ts';
 
 /** include/uapi/linux/netfilter/nfnetlink_log.h: NFNL_SUBSYS_ULOG << 8, and the message. */
@@ -32,8 +31,6 @@ const THRESHOLD = 32;
 /** IPv6 with extension headers and the ports behind them. */
 const COPY_BYTES = 256;
 const RECEIVE_BYTES = 1024 * 1024;
-/** So long one wake-up may read before the event loop has its turn. */
-const SLICE_MS = 4;
 const NFGEN_BYTES = 4;
 const SEQUENCES = 2 ** 32;
 
@@ -87,7 +84,7 @@ class NflogReader implements Nflog {
   readonly totals = { packets: 0, lost: 0, overruns: 0 };
   readonly #options: NflogOptions;
   readonly #socket: NetlinkSocket;
-  #poll: Poll | undefined;
+  readonly #reader: NetlinkReader;
   #sequence: number | undefined;
 
   constructor(options: NflogOptions) {
@@ -102,17 +99,16 @@ class NflogReader implements Nflog {
       this.#socket[Symbol.dispose]();
       throw error;
     }
-    this.#watch();
-  }
-
-  #watch(): void {
-    this.#poll?.[Symbol.dispose]();
-    this.#poll = pollReadable(this.#socket.fd, () => this.#read());
-    this.#poll.unref();
+    this.#reader = new NetlinkReader({
+      socket: this.#socket,
+      onMessage: (message) => this.#message(message),
+      onOverrun: () => this.totals.overruns++,
+      onError: options.onError,
+    });
   }
 
   get isOpen(): boolean {
-    return this.#poll !== undefined;
+    return this.#reader.isOpen;
   }
 
   #take(): void {
@@ -145,43 +141,17 @@ class NflogReader implements Nflog {
     );
   }
 
-  #read(): void {
-    const endMs = performance.now() + SLICE_MS;
-    let isOverrun = false;
-    try {
-      // An event may already be on its way when the poll is disposed.
-      while (this.#poll !== undefined && performance.now() < endMs) {
-        const bytes = this.#socket.receive();
-        if (bytes === 'nothing') break;
-        if (bytes === 'overrun') {
-          this.totals.overruns++;
-          isOverrun = true;
-        } else for (const message of messagesOf(bytes)) this.#message(message);
-      }
-      // libuv watches no more what had an error, as ENOBUFS is one (unix/poll.c, uv__poll_io).
-      if (isOverrun && this.#poll !== undefined) this.#watch();
-    } catch (error) {
-      // The socket itself: it would be told without end.
-      this[Symbol.dispose]();
-      this.#options.onError(error);
-    }
-  }
-
   #message({ type, body }: NetlinkMessage): void {
     if (type !== PACKET || body.length < NFGEN_BYTES) return;
     const attributes = attributesOf(body.subarray(NFGEN_BYTES));
     const sequence = attributes.get(packetAttributes.SEQUENCE);
     if (sequence !== undefined && sequence.length >= 4) this.#count(sequence.readUInt32BE(0));
     this.totals.packets++;
-    try {
-      this.#options.onPacket({
-        prefix: textOf(attributes.get(packetAttributes.PREFIX)),
-        hook: attributes.get(packetAttributes.HEADER)?.at(2) ?? 0,
-        payload: attributes.get(packetAttributes.PAYLOAD) ?? Buffer.alloc(0),
-      });
-    } catch (error) {
-      this.#options.onError(error);
-    }
+    this.#options.onPacket({
+      prefix: textOf(attributes.get(packetAttributes.PREFIX)),
+      hook: attributes.get(packetAttributes.HEADER)?.at(2) ?? 0,
+      payload: attributes.get(packetAttributes.PAYLOAD) ?? Buffer.alloc(0),
+    });
   }
 
   #count(sequence: number): void {
@@ -194,9 +164,7 @@ class NflogReader implements Nflog {
   }
 
   [Symbol.dispose](): void {
-    this.#poll?.[Symbol.dispose]();
-    this.#poll = undefined;
-    this.#socket[Symbol.dispose]();
+    this.#reader[Symbol.dispose]();
   }
 }
 

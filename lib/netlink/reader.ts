@@ -1,0 +1,96 @@
+/** Reads what comes to a netlink socket by itself, when the event loop says so. */
+import { type Poll, pollReadable } from '../ebpf/ffi.ts';
+import { messagesOf, type NetlinkMessage } from './message.ts';
+import type { NetlinkSocket } from './socket.ts';
+
+/** So long one wake-up may read before the event loop has its turn. */
+const SLICE_MS = 4;
+
+export interface NetlinkReaderOptions {
+  /** Belongs to the reader from then on. */
+  readonly socket: NetlinkSocket;
+  /** A message is valid during the call only. What it throws goes to `onError`; reading goes on. */
+  readonly onMessage: (message: NetlinkMessage) => void;
+  /** After {@link SLICE_MS} without an end, reading pauses for so long: of a flood, more is lost, and others have the core. Default: it does not. */
+  readonly pauseMs?: number;
+  /** Messages were lost, as the queue was full. */
+  readonly onOverrun?: () => void;
+  /** Called after the messages of each wake-up. */
+  readonly onRead?: () => void;
+  /** After an error of the socket itself, the reader is no longer open. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** Does not keep the process alive. Dispose it to close the socket. */
+export class NetlinkReader implements Disposable {
+  readonly #options: NetlinkReaderOptions;
+  #poll: Poll | undefined;
+  #pause: NodeJS.Timeout | undefined;
+
+  constructor(options: NetlinkReaderOptions) {
+    this.#options = options;
+    this.#watch();
+  }
+
+  /** False after it was disposed, and after the socket has failed. */
+  get isOpen(): boolean {
+    return this.#poll !== undefined || this.#pause !== undefined;
+  }
+
+  #watch(): void {
+    this.#poll?.[Symbol.dispose]();
+    this.#poll = pollReadable(this.#options.socket.fd, () => this.#read());
+    this.#poll.unref();
+  }
+
+  #read(): void {
+    const { socket, onOverrun, onRead, onError, pauseMs } = this.#options;
+    const endMs = performance.now() + SLICE_MS;
+    let [isOverrun, isOver] = [false, false];
+    try {
+      // An event may already be on its way when the poll is disposed.
+      while (this.#poll !== undefined && !isOver) {
+        const bytes = socket.receive();
+        if (bytes === 'nothing') break;
+        if (bytes === 'overrun') {
+          isOverrun = true;
+          onOverrun?.();
+        } else for (const message of messagesOf(bytes)) this.#take(message);
+        isOver = performance.now() >= endMs;
+      }
+      // libuv watches no more what had an error, as ENOBUFS is one (unix/poll.c, uv__poll_io).
+      if (isOverrun && this.#poll !== undefined) this.#watch();
+      if (this.#poll !== undefined) onRead?.();
+      if (this.#poll !== undefined && isOver && pauseMs !== undefined) this.#pauseFor(pauseMs);
+    } catch (error) {
+      // The socket itself: it would fail without end.
+      this[Symbol.dispose]();
+      onError(error);
+    }
+  }
+
+  #pauseFor(pauseMs: number): void {
+    this.#poll?.[Symbol.dispose]();
+    this.#poll = undefined;
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined;
+      this.#watch();
+    }, pauseMs).unref();
+  }
+
+  #take(message: NetlinkMessage): void {
+    try {
+      this.#options.onMessage(message);
+    } catch (error) {
+      this.#options.onError(error);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#poll?.[Symbol.dispose]();
+    this.#poll = undefined;
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
+    this.#options.socket[Symbol.dispose]();
+  }
+}
