@@ -6,7 +6,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
-import { Conntrack } from '../../guards/network-policy/node/established/conntrack.ts';
+import { Conntrack } from '../../guards/network-policy/node/conntrack/conntrack.ts';
 import { parseAddress } from '../../guards/network-policy/engine/addresses.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';

@@ -41,7 +41,7 @@ suite('a connection that there is', () => {
               const { ingress, egress } = judge(policies, pods, namespaces, { from, to, protocol, port });
               const [source, destination] = [parseAddress(from)!.value, parseAddress(to)!.value];
               const flow = {
-                ...{ family, protocol: number, isExpected: false, isOver: false, handle: Buffer.alloc(0) },
+                ...{ family, protocol: number, isExpected: false, isOver: false },
                 original: { source, destination, sourcePort: 40_000, destinationPort: port ?? 0 },
                 reply: {
                   source: destination,

@@ -1,7 +1,7 @@
 /** Whether the rules of a node allow an existing connection: pure. */
-import type { Flow } from './conntrack.ts';
+import { type Flow, type SeenFlow, seenFlow } from '../conntrack/flow.ts';
 import { firstIndex } from '../../engine/address-sets.ts';
-import { addressText, addressValue } from '../../engine/addresses.ts';
+import { addressValue } from '../../engine/addresses.ts';
 import {
   type Address,
   type Clause,
@@ -21,23 +21,6 @@ const protocols: Readonly<Record<number, Protocol>> = {
   [protocolNumbers.UDP]: 'UDP',
   [protocolNumbers.SCTP]: 'SCTP',
 };
-
-/** A flow as the rules see it: after a Service's address is replaced by that of its pod, and before the source is masqueraded. */
-export interface SeenFlow {
-  readonly from: Address;
-  readonly fromPort: number;
-  readonly to: Address;
-  readonly port: number;
-}
-
-export function seenFlow({ family, original, reply }: Flow): SeenFlow {
-  return {
-    from: addressText(family, original.source),
-    fromPort: original.sourcePort,
-    to: addressText(family, reply.source),
-    port: reply.sourcePort,
-  };
-}
 
 /**
  * Whether a state of the rules allows a flow. One that no pod of this node starts or receives is not covered by them, so it is.

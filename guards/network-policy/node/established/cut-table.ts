@@ -9,7 +9,7 @@
  */
 import { type Nftables } from '../nftables/nftables.ts';
 import { isMissing, isRefusal } from '../nftables/table.ts';
-import type { SeenFlow } from './allowed-flow.ts';
+import type { SeenFlow } from '../conntrack/flow.ts';
 
 export const cutTableName = 'inet rampart-network-policy-cut';
 

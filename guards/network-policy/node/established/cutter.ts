@@ -3,14 +3,15 @@
  */
 import { networkInterfaces } from 'node:os';
 
-import { Conntrack, type Flow } from './conntrack.ts';
+import { Conntrack, type TrackedFlow } from '../conntrack/conntrack.ts';
+import { seenFlow } from '../conntrack/flow.ts';
 import { Nftables } from '../nftables/nftables.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
 import { parseAddress } from '../../engine/addresses.ts';
 import type { Address, NodeRules } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
-import { flowsAllowedBy, seenFlow } from './allowed-flow.ts';
+import { flowsAllowedBy } from './allowed-flow.ts';
 import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
 
@@ -104,7 +105,7 @@ export class Cutter implements Disposable {
     const own = this.#inNetwork(ownAddresses);
     using conntrack = this.#inNetwork(() => new Conntrack());
     const isAllowed = flowsAllowedBy(rules, (address) => own.has(address));
-    const refused: Flow[] = [];
+    const refused: TrackedFlow[] = [];
     for (const flows of conntrack.flows()) {
       refused.push(...flows.filter((flow) => !flow.isOver && !isAllowed(flow)));
       if (this.#slice.over) await this.#slice.next();
@@ -130,7 +131,7 @@ export class Cutter implements Disposable {
   }
 
   /** @returns the names of those whose ends are notified; the others can only be forgotten */
-  #tell(flows: readonly Flow[]): Set<string> {
+  #tell(flows: readonly TrackedFlow[]): Set<string> {
     if (flows.length === 0 || this.#nft === undefined) return new Set();
     try {
       refuseFlows(this.#nft, flows.map(seenFlow));
@@ -154,7 +155,7 @@ export class Cutter implements Disposable {
   }
 }
 
-function nameOf({ handle }: Flow): string {
+function nameOf({ handle }: TrackedFlow): string {
   return handle.toString('latin1');
 }
 

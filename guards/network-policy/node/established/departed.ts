@@ -1,7 +1,8 @@
 /**
  * Forgets the connections of pods that are gone: a pod that gets the address of one of them must not inherit what that one was allowed.
  */
-import { Conntrack, type Flow } from './conntrack.ts';
+import { Conntrack, type TrackedFlow } from '../conntrack/conntrack.ts';
+import type { Flow } from '../conntrack/flow.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../../lib/time/backoff.ts';
@@ -93,7 +94,7 @@ export class Departed {
     const { signal, inNetwork = (run) => run() } = this.#options;
     using conntrack = inNetwork(() => new Conntrack());
     const values = valuesOf(addresses);
-    const found: Flow[] = [];
+    const found: TrackedFlow[] = [];
     for (const flows of conntrack.flows()) {
       found.push(...flows.filter((flow) => endsOf(flow).some((end) => values[flow.family].has(end))));
       if (this.#slice.over) await this.#slice.next();

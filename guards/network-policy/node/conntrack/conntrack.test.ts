@@ -1,69 +1,21 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, createServer, type Server, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
-import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
-import { Conntrack, type Flow } from './conntrack.ts';
+import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import { Conntrack, type TrackedFlow } from './conntrack.ts';
+import { TrackedPair } from './tracked-pair.fixture.ts';
 
 const TCP = 6;
 
-/** Two namespaces, one that tracks what the other sends to it. */
-class Pair implements AsyncDisposable {
-  readonly client = new NetworkNamespace();
-  readonly server = new NetworkNamespace();
-  readonly #open: (Server | Socket)[] = [];
-
-  constructor() {
-    this.server.ip(
-      `link add s type veth peer name c netns ${this.client.path}`,
-      'addr add 10.0.0.1/24 dev s',
-      'addr add fd00::1/64 dev s nodad',
-      'link set s up',
-    );
-    this.client.ip('addr add 10.0.0.2/24 dev c', 'addr add fd00::2/64 dev c nodad', 'link set c up');
-    // Tracking begins with the first rule that asks for it.
-    this.server.nft(`
-      add table inet test
-      add chain inet test input { type filter hook input priority 0; policy accept; }
-      add rule inet test input ct state invalid drop
-    `);
-  }
-
-  async listen(): Promise<void> {
-    const server = createServer((socket) => void this.#open.push(socket.on('error', () => undefined)));
-    const listening = once(server, 'listening');
-    await this.server.runTick(() => server.listen(80));
-    await listening;
-    this.#open.push(server);
-  }
-
-  async connect(host: string): Promise<Socket> {
-    const [socket, connected] = await this.client.runTick(() => {
-      const begun = connect({ host, port: 80 });
-      return [begun, once(begun, 'connect')] as const;
-    });
-    this.#open.push(socket);
-    await connected;
-    return socket;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const each of this.#open) if ('destroy' in each) each.destroy();
-    for (const each of this.#open) if ('close' in each) each.close();
-    this.client[Symbol.dispose]();
-    this.server[Symbol.dispose]();
-  }
-}
-
-function flowsTo80(conntrack: Conntrack): Flow[] {
+function flowsTo80(conntrack: Conntrack): TrackedFlow[] {
   const all = [...conntrack.flows()].flat();
   return all.filter(({ protocol, original }) => protocol === TCP && original.destinationPort === 80);
 }
 
 suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
   test('flows of both families, from whom to whom', async () => {
-    await using pair = new Pair();
+    await using pair = new TrackedPair();
     await pair.listen();
     const [four, six] = [await pair.connect('10.0.0.1'), await pair.connect('fd00::1')];
     using conntrack = pair.server.run(() => new Conntrack());
@@ -86,7 +38,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
   });
 
   test('one of two is forgotten, once', async () => {
-    await using pair = new Pair();
+    await using pair = new TrackedPair();
     await pair.listen();
     const sockets = [await pair.connect('10.0.0.1'), await pair.connect('10.0.0.1')];
     using conntrack = pair.server.run(() => new Conntrack());
@@ -101,7 +53,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
   });
 
   test('more than one read: each flow is told once', async () => {
-    await using pair = new Pair();
+    await using pair = new TrackedPair();
     await pair.listen();
     const count = 300;
     const ports = new Set<number | undefined>();
@@ -121,7 +73,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
   });
 
   test('one that both ends have closed is over', async () => {
-    await using pair = new Pair();
+    await using pair = new TrackedPair();
     await pair.listen();
     const socket = await pair.connect('10.0.0.1');
     socket.resetAndDestroy();

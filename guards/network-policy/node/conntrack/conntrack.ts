@@ -1,0 +1,74 @@
+/** The connections that the kernel tracks (nf_conntrack, by ctnetlink), read and ended in this process. */
+import { constants as osConstants } from 'node:os';
+
+import { SystemCallError } from '../../../../lib/ebpf/libc.ts';
+import { attribute, nested } from '../../../../lib/netlink/message.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
+import { familyNumbers, type Flow, flowAttributes, NFGEN_BYTES, readFlow } from './flow.ts';
+
+/** include/uapi/linux/netfilter/nfnetlink_conntrack.h: NFNL_SUBSYS_CTNETLINK << 8, and the message. */
+const GET = 0x101;
+const DELETE = 0x102;
+/** A table of 250,000 flows is some 60 MB of messages. */
+const RECEIVE_BYTES = 1024 * 1024;
+
+/** A flow that can be deleted. */
+export interface TrackedFlow extends Flow {
+  /** What the kernel knows it by. */
+  readonly handle: Buffer;
+}
+
+/** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
+export class Conntrack implements Disposable {
+  readonly #socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER, receiveBytes: RECEIVE_BYTES });
+
+  /**
+   * All flows, some hundred at a time; between them the caller may let others have their turn, but not {@link delete}.
+   *
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` where the kernel has no nf_conntrack_netlink.
+   */
+  *flows(): Generator<readonly TrackedFlow[]> {
+    const any = Buffer.alloc(NFGEN_BYTES);
+    for (const messages of this.#socket.dump('cannot read the connections of the kernel', GET, [any])) {
+      yield messages.flatMap(({ body }) => trackedFlow(body) ?? []);
+    }
+  }
+
+  /**
+   * Forgets a flow: its next packet is looked at as the first one of a connection.
+   *
+   * @returns whether it was there.
+   * @throws as {@link flows}.
+   */
+  delete({ family, handle }: TrackedFlow): boolean {
+    try {
+      const general = Buffer.of(familyNumbers[family], 0, 0, 0);
+      this.#socket.request('cannot delete a connection in the kernel', { type: DELETE }, [general, handle]);
+      return true;
+    } catch (error) {
+      if (error instanceof SystemCallError && error.number === osConstants.errno.ENOENT) return false;
+      throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+}
+
+function trackedFlow(body: Buffer): TrackedFlow | undefined {
+  const read = readFlow(body);
+  return read && { ...read.flow, handle: handleOf(read.attributes) };
+}
+
+/** With its id: another connection with the same ends is not meant. */
+function handleOf(attributes: ReadonlyMap<number, Buffer>): Buffer {
+  const [original, zone, id] = [flowAttributes.ORIGINAL, flowAttributes.ZONE, flowAttributes.ID].map((type) =>
+    attributes.get(type),
+  );
+  return Buffer.concat([
+    ...(original === undefined ? [] : [nested(flowAttributes.ORIGINAL, original)]),
+    ...(zone === undefined ? [] : [attribute(flowAttributes.ZONE, zone)]),
+    ...(id === undefined ? [] : [attribute(flowAttributes.ID, id)]),
+  ]);
+}
