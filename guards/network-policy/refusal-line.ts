@@ -1,21 +1,12 @@
-/** The lines of this guard: a refused packet, and how it is shown to people. */
+/** The line of a refused packet, and how it is shown to people. */
 import type { LineKind, PrettyLineOptions } from '../../guard/line-kind.ts';
-import { findingLine, type ObjectReference } from '../../guard/stream/finding.ts';
+import { findingLine } from '../../guard/stream/finding.ts';
 import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../lib/output/printable.ts';
 import { paint } from '../../lib/output/table.ts';
 import type { Direction, PolicyKey } from './engine/rules.ts';
-
-/** One end of a refused packet. */
-export interface RefusalEnd {
-  readonly address: string;
-  /** Undefined for protocols without ports, and for later fragments. */
-  readonly port?: number;
-  /** Undefined if the address belongs to no pod, or to one in its node's network. */
-  readonly namespace?: string;
-  readonly pod?: string;
-}
+import { endsText, endText, type LineEnd, podReference, referenceOf } from './line-ends.ts';
 
 /** The keys of its lines, after those of a FindingHead. */
 export interface Refusal {
@@ -23,8 +14,8 @@ export interface Refusal {
   readonly direction: Direction;
   /** `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, or IANA's number. */
   readonly protocol: string;
-  readonly source: RefusalEnd;
-  readonly destination: RefusalEnd;
+  readonly source: LineEnd;
+  readonly destination: LineEnd;
   /** `namespace/name` of those that isolate the pod in this direction; none: the address belongs to no known pod. */
   readonly policies: readonly PolicyKey[];
   /** What came closest to allowing it. */
@@ -50,15 +41,14 @@ const kind = 'NetworkPolicyRefusal';
 export function refusalLine(refusal: Refusal, { nodeName, timeMs }: RefusalContext): string {
   const { direction, policies, nearest, source, destination } = refusal;
   const own = direction === 'ingress' ? destination : source;
-  const ends = `${endText(source)} -> ${endText(destination)} ${portText(refusal)}`;
   return findingLine(
     {
       ...{ guard: 'network-policy', kind, severity: 'low', verdict: 'refused' },
       time: new Date(timeMs).toISOString(),
       node: { name: nodeName },
-      object: own.pod === undefined ? null : referenceOf('Pod', `${own.namespace}/${own.pod}`),
+      object: podReference(own),
       policy: referenceOf('NetworkPolicy', nearest?.policy ?? policies[0]),
-      message: `A packet was refused, ${direction} of ${endText(own)}: ${ends}.`,
+      message: `A packet was refused, ${direction} of ${endText(own)}: ${endsText(refusal)}.`,
     },
     refusal,
   );
@@ -67,12 +57,6 @@ export function refusalLine(refusal: Refusal, { nodeName, timeMs }: RefusalConte
 interface RefusalContext {
   readonly nodeName: string;
   readonly timeMs: number;
-}
-
-function referenceOf(kindOf: string, key: string | undefined): ObjectReference | null {
-  if (key === undefined) return null;
-  const [namespace = '', name = ''] = key.split('/');
-  return { kind: kindOf, namespace, name };
 }
 
 export const refusalLines: LineKind = {
@@ -108,18 +92,9 @@ const ENDS_COLUMNS = 44;
  * // 10:00:00.123   refused  ingress  shop/web (10.0.0.3) -> shop/db (10.0.0.4) 5432/TCP   Policy shop/db isolates shop/db for ...
  */
 function formatRefusal(refusal: Refusal, timeNs: bigint, { colour, nowMs }: PrettyLineOptions): string {
-  const { direction, source, destination, reason } = refusal;
+  const { direction, reason } = refusal;
   const timeMs = Number(timeNs / 1_000_000n);
-  const ends = `${endText(source)} -> ${endText(destination)} ${portText(refusal)}`;
-  const subject = `  refused  ${direction.padEnd(7)}  ${printable(ends).padEnd(ENDS_COLUMNS)}`;
+  const ends = printable(endsText(refusal)).padEnd(ENDS_COLUMNS);
+  const subject = `  refused  ${direction.padEnd(7)}  ${ends}`;
   return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${paint('red', subject, colour)}  ${printable(reason)}`;
-}
-
-/** `5432/TCP` */
-export function portText({ protocol, destination }: Pick<Refusal, 'destination' | 'protocol'>): string {
-  return destination.port === undefined ? protocol : `${destination.port}/${protocol}`;
-}
-
-function endText({ namespace, pod, address }: RefusalEnd): string {
-  return pod === undefined ? address : `${namespace}/${pod} (${address})`;
 }

@@ -20,6 +20,11 @@ const AUTHENTICATION = 51;
 /** More headers are nobody's honest packet. */
 const MOST_EXTENSIONS = 16;
 
+/** @param protocol - Of IANA. */
+export function hasPorts(protocol: number): boolean {
+  return withPorts.has(protocol);
+}
+
 /** Undefined where it is no IP packet, or cut within its header. Ports that were cut off are undefined. */
 export function parseIpPacket(bytes: Buffer): IpPacket | undefined {
   const version = (bytes[0] ?? 0) >> 4;
@@ -73,7 +78,7 @@ function portsAt(
   protocol: number,
   isFirst: boolean,
 ): Pick<IpPacket, 'sourcePort' | 'destinationPort'> {
-  if (!isFirst || !withPorts.has(protocol) || at + 4 > bytes.length)
+  if (!isFirst || !hasPorts(protocol) || at + 4 > bytes.length)
     return { sourcePort: undefined, destinationPort: undefined };
   return { sourcePort: bytes.readUInt16BE(at), destinationPort: bytes.readUInt16BE(at + 2) };
 }

@@ -5,6 +5,14 @@ import type { Direction } from '../engine/rules.ts';
 
 /** IANA's. */
 export const protocolNumbers = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 } as const;
+const protocolNames = new Map<number, string>(
+  Object.entries(protocolNumbers).map(([name, number]) => [number, name]),
+);
+
+/** `TCP`; the number of one that has no name here. */
+export function protocolName(number: number): string {
+  return protocolNames.get(number) ?? String(number);
+}
 
 /** The first packet of a connection. */
 export interface KernelPacket {

@@ -6,20 +6,18 @@ import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import { pods } from '../../../lib/kube/object/object.ts';
 import { type IpPacket, parseIpPacket } from './ip-packet.ts';
 import { type LoggedPacket, type Nflog, openNflog } from './nflog.ts';
-import { messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { addressText } from '../engine/addresses.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
-import type { PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Address, Direction, PodKey } from '../engine/rules.ts';
 import { decisionWords, ruleField } from '../judge/words.ts';
-import { type Decision, judge } from '../judge/judge.ts';
-import { portText, type Refusal, type RefusalEnd, refusalLine } from '../refusal-line.ts';
+import { lineEnd, portText } from '../line-ends.ts';
+import { type Refusal, refusalLine } from '../refusal-line.ts';
 import type { Dataplane } from './dataplane.ts';
-import type { FollowedObjects } from './followed-objects.ts';
-import { protocolNumbers } from './kernel-packet.ts';
+import { protocolName } from './kernel-packet.ts';
 import type { NodeCounts } from './metrics.ts';
-import type { Packet } from '../judge/packet.ts';
+import { type DecidingObjects, packetDecision } from './packet-decision.ts';
 import type { SourceCheck } from './sources/source-check.ts';
 
 export interface RefusalsOptions {
@@ -28,7 +26,7 @@ export interface RefusalsOptions {
   readonly dataplane: Pick<Dataplane, 'whoseLog'>;
   readonly sources: Pick<SourceCheck, 'podOfLog'>;
   readonly engine: PolicyEngine;
-  readonly objects: Pick<FollowedObjects, 'policies' | 'pods' | 'namespaces'>;
+  readonly objects: DecidingObjects;
   readonly counts: NodeCounts;
   /** The NFLOG group that the dataplane logs to. */
   readonly group: number;
@@ -37,9 +35,6 @@ export interface RefusalsOptions {
   readonly clock?: Clock;
 }
 
-const protocolNames = new Map<number, string>(
-  Object.entries(protocolNumbers).map(([name, number]) => [number, name]),
-);
 const LOST_MS = 60_000;
 
 /** Starts with {@link open}, which is called again if it failed. Dispose it to release the group. */
@@ -119,8 +114,8 @@ export class Refusals implements Disposable {
     const isOwn = engine.rules.pods.get(sender)?.addresses[packet.family].includes(from) === true;
     return {
       ...{ direction: 'egress', protocol, policies: [] },
-      source: endOf(from, sender, packet.sourcePort),
-      destination: endOf(to, engine.podAt(to), packet.destinationPort),
+      source: lineEnd(from, sender, packet.sourcePort),
+      destination: lineEnd(to, engine.podAt(to), packet.destinationPort),
       reason: isOwn
         ? `${sender} sent this with another MAC address, or as a router of its link.`
         : `${sender} sent this as ${from}, ${whose}.`,
@@ -136,15 +131,9 @@ export class Refusals implements Disposable {
       direction === 'ingress' ? (pod ?? engine.podAt(to)) : engine.podAt(to),
     ];
     const isolating = (pod === undefined ? undefined : engine.rules.pods.get(pod)?.[direction]) ?? [];
-    const policies = isolating.flatMap(
-      (key) => (objects.policies.get(key) as PolicyObject | undefined) ?? [],
-    );
-    const involved = [source, destination].flatMap(
-      (key) => ((key === undefined ? undefined : objects.pods.get(key)) as PodObject | undefined) ?? [],
-    );
-    const decision = this.#decide(policies, involved, direction, {
-      ...{ from, to, family: packet.family, protocol },
-      port: packet.destinationPort,
+    const { decision, policies } = packetDecision(objects, {
+      ...{ direction, isolating, pods: [source, destination] },
+      packet: { from, to, family: packet.family, protocol, port: packet.destinationPort },
     });
     const nearest = decision?.verdict === 'refused' ? decision.nearest : undefined;
     const names = { [from]: source ?? from, [to]: destination ?? to };
@@ -153,8 +142,8 @@ export class Refusals implements Disposable {
     return {
       direction,
       protocol,
-      source: endOf(from, source, packet.sourcePort),
-      destination: endOf(to, destination, packet.destinationPort),
+      source: lineEnd(from, source, packet.sourcePort),
+      destination: lineEnd(to, destination, packet.destinationPort),
       policies: isolating,
       ...(nearest && {
         nearest: { policy: nearest.policy, field: ruleField(direction, nearest), fits: nearest.fits },
@@ -166,23 +155,6 @@ export class Refusals implements Disposable {
             ? decisionWords(direction, decision, { own: names[own]!, peer: names[peer]!, port }, policies)
             : 'The policies that refused it have changed since.',
     };
-  }
-
-  /** Undefined if a sender has made up an address that nobody can have. */
-  #decide(
-    policies: readonly PolicyObject[],
-    involved: readonly PodObject[],
-    direction: Direction,
-    packet: Packet,
-  ): Decision | undefined {
-    const { namespaces } = this.#options.objects;
-    const known = involved.flatMap(({ metadata }) => namespaces.get(metadata.namespace ?? '') ?? []);
-    try {
-      return judge(policies, involved, known, packet)[direction];
-    } catch (error) {
-      if (error instanceof RampartError) return undefined;
-      throw error;
-    }
   }
 
   #event(key: PodKey, note: string): void {
@@ -237,15 +209,6 @@ function endsOf({ family, source, destination, protocol }: IpPacket): {
   return {
     from: addressText(family, source),
     to: addressText(family, destination),
-    protocol: protocolNames.get(protocol) ?? String(protocol),
-  };
-}
-
-function endOf(address: Address, key: PodKey | undefined, port: number | undefined): RefusalEnd {
-  const [namespace, pod] = key?.split('/') ?? [];
-  return {
-    address,
-    ...(port !== undefined && { port }),
-    ...(namespace !== undefined && pod !== undefined && { namespace, pod }),
+    protocol: protocolName(protocol),
   };
 }

@@ -1,0 +1,38 @@
+/** What policies say about a packet that the kernel has told of: only those of one pod, and only its two ends, are evaluated. */
+import { RampartError } from '../../../lib/errors/errors.ts';
+import type { PodObject, PolicyObject } from '../engine/objects.ts';
+import type { Direction, PodKey, PolicyKey } from '../engine/rules.ts';
+import { type Decision, judge } from '../judge/judge.ts';
+import type { Packet } from '../judge/packet.ts';
+import type { FollowedObjects } from './followed-objects.ts';
+
+export type DecidingObjects = Pick<FollowedObjects, 'namespaces' | 'pods' | 'policies'>;
+
+interface DecidedPacket {
+  readonly direction: Direction;
+  /** Those that isolate the pod in this direction. */
+  readonly isolating: readonly PolicyKey[];
+  /** Those of its ends that are pods. */
+  readonly pods: readonly (PodKey | undefined)[];
+  readonly packet: Packet;
+}
+
+/** The decision is undefined if a sender has made up an address that nobody can have. */
+export function packetDecision(
+  objects: DecidingObjects,
+  { direction, isolating, pods, packet }: DecidedPacket,
+): { readonly decision: Decision | undefined; readonly policies: readonly PolicyObject[] } {
+  const policies = isolating.flatMap((key) => (objects.policies.get(key) as PolicyObject | undefined) ?? []);
+  const involved = pods.flatMap(
+    (key) => ((key === undefined ? undefined : objects.pods.get(key)) as PodObject | undefined) ?? [],
+  );
+  const namespaces = involved.flatMap(
+    ({ metadata }) => objects.namespaces.get(metadata.namespace ?? '') ?? [],
+  );
+  try {
+    return { decision: judge(policies, involved, namespaces, packet)[direction], policies };
+  } catch (error) {
+    if (error instanceof RampartError) return { decision: undefined, policies };
+    throw error;
+  }
+}
