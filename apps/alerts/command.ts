@@ -48,7 +48,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
     )
     .option(
       '--tail <number>',
-      'at most this many past alerts; default: 1000 of each guard; 10 with --follow; all with --since',
+      'at most this many past alerts; default: 1000 of each kind; 10 with --follow; all with --since',
       wholeNumber,
     )
     .addOption(

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import { readFeed } from '../../lib/feed/feed-client.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { findingLine } from '../stream/finding.ts';
 import { FindingCounts } from '../stream/finding-counts.ts';
 import { openAlertFeed } from './alert-feed.ts';
 
@@ -34,4 +35,23 @@ test('where nobody asked for one, guarding goes on without: another agent has it
     await using second = await openAlertFeed(taken, false, counts);
     second.push('file-access', 'an alert');
   }
+});
+
+test('many lines of one kind do not push out those of another, also of the same guard', async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.at('alerts.sock');
+  const lineOf = (kind: string): string =>
+    findingLine({
+      ...{ guard: 'g', kind, time: '2026-11-21T10:00:00Z', node: { name: '' }, severity: 'info' },
+      ...{ object: null, policy: null, verdict: 'seen', message: 'It was seen.' },
+    });
+  await using feed = await openAlertFeed(path, true, counts);
+  feed.push('g', lineOf('Rare'));
+  for (let at = 0; at < 1001; at++) feed.push('g', lineOf('Often'));
+  const kept: string[] = [];
+  for await (const event of readFeed(path, { signal: AbortSignal.timeout(30_000) })) {
+    if (event.kind === 'line') kept.push(event.line);
+    if (event.kind === 'live') break;
+  }
+  assert.deepEqual([kept[0], kept.length], [lineOf('Rare'), 1001]);
 });

@@ -1,6 +1,7 @@
 import { serveFeed } from '../../lib/feed/feed-server.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { say } from '../../lib/cli/process.ts';
+import { kindOf } from '../stream/finding.ts';
 import type { FindingCounts } from '../stream/finding-counts.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 
@@ -15,7 +16,7 @@ interface AlertFeed extends AsyncDisposable {
 }
 
 /**
- * Serves the findings that are given to it, until disposed: the last 1,000 of each guard, and how many there were.
+ * Serves the findings that are given to it, until disposed: the last 1,000 of each kind of each guard, and how many there were.
  *
  * @param required - Whether a socket that cannot be served is an error. Where nobody asked for one, guarding goes on
  *   without: a container may have no place for it, and two agents of one machine (kind) have one default.
@@ -30,7 +31,7 @@ export async function openAlertFeed(
   try {
     const server = await serveFeed(feed, path, { about: () => ({ hours: counts.hours() }) });
     return {
-      push: (guard, line) => feed.push(line, guard),
+      push: (guard, line) => feed.push(line, `${guard} ${kindOf(line) ?? ''}`),
       [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
     };
   } catch (error) {

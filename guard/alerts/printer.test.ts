@@ -66,7 +66,7 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
   ]);
 });
 
-test('the last ones of each guard: many of one do not push out those of another', async () => {
+test('the last ones of each kind of each guard: many of one do not push out those of another', async () => {
   using directory = new TemporaryDirectory();
   const path = directory.at('out');
   const fd = openSync(path, 'w');
@@ -74,7 +74,7 @@ test('the last ones of each guard: many of one do not push out those of another'
     await using out = new LineWriter(fd, { name: 'out' });
     const printer = new AlertPrinter({
       out,
-      kinds: new Map(['g', 'h'].map((guard) => [guard, [kindOf('a', [])]])),
+      kinds: new Map(['g', 'h'].map((guard) => [guard, ['a', 'b'].map((kind) => kindOf(kind, []))])),
       filter: () => true,
       format: 'pretty',
       colour: false,
@@ -83,9 +83,10 @@ test('the last ones of each guard: many of one do not push out those of another'
       signal: AbortSignal.timeout(30_000),
     });
     await printer.line(lineOf('a', 1, 'rare', 'h'));
+    await printer.line(lineOf('b', 1, 'seldom'));
     for (let second = 2; second < 8; second++) await printer.line(lineOf('a', second, `often ${second}`));
     await printer.live();
   }
   closeSync(fd);
-  assert.equal(readFileSync(path, 'utf8'), 'a: rare\na: often 6\na: often 7\n');
+  assert.equal(readFileSync(path, 'utf8'), 'a: rare\nb: seldom\na: often 6\na: often 7\n');
 });

@@ -11,7 +11,7 @@ interface AlertPrinterOptions {
   readonly filter: AlertFilter;
   readonly format: 'pretty' | 'json';
   readonly colour: boolean;
-  /** How many of those that were there before; of each guard, or in all. */
+  /** How many of those that were there before; of each kind of each guard, or in all. */
   readonly tail: number;
   readonly isTailOfEach: boolean;
   readonly signal: AbortSignal;
@@ -49,7 +49,7 @@ export class AlertPrinter {
     if (view === undefined || !filter(finding, view)) return undefined;
     const text = format === 'json' ? line : view.pretty({ colour, nowMs: Date.now() });
     if (this.#held === undefined) return this.#write(text);
-    const of = isTailOfEach ? guard : '';
+    const of = isTailOfEach ? `${guard} ${given}` : '';
     const held = this.#held.get(of) ?? [];
     held.push({ timeNs: finding.timeNs, text });
     this.#held.set(of, held.length > 2 * tail + SLACK ? lastOf(held, tail) : held);

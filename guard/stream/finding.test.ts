@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import * as fc from '../../lib/testing/fast-check.fixture.ts';
-import { type FindingHead, findingLine, severities, severityOf } from './finding.ts';
+import { type FindingHead, findingLine, kindOf, severities, severityOf } from './finding.ts';
 import { readFinding } from './read-finding.ts';
 
 const text = fc.oneof(
@@ -55,6 +55,12 @@ suite('the line of a finding', () => {
   test('its time, to the nanosecond', () => {
     const expected = BigInt(Date.UTC(2026, 10, 21, 10)) * 1_000_000n + 123_456_789n;
     assert.equal(readFinding(findingLine(head))?.timeNs, expected);
+  });
+
+  test('its kind, without parsing it', () => {
+    assert.equal(kindOf(findingLine(head)), 'Greeting');
+    for (const other of ['', '{"level":30}', ` ${findingLine(head)}`, '{"guard":"a","time":"","kind":"b"}'])
+      assert.equal(kindOf(other), undefined);
   });
 
   test('other lines, and those without a key of the head, are none', () => {

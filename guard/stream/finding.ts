@@ -47,6 +47,13 @@ export function severityOf(line: string): Severity | undefined {
 
 const severityKey = '"severity":"';
 
+/** Undefined for a line that is no finding; without parsing it, as {@link severityOf}. */
+export function kindOf(line: string): string | undefined {
+  return kindAtStart.exec(line)?.[1];
+}
+
+const kindAtStart = /^\{"guard":"[^"]*","kind":"([^"]*)"/;
+
 /**
  * The line of a finding, without a newline.
  *

@@ -13,7 +13,7 @@ import { LineWriter } from '../output/lines.ts';
 import { SocketPath } from '../net/socket-path.ts';
 
 interface FeedServerOptions {
-  /** What a reader has not taken yet may have this size; further lines are dropped and told. Default: 16 MiB, more than all that is kept of five kinds. */
+  /** What a reader has not taken yet may have this size; further lines are dropped and told. Default: 16 MiB, more than all that is kept of six kinds. */
   readonly readerBytes?: number;
   /** Told to each reader before the lines, as JSON. */
   readonly about?: () => unknown;
