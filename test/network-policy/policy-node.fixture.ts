@@ -3,6 +3,8 @@
  * node.
  */
 
+import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
+import { createMetrics, type Metrics } from '../../lib/telemetry/metrics.ts';
 import { startTestApi, type StartedApi } from '../../lib/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../lib/cri/container-source.ts';
 import { runGivenNode } from '../../guard/part.fixture.ts';
@@ -35,6 +37,7 @@ export class PolicyNode extends PolicyApi {
   readonly lines: string[] = [];
   readonly #open: NonNullable<PolicyNodeOptions['open']>;
   #programmed = 0;
+  #metrics: Metrics | undefined;
 
   constructor(api: StartedApi, network: Network, open: NonNullable<PolicyNodeOptions['open']>) {
     super(api);
@@ -66,6 +69,7 @@ export class PolicyNode extends PolicyApi {
   ): Promise<() => Promise<void>> {
     const { namespace } = this.network.node;
     const before = this.#programmed;
+    const metrics = (this.#metrics = await createMetrics());
     return await this.runReady(
       async (signal) => {
         using dataplane = namespace.run(() => this.#open(dataplaneOptions));
@@ -86,6 +90,7 @@ export class PolicyNode extends PolicyApi {
           },
           {
             ...{ client: this.client, logger: this.logger, nodeName, signal, containers: noContainers },
+            metrics: shareMetrics(metrics),
             sink: (line) => this.lines.push(line),
           },
         );
@@ -99,6 +104,13 @@ export class PolicyNode extends PolicyApi {
       assertFinding(line);
       return parseRefusal(line) ?? [];
     });
+  }
+
+  /** Of the guard that was started last: `name{label="value"}`; undefined: there is no such series. */
+  metric(series: string): number | undefined {
+    const lines = this.#metrics?.registry.metrics().split('\n') ?? [];
+    const found = lines.find((line) => line.startsWith(`rampart_network_policy_${series} `));
+    return found === undefined ? undefined : Number(found.split(' ').at(-1));
   }
 
   /** Waits until the table of the node says so. */

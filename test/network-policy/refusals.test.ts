@@ -141,4 +141,34 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(await reaches(network.host('z/b'), network.host('x/a').addresses[4]), false);
     await until('the line', () => node.refusals.length > 0);
   });
+
+  test('are counted for each policy that isolates the pod, and no longer when it is gone', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    await node.apply('x/a-from-y', onlyFromY);
+    await node.apply('x/closed', { podSelector: {} });
+    await node.start();
+    /** They are read again when somebody else has changed the table. */
+    const readAgain = async (): Promise<void> => {
+      network.node.namespace.nft('add chain inet rampart-network-policy foreign');
+      await node.untilRules((rules) => !rules.includes('chain foreign'));
+    };
+    const [a, b] = [network.host('x/a').addresses[4], network.host('x/b').addresses[4]];
+    for (let packets = 0; packets < 3; packets++) assert.ok(!(await reaches(network.host('z/b'), a)));
+    assert.ok(!(await reaches(network.host('z/b'), b)));
+    const valueOf = (policy: string, what = 'packets') =>
+      node.metric(`policy_refused_${what}_total{namespace="x",policy="${policy}",direction="ingress"}`);
+    await readAgain();
+    await until('they are read', () => valueOf('closed') === 4);
+    assert.equal(valueOf('a-from-y'), 3);
+    // A SYN with its options.
+    assert.equal(valueOf('a-from-y', 'bytes'), 3 * 60);
+    assert.equal(node.metric('refused_bytes_total{namespace="x",pod="b",direction="ingress"}'), 60);
+
+    await node.removePolicy('x/a-from-y');
+    await node.untilRules((rules) => !rules.includes('a-from-y'));
+    await readAgain();
+    await until('it is gone', () => valueOf('a-from-y') === undefined);
+    assert.equal(valueOf('closed'), 4);
+  });
 });

@@ -8,6 +8,7 @@ import type { Dataplane } from './dataplane.ts';
 import type { Cutter } from './established/cutter.ts';
 import type { Departed } from './established/departed.ts';
 import type { NodeCounts } from './metrics.ts';
+import { PolicyRefusals } from './policy-refusals.ts';
 import type { Refusals } from './refusals.ts';
 import type { SourceCheck } from './sources/source-check.ts';
 
@@ -29,6 +30,7 @@ export interface EnforcementOptions {
 /** Each call throws what the dataplane throws; it is then unknown what was applied, and {@link programAll} is due. */
 export class Enforcement {
   readonly #options: EnforcementOptions;
+  readonly #policyRefusals = new PolicyRefusals();
   #isProgrammed = false;
   #refused: readonly PolicyProblem[] = [];
   #bridges: string | undefined;
@@ -122,11 +124,12 @@ export class Enforcement {
 
   /** Not with each change: for 1,000 pods they take about 0.3 s. */
   async readCounters(): Promise<void> {
-    const { dataplane, counts, refusals, sources, cutter, signal } = this.#options;
+    const { dataplane, engine, counts, refusals, sources, cutter, signal } = this.#options;
     if (this.#isProgrammed || sources.isProgrammed) refusals.open();
     cutter?.tidy();
     counts.refusedSources = sources.counters();
     counts.refused = this.#isProgrammed ? await dataplane.counters(signal) : [];
+    counts.refusedByPolicy = this.#policyRefusals.add(counts.refused, engine.rules);
   }
 
   /** What follows from the rules beside them. */

@@ -4,6 +4,7 @@ import { Histogram } from '../../../lib/telemetry/histogram.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { PodKey } from '../engine/rules.ts';
 import type { Refused } from './dataplane.ts';
+import type { PolicyRefused } from './policy-refusals.ts';
 
 export class NodeCounts {
   fullSyncs = 0;
@@ -21,6 +22,7 @@ export class NodeCounts {
   policies = 0;
   problems = 0;
   refused: readonly Refused[] = [];
+  refusedByPolicy: readonly PolicyRefused[] = [];
   /** Packets that a pod sent with an address that is not its own, since the check began. */
   refusedSources: readonly { readonly pod: PodKey; readonly packets: number }[] = [];
   /** Pods of this node whose sources are not checked. */
@@ -80,16 +82,38 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
   gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
   gauge('problems', 'Policy fields that cannot be expressed.', () => counts.problems);
+  const ofPod = (what: 'bytes' | 'packets') => () =>
+    counts.refused.map(({ pod = '/', direction, ...counted }) => {
+      const [namespace = '', podName = ''] = pod.split('/');
+      return { labels: { namespace, pod: podName, direction }, value: counted[what] };
+    });
   counter(
     'refused_packets',
     'Refused packets by pod; an empty pod stands for the addresses of unknown pods.',
-    () =>
-      counts.refused.map(({ pod = '/', direction, packets }) => {
-        const [namespace = '', podName = ''] = pod.split('/');
-        return { labels: { namespace, pod: podName, direction }, value: packets };
-      }),
+    ofPod('packets'),
     ['namespace', 'pod', 'direction'],
   );
+  counter('refused_bytes', 'Bytes of refused packets by pod, with their IP headers.', ofPod('bytes'), [
+    'namespace',
+    'pod',
+    'direction',
+  ]);
+  const ofPolicy = (what: 'bytes' | 'packets') => () =>
+    counts.refusedByPolicy.map(({ policy, direction, ...counted }) => {
+      const [namespace = '', name = ''] = policy.split('/');
+      return { labels: { namespace, policy: name, direction }, value: counted[what] };
+    });
+  counter(
+    'policy_refused_packets',
+    'Refused packets by policy since the start of the agent: one counts for each policy that isolates the pod in this direction.',
+    ofPolicy('packets'),
+    ['namespace', 'policy', 'direction'],
+  );
+  counter('policy_refused_bytes', 'Bytes of refused packets by policy, in the same way.', ofPolicy('bytes'), [
+    'namespace',
+    'policy',
+    'direction',
+  ]);
   counter(
     'refused_sources',
     'Packets that a pod sent with an address that is not its own.',
