@@ -32,8 +32,11 @@ export const networkPolicy = defineGuard({
   },
   alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
   node: async () => (await import('./node/run.ts')).networkPolicyNode,
-  lines: async () => [(await import('./refusal-line.ts')).refusalLines],
-  ocsf: async () => (await import('./refusal-ocsf.ts')).refusalOcsf,
+  lines: async () => [
+    (await import('./refusal-line.ts')).refusalLines,
+    (await import('./flow-line.ts')).flowLines,
+  ],
+  ocsf: async () => (await import('./ocsf.ts')).networkPolicyOcsf,
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
   leftovers: async () => (await import('./leftovers.ts')).networkPolicyLeftovers,
 });

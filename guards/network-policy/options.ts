@@ -13,12 +13,16 @@ export interface NetworkPolicyOptions {
   readonly established: 'keep' | 'cut';
   /** Of NFLOG. */
   readonly logGroup: number;
+  /** Allowed connections that are logged a second at most; 0: none. */
+  readonly flowsPerSecond: number;
   /** Where the guard is switched off. */
   readonly keepsRules: boolean;
 }
 
 /** The kernel has 16 bits for it. */
 const MOST_GROUP = 65_535;
+/** Some 6 MB of lines. */
+const MOST_FLOWS = 10_000;
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
 const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];
 const backends: readonly BackendChoice[] = ['auto', 'nftables', 'iptables'];
@@ -62,8 +66,16 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     flags: '--network-policy-log-group <number>',
     description: 'the NFLOG group that refused packets are logged to, read by the agent',
     on: ['agent', 'standalone'],
-    parse: groupNumber,
+    parse: numberUpTo(MOST_GROUP),
     default: defaultDataplaneOptions.logGroup,
+  },
+  {
+    flags: '--network-flow-log <number>',
+    description:
+      'report at most this many allowed connections of pods a second; count the others; 0: none, at no cost',
+    on: ['agent', 'standalone'],
+    parse: numberUpTo(MOST_FLOWS),
+    default: 0,
   },
   {
     flags: '--network-policy-keep-rules',
@@ -79,11 +91,14 @@ export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOp
     backend: choice(values, 'networkPolicyBackend', backends),
     established: choice(values, 'networkPolicyEstablished', established),
     logGroup: number(values, 'networkPolicyLogGroup'),
+    flowsPerSecond: number(values, 'networkFlowLog'),
     keepsRules: isGiven(values, 'networkPolicyKeepRules'),
   };
 }
 
-function groupNumber(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= MOST_GROUP) return Number(text);
-  throw new Error(`It is not a number from 0 to ${MOST_GROUP}.`);
+function numberUpTo(most: number): (text: string) => number {
+  return (text) => {
+    if (/^\d{1,5}$/.test(text) && Number(text) <= most) return Number(text);
+    throw new Error(`It is not a number from 0 to ${most}.`);
+  };
 }

@@ -37,6 +37,8 @@ const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${
 const recorded = 'guards/bpf-programs/kernel/kernels.test.ts';
 /** Both backends of network policies. */
 const network = 'guards/network-policy/node/smoke.test.ts';
+/** What the kernel tells of connections. */
+const newFlows = 'guards/network-policy/node/conntrack/new-flows.test.ts';
 const probes = 'guards/bpf-programs/kernel/probe/probes.test.ts';
 /** Kinds of programs that the machine itself may refuse, and Debian's kernels all run: tests of these names. One of them attaches as the others do. */
 const programKinds = isDeep ? ['kprobe', 'kretprobe', 'fentry', 'fexit'] : sampled(['kprobe', 'fexit'], 1);
@@ -123,7 +125,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   // The machine itself proves the network, and may refuse what the probes need.
   const [first = '', ...more] = isDeep ? [network, probes, ...programs] : [probes];
   // A process for each of them; what is recorded needs none of its own.
-  const rooms = [[first, ...(isDeep ? [recorded] : [])], ...more.map((file) => [file])];
+  const rooms = [[first, ...(isDeep ? [recorded, newFlows] : [])], ...more.map((file) => [file])];
   const others = rooms.map((files) => {
     // Of its kills as many as take as long here as all of them on the machine, which proves those.
     const shallower = files.includes(restarts) ? `RAMPART_TEST_DEPTH=${depth / 10} ` : '';

@@ -1,4 +1,4 @@
-/** ICMP errors that no router has sent: each tells of a datagram of no connection, and carries what its sender likes. */
+/** ICMP by raw sockets: pings, and errors that no router has sent: each tells of a datagram of no connection, and carries what its sender likes. */
 import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
 import type { Host } from './listeners.fixture.ts';
 import { sendRaw } from './raw-packet.fixture.ts';
@@ -15,6 +15,15 @@ export function sendIcmpError(from: Host, to: string, type: number): void {
     Buffer.alloc(64, 'x'),
   ]);
   // The kernel itself makes the checksum of ICMPv6.
+  if (!isSix) message.writeUInt16BE(checksum(message), 2);
+  sendRaw(from, to, isSix ? ICMPv6 : ICMP, message);
+}
+
+/** An echo request: RFC 792 and RFC 4443. */
+export function sendPing(from: Host, to: string): void {
+  const { ICMP, ICMPv6 } = protocolNumbers;
+  const isSix = to.includes(':');
+  const message = Buffer.of(isSix ? 128 : 8, 0, 0, 0, 0, 1, 0, 1);
   if (!isSix) message.writeUInt16BE(checksum(message), 2);
   sendRaw(from, to, isSix ? ICMPv6 : ICMP, message);
 }

@@ -5,6 +5,8 @@
 
 import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
 import { createMetrics, type Metrics } from '../../lib/telemetry/metrics.ts';
+import { readFinding } from '../../guard/stream/read-finding.ts';
+import { flowOf, type NetworkFlow } from '../../guards/network-policy/flow-line.ts';
 import { startTestApi, type StartedApi } from '../../lib/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../lib/cri/container-source.ts';
 import { runGivenNode } from '../../guard/part.fixture.ts';
@@ -103,6 +105,19 @@ export class PolicyNode extends PolicyApi {
     return this.lines.flatMap((line) => {
       assertFinding(line);
       return parseRefusal(line) ?? [];
+    });
+  }
+
+  /** Allowed connections, with the names of the object and the policy of their lines. */
+  get flows(): (NetworkFlow & { readonly object: string; readonly policy: string | undefined })[] {
+    return this.lines.flatMap((line) => {
+      assertFinding(line);
+      const finding = readFinding(line);
+      const flow = finding && flowOf(finding);
+      if (flow === undefined) return [];
+      const { object, policy } = finding!.head;
+      const nameOf = (one: typeof policy) => (one === null ? undefined : `${one.namespace}/${one.name}`);
+      return [{ ...flow, object: nameOf(object) ?? '', policy: nameOf(policy) }];
     });
   }
 

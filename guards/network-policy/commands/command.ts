@@ -2,6 +2,7 @@
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../../guard/guard.ts';
+import type { LineKind } from '../../../guard/line-kind.ts';
 import { type AlertsOptions, withSources } from '../../../guard/alerts/options.ts';
 import { append, outputOption } from '../../../lib/cli/options.ts';
 
@@ -20,7 +21,7 @@ export interface TakeoverOptions {
   readonly dryRun?: true;
 }
 
-interface DropsOptions extends Omit<AlertsOptions, 'path' | 'tail' | 'format'> {
+interface LinesOptions extends Omit<AlertsOptions, 'path' | 'tail' | 'format'> {
   readonly output?: AlertsOptions['format'];
 }
 
@@ -71,17 +72,35 @@ function dropsCommand(guard: Guard): Command {
       'Shows refused packets as reported by the agents: at most ten a minute per pod and direction; all are ' +
         'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them with all other alerts.',
     )
-    .option('-f, --follow', 'keep printing new ones')
     .option(
       '--policy <[ns/]name>',
       'only packets that this policy came closest to allowing; repeatable',
       append,
       [],
     )
-    .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, [])
+    .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, []);
+  return linesCommand(command, guard, async () => (await import('../refusal-line.ts')).refusalLines);
+}
+
+function flowsCommand(guard: Guard): Command {
+  const command = new Command('flows')
+    .summary('show allowed connections, and watch for new ones')
+    .description(
+      'Shows new connections of pods as reported by agents with --network-flow-log: at most as many a second as the option says; the others are ' +
+        'counted in rampart_network_policy_flows_not_logged_total. `rampart alerts` shows them with all other alerts.',
+    )
+    .option('--policy <[ns/]name>', 'only connections that this policy allows; repeatable', append, [])
+    .option('--pod <[ns/]name>', 'only connections to or from this pod; repeatable', append, []);
+  return linesCommand(command, guard, async () => (await import('../flow-line.ts')).flowLines);
+}
+
+/** Shows lines of one kind. */
+function linesCommand(command: Command, guard: Guard, kind: () => Promise<LineKind>): Command {
+  command
+    .option('-f, --follow', 'keep printing new ones')
     .option(
       '--since <time>',
-      'only packets since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+      'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
     )
     .addOption(
       new Option(
@@ -89,10 +108,11 @@ function dropsCommand(guard: Guard): Command {
         'output format; default: pretty on a terminal, otherwise json',
       ).choices(['pretty', 'json']),
     );
-  return withSources(command).action(async (options: DropsOptions) => {
+  return withSources(command).action(async (options: LinesOptions) => {
     const { runAlerts } = await import('../../../guard/alerts/run.ts');
     const { output, ...rest } = options;
-    await runAlerts([guard], { ...rest, path: [], format: output });
+    const lines = async (): Promise<readonly LineKind[]> => [await kind()];
+    await runAlerts([{ ...guard, lines }], { ...rest, path: [], format: output });
   });
 }
 
@@ -136,12 +156,13 @@ function takeoverCommand(): Command {
 
 export function networkCommand(guard: Guard): Command {
   return new Command('network')
-    .summary('explain allowed and refused connections; clean up')
+    .summary('explain, show allowed and refused connections; clean up')
     .description(
-      'Explains why a connection is allowed or refused, shows refused connections, and removes rules: its own, or those that kube-router has left.',
+      'Explains why a connection is allowed or refused, shows refused and allowed connections, and removes rules: its own, or those that kube-router has left.',
     )
     .addCommand(explainCommand())
     .addCommand(dropsCommand(guard))
+    .addCommand(flowsCommand(guard))
     .addCommand(cleanupCommand())
     .addCommand(takeoverCommand());
 }

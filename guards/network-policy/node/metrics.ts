@@ -35,6 +35,12 @@ export class NodeCounts {
   refusalsTold = 0;
   /** Refused packets that were logged, but that the kernel had no room for. */
   refusalsLost = 0;
+  /** Allowed connections of pods of this node that were reported as a line. */
+  flowsLogged = 0;
+  /** Those that were not, for the limit. */
+  flowsNotLogged = 0;
+  /** New connections that the kernel had no room to tell of: of pods, or of others. */
+  flowsLost = 0;
 }
 
 /** Registers `rampart_network_policy_*`. @throws when the registry has them already. */
@@ -67,6 +73,21 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'refusals_lost',
     'Refused packets not reported because they arrived faster than they were read.',
     () => counts.refusalsLost,
+  );
+  counter(
+    'flows_logged',
+    'Allowed connections of pods of this node reported by --network-flow-log.',
+    () => counts.flowsLogged,
+  );
+  counter(
+    'flows_not_logged',
+    'Allowed connections of pods of this node beyond the limit of --network-flow-log.',
+    () => counts.flowsNotLogged,
+  );
+  counter(
+    'flows_lost',
+    'New connections of the node, whoever had them, that --network-flow-log missed because they came faster than they were read.',
+    () => counts.flowsLost,
   );
   gauge('full_sync_seconds', 'Duration of the last full sync.', () => counts.lastSyncSeconds);
   gauge('last_full_sync_timestamp_seconds', 'When the last full sync succeeded, since the Unix epoch.', () =>

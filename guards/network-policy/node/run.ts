@@ -17,6 +17,7 @@ import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { KeptNamespace } from './namespace.ts';
 import { type OtherRules, readOtherRules } from './other-rules.ts';
 import { announceEnforcer } from './presence.ts';
+import type { FlowLog } from './flows/flow-log.ts';
 import { Refusals } from './refusals.ts';
 import { SourceCheck } from './sources/source-check.ts';
 import { Turns } from './turns.ts';
@@ -38,7 +39,7 @@ function isHopeless(error: unknown): boolean {
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context, options) => {
-  const { unknownPods, podCidrs, backend, established, logGroup } = options;
+  const { unknownPods, podCidrs, backend, established, logGroup, flowsPerSecond } = options;
   // First: the API answers while the kernel is tried.
   const followed = follow(context, podCidrs);
   using _objects = followed.objects;
@@ -56,6 +57,7 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
     backend: opened.name,
     cutsEstablished: established === 'cut',
     logGroup,
+    flowsPerSecond,
   };
   await runNetworkPolicyNode(context, how, followed);
 };
@@ -85,6 +87,8 @@ export interface NetworkPolicyNodeOptions {
   readonly bridges?: BridgeOptions;
   /** The NFLOG group that the dataplane logs to. */
   readonly logGroup?: number;
+  /** Allowed connections that are logged a second at most. Default: 0, none. */
+  readonly flowsPerSecond?: number;
   /** Those of other programs in the kernel. Default: they are not looked at. */
   readonly otherRules?: () => Promise<OtherRules>;
   /** Called each time the kernel has accepted the rules. */
@@ -121,6 +125,7 @@ export async function runNetworkPolicyNode(
     ...(inNetwork && { inNetwork }),
   });
   using cutter = options.cutsEstablished === true ? await openCutter(context, counts, inNetwork) : undefined;
+  using flowLog = await openFlowLog(context, { engine, objects }, counts, options);
   const departed = new Departed({
     ...{ logger, signal },
     onForgotten: (flows) => (counts.flowsForgotten += flows),
@@ -147,6 +152,7 @@ export async function runNetworkPolicyNode(
   const tellFacts = (): void => {
     const { isProgrammed, refused, bypassed } = enforcement;
     const untold = refusals.problem;
+    const unlogged = flowLog?.problem;
     context.tellFacts(
       nodeFacts({
         backend,
@@ -156,13 +162,16 @@ export async function runNetworkPolicyNode(
         problem,
         refused,
         untold,
+        unlogged,
         bypassed,
         others,
       }),
     );
   };
 
-  context.tellCoverage(() => coverageOf(backend, options.cutsEstablished === true, counts, sources));
+  context.tellCoverage(() =>
+    coverageOf(backend, options.cutsEstablished === true, counts, sources, flowLog !== undefined),
+  );
   await begin(enforcement, objects.caches, signal, logger);
   await whenSynced(objects.caches, signal, async () => {
     const turns = new Turns(enforcement, dataplane, signal);
@@ -175,6 +184,7 @@ export async function runNetworkPolicyNode(
         await turns.take();
         policiesVersion = version;
         problem = undefined;
+        flowLog?.open();
         await lookAround();
         backoff.reset();
         options.onProgrammed?.();
@@ -221,6 +231,18 @@ async function begin(
       if (isOver) return;
     }
   }
+}
+
+/** Without it, its modules are not loaded either. */
+async function openFlowLog(
+  context: NodeContext,
+  { engine, objects }: Followed,
+  counts: NodeCounts,
+  { flowsPerSecond = 0, inNetwork }: NetworkPolicyNodeOptions,
+): Promise<FlowLog | undefined> {
+  if (flowsPerSecond === 0) return undefined;
+  const module = await import('./flows/flow-log.ts');
+  return new module.FlowLog({ context, engine, objects, counts, perSecond: flowsPerSecond, inNetwork });
 }
 
 async function openCutter(

@@ -21,7 +21,7 @@ export interface NodeReport {
   readonly policiesVersion: string | null;
   /** Whether the policies are enforced: the kernel has accepted all rules, and all packets pass them. */
   readonly enforced: boolean;
-  /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets are not reported, another program refuses packets too. */
+  /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets or allowed connections are not reported, another program refuses packets too. */
   readonly problems: readonly string[];
   /** Those of them that let packets pass, or refuse too many. */
   readonly notEnforced: readonly string[];
@@ -49,6 +49,8 @@ export interface NodeState {
   readonly refused: readonly PolicyProblem[];
   /** Why refused packets are not reported. */
   readonly untold: string | undefined;
+  /** Why allowed connections are not logged, if they are to be. */
+  readonly unlogged?: string | undefined;
   /** Why packets bypass the rules: those within a bridge, those of unknown pods. */
   readonly bypassed: string | undefined;
   /** Rules of other programs that refuse packets as well. */
@@ -63,6 +65,7 @@ export function nodeFacts({
   problem,
   refused,
   untold,
+  unlogged,
   bypassed,
   others,
 }: NodeState): GuardFacts {
@@ -82,6 +85,7 @@ export function nodeFacts({
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
     ...(bypassed !== undefined && { bypassed: text(bypassed) }),
     ...(untold !== undefined && { untold: text(untold) }),
+    ...(unlogged !== undefined && { unlogged: text(unlogged) }),
     ...(others !== undefined && { others: text(others) }),
   };
 }
@@ -90,8 +94,9 @@ export function nodeFacts({
 export function coverageOf(
   backend: string,
   cutsEstablished: boolean,
-  { refusalsLost }: { readonly refusalsLost: number },
+  { refusalsLost, flowsLost }: { readonly refusalsLost: number; readonly flowsLost: number },
   sources: { readonly problem: string | undefined; readonly unchecked: readonly PodKey[] },
+  logsFlows = false,
 ): Coverage {
   return {
     mode: backend,
@@ -104,7 +109,7 @@ export function coverageOf(
         ? []
         : [`forged sources of packets from these pods: ${sources.unchecked.join(', ')}`]),
     ],
-    losses: { 'refused packets': refusalsLost },
+    losses: { 'refused packets': refusalsLost, ...(logsFlows && { 'allowed connections': flowsLost }) },
   };
 }
 
@@ -123,11 +128,12 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     const value = facts[name];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [notTaken, leftOut, bypassed, untold, others] = [
+  const [notTaken, leftOut, bypassed, untold, unlogged, others] = [
     'notTaken',
     'leftOut',
     'bypassed',
     'untold',
+    'unlogged',
     'others',
   ].map(text);
   const lastFullSync = text('lastFullSync');
@@ -151,6 +157,7 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     problems: [
       ...notEnforced,
       ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
+      ...(unlogged === undefined ? [] : [`allowed connections are not logged: ${unlogged}`]),
       ...(others === undefined ? [] : [others]),
     ],
   };

@@ -1,8 +1,9 @@
 import { suite, test } from 'node:test';
 
 import { assertHas, received } from '../../guard/stream/ocsf.fixture.ts';
+import { flowLine } from './flow-line.ts';
 import { type Refusal, refusalLine } from './refusal-line.ts';
-import { refusalOcsf } from './refusal-ocsf.ts';
+import { networkPolicyOcsf } from './ocsf.ts';
 
 const refusal: Refusal = {
   ...{ direction: 'ingress', protocol: 'TCP', policies: ['shop/db'], reason: 'No rule allows it.' },
@@ -10,7 +11,7 @@ const refusal: Refusal = {
   destination: { address: '10.0.0.4', port: 5432, namespace: 'shop', pod: 'db' },
 };
 const valuesOf = (of: Refusal) =>
-  received(refusalLine(of, { nodeName: 'n1', timeMs: 1_795_000_000_000 }), refusalOcsf).values;
+  received(refusalLine(of, { nodeName: 'n1', timeMs: 1_795_000_000_000 }), networkPolicyOcsf).values;
 
 suite('a refused packet as Network Activity', () => {
   test('both ends, protocol and direction', () => {
@@ -33,6 +34,21 @@ suite('a refused packet as Network Activity', () => {
     assertHas(values, {
       ...{ 'dst_endpoint.ip': 'fd00::1', 'dst_endpoint.port': undefined, 'dst_endpoint.name': undefined },
       ...{ 'connection_info.protocol_name': '132', 'connection_info.direction': 'Outbound' },
+    });
+  });
+
+  test('of a connection that was allowed, to the pod behind a Service', () => {
+    const line = flowLine(
+      {
+        ...{ direction: 'ingress', protocol: 'TCP', source: refusal.source, folded: 0 },
+        destination: { ...refusal.destination, translatedFrom: { address: '10.96.0.1', port: 80 } },
+      },
+      { policy: 'shop/db', nodeName: 'n1', timeMs: 1_795_000_000_000 },
+    );
+    assertHas(received(line, networkPolicyOcsf).values, {
+      ...{ class_uid: 4001, activity_id: 1, activity_name: 'Open', action: 'Allowed', severity_id: 1 },
+      ...{ 'src_endpoint.name': 'shop/web', 'dst_endpoint.ip': '10.0.0.4', 'dst_endpoint.port': 5432 },
+      ...{ 'connection_info.direction': 'Inbound', 'policy.uid': 'shop/db' },
     });
   });
 });

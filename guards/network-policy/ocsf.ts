@@ -1,21 +1,22 @@
-/** Refused packets as OCSF's Network Activity. */
+/** Refused packets and allowed connections as OCSF's Network Activity. */
 import type { Attributes } from '../../lib/otlp/log-record.ts';
 import { integerAt, type OcsfMapping, textAt } from '../../guard/stream/ocsf.ts';
 
-/** `direction_id`, from the pod whose policies refused. */
+/** `direction_id`, from the pod whose policies decided. */
 const directions: Readonly<Record<string, readonly [id: number, name: string]>> = {
   ingress: [1, 'Inbound'],
   egress: [2, 'Outbound'],
 };
 
-export const refusalOcsf: OcsfMapping = ({ keys }) => {
+export const networkPolicyOcsf: OcsfMapping = ({ head, keys }) => {
   const [protocol, direction] = [textAt(keys, 'protocol'), textAt(keys, 'direction')];
   if (protocol === undefined || direction === undefined) return undefined;
   const [directionId, directionName] = directions[direction] ?? [0, 'Unknown'];
   return {
     class: 'networkActivity',
-    activity: [5, 'Refuse'],
-    action: 'denied',
+    ...(head.verdict === 'allowed'
+      ? ({ activity: [1, 'Open'], action: 'allowed' } as const)
+      : ({ activity: [5, 'Refuse'], action: 'denied' } as const)),
     attributes: {
       ...endpoint('src_endpoint', keys['source']),
       ...endpoint('dst_endpoint', keys['destination']),

@@ -1,0 +1,118 @@
+/** New connections, as the kernel tells of each once its first packet has passed all rules (nf_conntrack events, by ctnetlink). */
+import { readFileSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { NetlinkReader } from '../../../../lib/netlink/reader.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
+import { type Flow, NFGEN_BYTES, readFlow } from './flow.ts';
+
+/** include/uapi/linux/netfilter/nfnetlink_compat.h and nfnetlink_conntrack.h. */
+const NFNLGRP_CONNTRACK_NEW = 1;
+const NEW = 0x100;
+const GET_STATS = 0x105;
+
+/** The kernel doubles it, and an event takes about 1 KiB: it holds some 4,000 connections. */
+const RECEIVE_BYTES = 2 * 1024 * 1024;
+
+/** Under a flood, a quarter of a core at most: a slice of the reader is 4 ms. */
+const PAUSE_MS = 12;
+
+const WHAT = 'cannot follow new connections';
+
+export interface NewFlowsOptions {
+  /** What it throws goes to `onError`; following goes on. */
+  readonly onFlow: (flow: Flow) => void;
+  /** The kernel had no room to tell of so many connections. They are not affected. */
+  readonly onLost: (flows: number) => void;
+  readonly onError: (error: unknown) => void;
+  /** Of the kernel's queue. Default: 2 MiB. */
+  readonly receiveBytes?: number;
+}
+
+/**
+ * Follows the connections of the network namespace that the calling thread had when it was opened. Does not keep the process alive.
+ * Dispose it to end that.
+ */
+export class NewFlows implements Disposable {
+  readonly #options: NewFlowsOptions;
+  readonly #socket: NetlinkSocket;
+  readonly #reader: NetlinkReader;
+  #dropped: number;
+
+  /**
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `UNSUPPORTED` where events are switched off; `SystemCallError` where the kernel
+   *   has no nf_conntrack_netlink, and before Linux 4.12.
+   */
+  constructor(options: NewFlowsOptions) {
+    this.#options = options;
+    throwIfSwitchedOff();
+    throwIfMissing();
+    this.#socket = new NetlinkSocket({
+      protocol: NETLINK_NETFILTER,
+      groups: [NFNLGRP_CONNTRACK_NEW],
+      receiveBytes: options.receiveBytes ?? RECEIVE_BYTES,
+      countsDrops: true,
+    });
+    try {
+      this.#dropped = this.#socket.dropped;
+    } catch (error) {
+      this.#socket[Symbol.dispose]();
+      throw error;
+    }
+    this.#reader = new NetlinkReader({
+      socket: this.#socket,
+      onMessage: (message) => this.#message(message),
+      onRead: () => this.#countDrops(),
+      pauseMs: PAUSE_MS,
+      onError: options.onError,
+    });
+  }
+
+  /** False after it was disposed, and after the socket itself has failed, which `onError` was told. */
+  get isOpen(): boolean {
+    return this.#reader.isOpen;
+  }
+
+  #message({ type, body }: { readonly type: number; readonly body: Buffer }): void {
+    const flow = type === NEW ? readFlow(body)?.flow : undefined;
+    if (flow !== undefined) this.#options.onFlow(flow);
+  }
+
+  #countDrops(): void {
+    const dropped = this.#socket.dropped;
+    // It is a number of 32 bits.
+    const lost = (dropped - this.#dropped) >>> 0;
+    this.#dropped = dropped;
+    if (lost > 0) this.#options.onLost(lost);
+  }
+
+  [Symbol.dispose](): void {
+    this.#reader[Symbol.dispose]();
+  }
+}
+
+/** A kernel without nf_conntrack_netlink has the group all the same, and nothing would ever come. */
+function throwIfMissing(): void {
+  using socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER });
+  socket.request(WHAT, { type: GET_STATS }, [Buffer.alloc(NFGEN_BYTES)]);
+}
+
+/**
+ * @throws {RampartError} `UNSUPPORTED` where the network namespace of the calling thread has no events of connections: the kernel then tells of
+ *   none, and of no error.
+ */
+export function throwIfSwitchedOff(): void {
+  let value: string;
+  try {
+    value = readFileSync('/proc/sys/net/netfilter/nf_conntrack_events', 'utf8').trim();
+  } catch {
+    // nf_conntrack is loaded with the first rule that needs it. A kernel without it is told apart by the request.
+    return;
+  }
+  if (value !== '0') return;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: WHAT,
+    why: 'net.netfilter.nf_conntrack_events is 0',
+    next: 'Set it: sysctl -w net.netfilter.nf_conntrack_events=1',
+  });
+}

@@ -1,0 +1,92 @@
+/** So many a second, shared fairly by keys: one that comes often does not push out those that come seldom. */
+import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
+
+interface Use {
+  /** In this second. */
+  asked: number;
+  taken: number;
+  /** Since one was taken. */
+  folded: number;
+}
+
+export interface FairLimitOptions {
+  readonly perSecond: number;
+  readonly clock?: Pick<Clock, 'monotonicMs'>;
+}
+
+const PERIOD_MS = 1000;
+/** Beyond it, all are forgotten. */
+const MOST_KEYS = 4096;
+
+/**
+ * Each key may take its max-min fair share of the limit, which follows from how often each one asked in the second before: those that
+ * asked for less than their part leave the rest to the others.
+ */
+export class FairLimit {
+  readonly #perSecond: number;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #uses = new Map<string, Use>();
+  #startMs = -Infinity;
+  #left = 0;
+  #share = 0;
+
+  constructor({ perSecond, clock = systemClock }: FairLimitOptions) {
+    this.#perSecond = perSecond;
+    this.#clock = clock;
+  }
+
+  /** How many of this key were folded since one was taken, if this one may be; undefined: it is folded, too. */
+  take(key: string): number | undefined {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#startMs >= PERIOD_MS) this.#begin(nowMs);
+    const use = this.#use(key);
+    use.asked++;
+    if (this.#left === 0 || use.taken >= this.#share) {
+      use.folded++;
+      return undefined;
+    }
+    const { folded } = use;
+    this.#left--;
+    use.taken++;
+    use.folded = 0;
+    return folded;
+  }
+
+  #use(key: string): Use {
+    let use = this.#uses.get(key);
+    if (use === undefined) {
+      if (this.#uses.size >= MOST_KEYS) this.#uses.clear();
+      this.#uses.set(key, (use = { asked: 0, taken: 0, folded: 0 }));
+    }
+    return use;
+  }
+
+  #begin(nowMs: number): void {
+    // What was asked for longer ago says nothing about this second.
+    const isNext = nowMs - this.#startMs < 2 * PERIOD_MS;
+    this.#startMs = nowMs;
+    this.#left = this.#perSecond;
+    this.#share = isNext
+      ? fairShare(
+          [...this.#uses.values()].map(({ asked }) => asked),
+          this.#left,
+        )
+      : this.#left;
+    for (const [key, use] of this.#uses) {
+      if (use.asked === 0 && use.folded === 0) this.#uses.delete(key);
+      use.asked = 0;
+      use.taken = 0;
+    }
+  }
+}
+
+/** The most that each may take so that what all take is within the limit; at least 1. */
+function fairShare(asked: readonly number[], limit: number): number {
+  let left = limit;
+  for (const [at, count] of asked.toSorted((a, b) => a - b).entries()) {
+    const share = Math.floor(left / (asked.length - at));
+    if (count > share) return Math.max(1, share);
+    left -= count;
+  }
+  return limit;
+}
