@@ -175,6 +175,23 @@ cell(
 );
 
 cell(
+  'network-policy flow-log: without it, and with two limits, each connection counted',
+  { skip: missing('nft', 'ip', 'gcc', 'iperf3') },
+  () => {
+    const rows = rowsOf('flow-log', 'network-policy');
+    assert.deepEqual(
+      rows.map((row) => row.label),
+      ['no flow log', '10 a second', '1,000 a second'],
+    );
+    for (const { values } of rows.slice(1))
+      assert.equal(
+        Number(values['logged']) + Number(values['notLogged']) + Number(values['lost']),
+        values['connects'],
+      );
+  },
+);
+
+cell(
   'network-policy cluster: what is needed is programmed, and no more',
   { skip: missing('nft', 'ip') },
   () => {

@@ -52,6 +52,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     event: async () => (await import('./network-policy/event.ts')).event,
     packets: async () => (await import('./network-policy/packets.ts')).packets,
     cluster: async () => (await import('./network-policy/cluster.ts')).cluster,
+    'flow-log': async () => (await import('./network-policy/flow-log.ts')).flowLog,
   },
   fleet: {
     fleet: async () => (await import('./fleet/fleet.ts')).fleet,

@@ -23,7 +23,7 @@ const port = 8080;
 const iperfPort = 9000;
 
 /** A client and the last pod on two sides of a node. */
-class Path implements Disposable {
+export class Path implements Disposable {
   readonly node = new NetworkNamespace();
   readonly client = new NetworkNamespace();
   readonly pod = new NetworkNamespace();

@@ -11,6 +11,7 @@ const peersOfPolicy = 20;
 
 export class Scene {
   readonly pods: readonly PodObject[];
+  readonly policies: readonly PolicyObject[];
   readonly engine = new PolicyEngine('node');
   /** How long the engine took for all of it. */
   readonly compileMs: number;
@@ -20,14 +21,14 @@ export class Scene {
     const groups = Math.max(1, Math.round(policyCount / policiesOfPod));
     const peerGroups = Math.max(1, Math.round(podCount / peersOfPolicy));
     this.pods = Array.from({ length: podCount }, (_, at) => podOf(at, at % groups, at % peerGroups));
-    const policies = Array.from({ length: policyCount }, (_, at) =>
+    this.policies = Array.from({ length: policyCount }, (_, at) =>
       policyOf(at, at % groups, at % peerGroups),
     );
     const [beganMs, cpu] = [performance.now(), process.cpuUsage()];
     this.engine.upsertNamespace({ metadata: { name: namespace, labels: {} } });
     this.engine.setPodCidrs(['10.1.0.0/16']);
     for (const pod of this.pods) this.engine.upsertPod(pod);
-    for (const policy of policies) this.engine.upsertPolicy(policy);
+    for (const policy of this.policies) this.engine.upsertPolicy(policy);
     this.engine.takeChange();
     this.compileMs = performance.now() - beganMs;
     const { user, system } = process.cpuUsage(cpu);
