@@ -50,8 +50,9 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     repeatable: true,
     parse: (text) => {
       const block = parseBlock(text);
-      const why = typeof block === 'string' ? block : block.readAs?.replace('it is read as', 'the block is');
-      if (why !== undefined) throw new Error(`It ${why}.`);
+      if (typeof block === 'string') throw new Error(`It ${block}.`);
+      const { readAs } = block;
+      if (readAs !== undefined) throw new Error(`It ${readAs.why}; the block is ${readAs.block}.`);
       return text;
     },
   },

@@ -140,7 +140,7 @@ export function render(
   kernel: KernelCheck | undefined,
   { widthColumns, colour }: RenderOptions,
 ): string {
-  const { allowed, from, to, protocol, port, egress, ingress, problems } = explanation;
+  const { allowed, from, to, protocol, port, egress, ingress, problems, warnings } = explanation;
   const indented = (text: string): string[] =>
     wrapText(printable(text), widthColumns - INDENT.length).map((line) => INDENT + line);
   const verdict = allowed ? paint('green', 'allowed', colour) : paint('red', 'refused', colour);
@@ -160,12 +160,9 @@ export function render(
     lines.push('', 'Other rules in this kernel:');
     for (const words of kernel.others) lines.push(...indented(words));
   }
-  const [applied, lost] = [true, false].map((is) =>
-    problems.filter((one) => (one.isApplied === true) === is),
-  );
-  for (const [head, parts = []] of [
-    ['Parts of these policies that cannot be expressed and allow nothing:', lost],
-    ['Parts of these policies that are read differently than they are written:', applied],
+  for (const [head, parts] of [
+    ['Parts of these policies that cannot be expressed and allow nothing:', problems],
+    ['Parts of these policies that are read differently than they are written:', warnings],
   ] as const) {
     if (parts.length > 0) lines.push('', head);
     for (const { policy, field, message } of parts) lines.push(...indented(`${policy} ${field}: ${message}`));

@@ -19,8 +19,8 @@ export interface Interval {
 
 export interface Block extends Interval {
   readonly family: Family;
-  /** Why its text says something else, and as what it is read. */
-  readonly readAs?: string;
+  /** Of a block whose text says something else: what is read, and why. */
+  readonly readAs?: { readonly block: string; readonly why: string };
 }
 
 const bitsOf = { 4: 32, 6: 128 } as const;
@@ -171,6 +171,6 @@ export function parseBlock(text: string): Block | string {
     ...(address === given && prefix === String(length) ? [] : ['has leading zeros']),
   ];
   if (whys.length === 0) return block;
-  const meant = `${addressText(block.family, block.low)}/${isMapped ? length - 96 : length}`;
-  return { ...block, readAs: `${whys.join(' and ')}; it is read as ${meant}` };
+  const read = `${addressText(block.family, block.low)}/${isMapped ? length - 96 : length}`;
+  return { ...block, readAs: { block: read, why: whys.join(' and ') } };
 }

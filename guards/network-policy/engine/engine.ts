@@ -26,6 +26,7 @@ import {
   type PolicyKey,
   type PolicyProblem,
   policyRulesKey,
+  type PolicyWarning,
   type RulesChange,
 } from './rules.ts';
 import { type Dirty, Targets } from './targets.ts';
@@ -33,7 +34,7 @@ import { type Dirty, Targets } from './targets.ts';
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
-  /** Those that cannot be fully expressed. */
+  /** Those that cannot be fully expressed, or say something else than what applies. */
   readonly #flawed = new Set<ParsedPolicy>();
   readonly #pods: PodTable;
   readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
@@ -60,7 +61,7 @@ export class PolicyEngine {
     if (equal(before, policy)) return;
     if (before !== undefined) this.#forget(before);
     this.#policies.set(policy.key, policy);
-    if (policy.problems.length > 0) this.#flawed.add(policy);
+    if (policy.problems.length + policy.warnings.length > 0) this.#flawed.add(policy);
     this.#targets.addPolicy(policy);
   }
 
@@ -166,6 +167,11 @@ export class PolicyEngine {
       ...[...this.#flawed].flatMap(({ problems }) => problems),
       ...[...this.#compiled.values()].flatMap((compiled) => compiled.problems()),
     ];
+  }
+
+  /** Fields of any policy that apply, although they say something else. */
+  warnings(): readonly PolicyWarning[] {
+    return [...this.#flawed].flatMap(({ warnings }) => warnings);
   }
 
   #podsChanged(changes: readonly PodChange[]): void {

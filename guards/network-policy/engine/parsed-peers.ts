@@ -4,7 +4,7 @@ import { rangesOf, union, without } from './address-sets.ts';
 import { type Block, type Interval, parseBlock } from './addresses.ts';
 import { exactList } from './exact-list.ts';
 import type { BlockObject, PeerObject } from './objects.ts';
-import { parseSelector, type Refuse } from './parsed-selector.ts';
+import { parseSelector, type Refuse, type Warn } from './parsed-selector.ts';
 import type { ByFamily, Family, PeersKey } from './rules.ts';
 
 /** Pods by their labels, in one namespace or in those with certain labels. */
@@ -28,6 +28,7 @@ export function parsePeers(
   namespace: string,
   path: string,
   refuse: Refuse,
+  warn: Warn,
 ): 'everyone' | Peers {
   if (peers.length === 0) return 'everyone';
   const scopes: PodScope[] = [];
@@ -38,7 +39,7 @@ export function parsePeers(
     const bySelector = (podSelector ?? namespaceSelector ?? undefined) !== undefined;
     if (ipBlock !== undefined && ipBlock !== null) {
       if (bySelector) refuse(at, `ipBlock cannot be combined with a selector: ${consequence}.`);
-      else addBlock(ipBlock, `${at}.ipBlock`, blocks, refuse);
+      else addBlock(ipBlock, `${at}.ipBlock`, blocks, { refuse, warn });
     } else if (bySelector) {
       const scope = parseScope(peer, namespace, at, refuse);
       if (scope !== undefined) scopes.push(scope);
@@ -73,21 +74,21 @@ function addBlock(
   { cidr, except }: BlockObject,
   path: string,
   blocks: Record<Family, Interval[]>,
-  refuse: Refuse,
+  { refuse, warn }: { readonly refuse: Refuse; readonly warn: Warn },
 ): void {
   const block = parseBlock(cidr);
   if (typeof block === 'string') {
     refuse(`${path}.cidr`, `${JSON.stringify(cidr)} ${block}: ${consequence}.`);
     return;
   }
-  tellReading(block, cidr, `${path}.cidr`, refuse);
+  tellReading(block, cidr, `${path}.cidr`, warn);
   const holes: Block[] = [];
   let problem = false;
   for (const [index, text] of (except ?? []).entries()) {
     const hole = parseBlock(text);
     const why = typeof hole === 'string' ? hole : isWithin(hole, block) ? undefined : `is not within ${cidr}`;
     if (typeof hole !== 'string' && why === undefined) {
-      tellReading(hole, text, `${path}.except[${index}]`, refuse);
+      tellReading(hole, text, `${path}.except[${index}]`, warn);
       holes.push(hole);
     } else {
       problem = true;
@@ -97,8 +98,9 @@ function addBlock(
   if (!problem) blocks[block.family].push(...without(block, holes));
 }
 
-function tellReading({ readAs }: Block, text: string, field: string, refuse: Refuse): void {
-  if (readAs !== undefined) refuse(field, `${JSON.stringify(text)} ${readAs}.`, true);
+function tellReading({ readAs }: Block, text: string, field: string, warn: Warn): void {
+  if (readAs === undefined) return;
+  warn(field, `${JSON.stringify(text)} ${readAs.why}; it is read as ${readAs.block}.`);
 }
 
 function isWithin(inner: Block, outer: Block): boolean {

@@ -9,8 +9,8 @@ import {
 } from './objects.ts';
 import { isNobody, parsePeers, type Peers } from './parsed-peers.ts';
 import { parsePorts, type Ports } from './parsed-ports.ts';
-import { parseSelector, type Refuse } from './parsed-selector.ts';
-import type { Direction, PolicyKey, PolicyProblem } from './rules.ts';
+import { parseSelector, type Refuse, type Warn } from './parsed-selector.ts';
+import type { Direction, PolicyKey, PolicyProblem, PolicyWarning } from './rules.ts';
 
 export interface ParsedRule extends Ports {
   readonly index: number;
@@ -26,6 +26,7 @@ export interface ParsedPolicy {
   readonly ingress: readonly ParsedRule[] | undefined;
   readonly egress: readonly ParsedRule[] | undefined;
   readonly problems: readonly PolicyProblem[];
+  readonly warnings: readonly PolicyWarning[];
 }
 
 /** Whether a clause of the rule names its peers: named ports for egress are endpoints with addresses instead. */
@@ -39,14 +40,15 @@ export function parsePolicy(policy: PolicyObject): ParsedPolicy {
   const key = objectKey(policy);
   const namespace = policy.metadata.namespace ?? '';
   const problems: PolicyProblem[] = [];
-  const refuse: Refuse = (field, message, isApplied) =>
-    problems.push({ policy: key, field, message, ...(isApplied && { isApplied }) });
+  const warnings: PolicyWarning[] = [];
+  const refuse: Refuse = (field, message) => problems.push({ policy: key, field, message });
+  const warn: Warn = (field, message) => warnings.push({ policy: key, field, message });
   const spec = policy.spec ?? {};
   const targets = parseSelector(spec.podSelector ?? {}, 'spec.podSelector', refuse, targetsUnknown);
   const directions = directionsOf(spec, refuse);
   const rulesOf = (direction: Direction): ParsedRule[] | undefined => {
     if (!directions.has(direction)) return undefined;
-    const rules = parseRules(spec, direction, namespace, refuse);
+    const rules = parseRules(spec, direction, namespace, refuse, warn);
     return targets === undefined ? [] : rules;
   };
   return {
@@ -56,6 +58,7 @@ export function parsePolicy(policy: PolicyObject): ParsedPolicy {
     ingress: rulesOf('ingress'),
     egress: rulesOf('egress'),
     problems,
+    warnings,
   };
 }
 
@@ -72,14 +75,20 @@ function directionsOf(spec: PolicySpec, refuse: Refuse): ReadonlySet<Direction> 
   return new Set((spec.egress ?? []).length > 0 ? ['ingress', 'egress'] : ['ingress']);
 }
 
-function parseRules(spec: PolicySpec, direction: Direction, namespace: string, refuse: Refuse): ParsedRule[] {
+function parseRules(
+  spec: PolicySpec,
+  direction: Direction,
+  namespace: string,
+  refuse: Refuse,
+  warn: Warn,
+): ParsedRule[] {
   const side = direction === 'ingress' ? 'from' : 'to';
   const rules: readonly (IngressRuleObject & EgressRuleObject)[] = spec[direction] ?? [];
   return rules.map((rule, index) => {
     const path = `spec.${direction}[${index}]`;
     return {
       index,
-      peers: parsePeers(rule[side] ?? [], namespace, `${path}.${side}`, refuse),
+      peers: parsePeers(rule[side] ?? [], namespace, `${path}.${side}`, refuse, warn),
       ...parsePorts(rule.ports ?? [], `${path}.ports`, refuse),
     };
   });

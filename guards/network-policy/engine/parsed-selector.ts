@@ -5,8 +5,10 @@ import {
   SelectorError,
 } from '../../../lib/kube/selectors/selectors.ts';
 
-/** Records a field that cannot be expressed; `isApplied`: one that applies, although it says something else. */
-export type Refuse = (field: string, message: string, isApplied?: true) => void;
+/** Records a field that cannot be expressed. */
+export type Refuse = (field: string, message: string) => void;
+/** Records a field that applies, although it says something else. */
+export type Warn = (field: string, message: string) => void;
 
 /**
  * @param consequence - What follows if it is malformed.

@@ -159,6 +159,7 @@ export interface PolicyProblem {
   readonly field: string;
   /** A sentence: what is wrong, and what follows. */
   readonly message: string;
-  /** The field applies all the same, as the message says. */
-  readonly isApplied?: true;
 }
+
+/** A field of a policy that applies, although it says something else: the message tells what. */
+export type PolicyWarning = PolicyProblem;

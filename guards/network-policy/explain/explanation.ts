@@ -3,7 +3,15 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
 import { parsePolicy } from '../engine/parsed-policy.ts';
-import type { Address, Direction, Family, PodKey, PolicyKey, PolicyProblem } from '../engine/rules.ts';
+import type {
+  Address,
+  Direction,
+  Family,
+  PodKey,
+  PolicyKey,
+  PolicyProblem,
+  PolicyWarning,
+} from '../engine/rules.ts';
 import { type Decision, judge } from '../judge/judge.ts';
 import { partiesOf, type Party } from '../judge/parties.ts';
 import { decisionWords, ruleField } from '../judge/words.ts';
@@ -72,6 +80,8 @@ export interface Explanation {
   readonly ingress: ExplainedSide;
   /** Fields of the policies that isolate either end which cannot be expressed, and allow nothing. */
   readonly problems: readonly PolicyProblem[];
+  /** Fields of these policies that apply, although they say something else. */
+  readonly warnings: readonly PolicyWarning[];
 }
 
 /** @throws {RampartError} `INPUT` for ends that are unknown, or have no address family in common. */
@@ -100,6 +110,7 @@ export function explain({ policies, pods, namespaces }: ClusterObjects, question
     );
   }) as [ExplainedSide, ExplainedSide];
   const isolating = new Set([egress, ingress].flatMap(({ policy, policies: all = [] }) => [policy, ...all]));
+  const parsed = policies.filter((policy) => isolating.has(objectKey(policy))).map(parsePolicy);
   return {
     allowed: judgement.allowed || isItself,
     from: endOf(source),
@@ -109,9 +120,8 @@ export function explain({ policies, pods, namespaces }: ClusterObjects, question
     fromOwnNode,
     egress,
     ingress,
-    problems: policies
-      .filter((policy) => isolating.has(objectKey(policy)))
-      .flatMap((policy) => parsePolicy(policy).problems),
+    problems: parsed.flatMap(({ problems }) => problems),
+    warnings: parsed.flatMap(({ warnings }) => warnings),
   };
 }
 

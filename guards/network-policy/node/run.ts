@@ -202,8 +202,8 @@ export async function runNetworkPolicyNode(
         continue;
       }
       const problems = [...engine.problems(), ...enforcement.refused];
-      counts.problems = problems.filter(({ isApplied }) => isApplied !== true).length;
-      tellProblems(problems, engine.rules);
+      counts.problems = problems.length;
+      tellProblems({ NotExpressed: problems, ReadDifferently: engine.warnings() }, engine.rules);
       tellFacts();
       await turns.next();
     }
@@ -264,36 +264,41 @@ const problemWords = {
   ReadDifferently: 'says something else than what applies',
 } as const;
 
-/** Reports the parts of policies that cannot be expressed, of those that pods of this node need: a line and an event each time they change. */
+type ProblemReason = keyof typeof problemWords;
+
+/**
+ * Reports the parts of policies that cannot be expressed or are read differently, of those that pods of this node need: a line and an event
+ * each time they change.
+ */
 export function problemTeller(
   logger: Logger,
   recorder: Pick<EventRecorder, 'record'>,
   policies: FollowedObjects['policies'],
-): (problems: readonly PolicyProblem[], rules: NodeRules) => void {
-  /** By policy and reason. */
-  const told = new Map<string, string>();
-  const reasonOf = ({ isApplied }: PolicyProblem): keyof typeof problemWords =>
-    isApplied === true ? 'ReadDifferently' : 'NotExpressed';
-  const keyOf = (problem: PolicyProblem): string => `${problem.policy} ${reasonOf(problem)}`;
+): (problems: Readonly<Record<ProblemReason, readonly PolicyProblem[]>>, rules: NodeRules) => void {
+  /** By policy. */
+  const told = { NotExpressed: new Map<string, string>(), ReadDifferently: new Map<string, string>() };
 
-  return (problems, rules) => {
-    if (problems.length === 0 && told.size === 0) return;
+  function tell(reason: ProblemReason, problems: readonly PolicyProblem[], rules: NodeRules): void {
+    const before = told[reason];
+    if (problems.length === 0 && before.size === 0) return;
     const needed = new Set([...rules.policies.values()].map(({ policy }) => policy));
-    const byKey = Map.groupBy(problems, keyOf);
-    for (const [key, of] of byKey) {
-      const [problem] = of;
-      if (problem === undefined || !needed.has(problem.policy)) continue;
+    const byPolicy = Map.groupBy(problems, ({ policy }) => policy);
+    for (const [key, of] of byPolicy) {
       const note = of.map(({ field, message }) => `${field}: ${message}`).join('\n');
-      const policy = policies.get(problem.policy);
-      if (policy === undefined || told.get(key) === note) continue;
-      told.set(key, note);
-      const reason = reasonOf(problem);
-      logger.warn({ policy: problem.policy }, `${problemWords[reason]}: ${note}`);
+      const policy = policies.get(key);
+      if (!needed.has(key) || policy === undefined || before.get(key) === note) continue;
+      before.set(key, note);
+      logger.warn({ policy: key }, `${problemWords[reason]}: ${note}`);
       recorder.record({
         regarding: referenceTo(networkPolicies, policy),
         ...{ type: 'Warning', reason, action: 'Program', note },
       });
     }
-    for (const key of told.keys()) if (!byKey.has(key)) told.delete(key);
+    for (const key of before.keys()) if (!byPolicy.has(key)) before.delete(key);
+  }
+
+  return ({ NotExpressed, ReadDifferently }, rules) => {
+    tell('NotExpressed', NotExpressed, rules);
+    tell('ReadDifferently', ReadDifferently, rules);
   };
 }

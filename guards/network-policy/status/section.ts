@@ -90,6 +90,7 @@ export function examine(
   const isSettled = ({ metadata }: PodObject): boolean =>
     nowMs - Date.parse(String(metadata.creationTimestamp ?? '')) > SETTLE_MS;
   const problems = Map.groupBy(engine.problems(), ({ policy }) => policy);
+  const warnings = Map.groupBy(engine.warnings(), ({ policy }) => policy);
   return policies
     .map((policy) => {
       const { namespace = '', name = '' } = policy.metadata;
@@ -103,10 +104,8 @@ export function examine(
         pods: known === undefined ? null : of.length,
         podsByNode: known === undefined ? null : countByNode(of),
         settledPods: countByNode(of.filter(isSettled)),
-        notExpressed: (problems.get(key) ?? []).filter(({ isApplied }) => isApplied !== true),
-        warnings: (problems.get(key) ?? [])
-          .filter(({ isApplied }) => isApplied === true)
-          .map(({ field, message }) => `${field}: ${message}`),
+        notExpressed: problems.get(key) ?? [],
+        warnings: (warnings.get(key) ?? []).map(({ field, message }) => `${field}: ${message}`),
       };
     })
     .toSorted((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
