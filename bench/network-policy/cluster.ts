@@ -9,7 +9,7 @@ import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 
 import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
 import { NftablesChanges } from '../../guards/network-policy/node/nftables/nftables-changes.ts';
-import { tableName } from '../../guards/network-policy/node/nftables/names.ts';
+import { bareTableName, tableName } from '../../guards/network-policy/node/nftables/names.ts';
 import { readTable } from '../../guards/network-policy/node/nftables/table.ts';
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 import { LoadConnection, sendAll } from '../apiserver/load-connection.ts';
@@ -86,7 +86,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
     ]),
   );
 
-  const changes = stack.use(network.run(() => new NftablesChanges(tableName.split(' ')[1] ?? '')));
+  const changes = stack.use(network.run(() => new NftablesChanges(bareTableName)));
   const changed = async (): Promise<void> => {
     const endMs = performance.now() + PATIENCE_MS;
     while (!changes.take()) {

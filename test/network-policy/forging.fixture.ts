@@ -3,8 +3,8 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 
 import type { Host, Network } from './network.fixture.ts';
+import { sourceTableName } from '../../guards/network-policy/node/nftables/names.ts';
 import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
-import { sourceTable } from '../../guards/network-policy/node/sources/source-table.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 
 /** By family, of nobody: in the network of pods, and outside of it. */
@@ -27,7 +27,9 @@ export function dropAddress({ namespace }: Host, address: string): void {
 /** The table that checks sources; empty: there is none. */
 export function sourceTableOf({ node }: Network): string {
   using nft = node.namespace.run(() => new Nftables());
-  return nft.list('list tables').includes(`${sourceTable}\n`) ? nft.list(`list table ${sourceTable}`) : '';
+  return nft.list('list tables').includes(`${sourceTableName}\n`)
+    ? nft.list(`list table ${sourceTableName}`)
+    : '';
 }
 
 /** Packets that it has refused, of all pods. */

@@ -44,14 +44,16 @@ const parts: Readonly<Record<string, Clean>> = {
   },
   'sources of packets': async () => {
     const { Nftables } = await import('../node/nftables/nftables.ts');
-    const { removeSourceTable, sourceTable } = await import('../node/sources/source-table.ts');
+    const { sourceTableName } = await import('../node/nftables/names.ts');
+    const { removeSourceTable } = await import('../node/sources/source-table.ts');
     using nft = new Nftables();
-    return removeSourceTable(nft) ? [`table ${sourceTable}`] : [];
+    return removeSourceTable(nft) ? [`table ${sourceTableName}`] : [];
   },
   // What `--network-policy-established cut` has created, whatever the backend.
   'connections that were cut': async () => {
     const { Nftables } = await import('../node/nftables/nftables.ts');
-    const { cutTableName, removeCutTable } = await import('../node/established/cut-table.ts');
+    const { cutTableName } = await import('../node/nftables/names.ts');
+    const { removeCutTable } = await import('../node/established/cut-table.ts');
     using nft = new Nftables();
     return removeCutTable(nft) ? [`table ${cutTableName}`] : [];
   },

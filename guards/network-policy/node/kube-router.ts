@@ -4,13 +4,9 @@ import { IptablesKernel } from './iptables/kernel.ts';
 import { declaredChains, filterTable, ownChains } from './iptables/listing.ts';
 import { families, isOurSet } from './iptables/names.ts';
 import { installedIptables } from './iptables/variant.ts';
+import { isKubeRouterChain, isKubeRouterSet, kubeRouterTables } from './kube-router-names.ts';
 import type { KeptNamespace } from './namespace.ts';
 import { Nftables } from './nftables/nftables.ts';
-
-/** npc_nftables.go and network_policy_controller.go of kube-router 2.11; k3s embeds an older one, with the same names. */
-const tables: readonly string[] = ['ip kube-router-filter-ipv4', 'ip6 kube-router-filter-ipv6'];
-const itsChain = /^KUBE-(?:POD-FW-|NWPLCY-|ROUTER-(?:INPUT|FORWARD|OUTPUT)$)/;
-const itsSet = /^(?:inet6:)?(?:KUBE-(?:SRC|DST)-|kube-router-local-pods$)/;
 
 interface Removal {
   /** Only say what would be removed. */
@@ -34,7 +30,7 @@ function removeTables(namespace: KeptNamespace, { isDry }: Removal): string[] {
   try {
     using nft = namespace.run(() => new Nftables());
     const there = nft.list('list tables').split('\n');
-    const found = tables.filter((name) => there.includes(`table ${name}`));
+    const found = kubeRouterTables.filter((name) => there.includes(`table ${name}`));
     if (!isDry && found.length > 0) nft.run(found.map((name) => `delete table ${name}\n`).join(''));
     return found.map((name) => `table ${name}`);
   } catch (error) {
@@ -70,7 +66,7 @@ async function removeIptables(
   }
   if (installed.length === 0) return found;
   const kernel = new IptablesKernel(undefined, namespace);
-  const sets = (await kernel.setNames(signal)).filter((name) => itsSet.test(name) && !isOurSet(name));
+  const sets = (await kernel.setNames(signal)).filter((name) => isKubeRouterSet(name) && !isOurSet(name));
   if (!isDry)
     await kernel.restoreSets(
       sets.map((name) => `destroy ${name}`),
@@ -85,7 +81,7 @@ function itsRules(table: string): {
   readonly rules: readonly (readonly [chain: string, rule: string])[];
 } {
   const own = ownChains(table);
-  const chains = new Set(declaredChains(table).filter((name) => itsChain.test(name) && !own.has(name)));
+  const chains = new Set(declaredChains(table).filter((name) => isKubeRouterChain(name) && !own.has(name)));
   const rules: [string, string][] = [];
   for (const [, chain = '', rule = ''] of table.matchAll(/^-A (\S+) (.*)$/gm)) {
     const [, target = ''] = /(?:^| )-[jg] (\S+)/.exec(rule.replaceAll(/"(?:\\.|[^"\\])*"/g, '')) ?? [];

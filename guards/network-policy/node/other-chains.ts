@@ -7,6 +7,7 @@ import { declaredChains, filterTable, ownChains } from './iptables/listing.ts';
 import { builtinChains, families } from './iptables/names.ts';
 import { installedIptables, type Variant } from './iptables/variant.ts';
 import type { KeptNamespace } from './namespace.ts';
+import { ownTables } from './nftables/names.ts';
 import { Nftables } from './nftables/nftables.ts';
 
 export interface KernelChain {
@@ -115,7 +116,7 @@ function nftChains(nft: Nftables): KernelChain[] {
 }
 
 function ownOf(table: string, names: readonly string[]): ReadonlySet<string> {
-  if (table.startsWith('inet rampart-network-policy')) return new Set(names);
+  if (ownTables.includes(table)) return new Set(names);
   if (!/^ip6? filter$/.test(table)) return new Set();
   return ownChains(names.map((name) => `:${name} \n`).join(''));
 }

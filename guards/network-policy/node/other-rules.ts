@@ -1,4 +1,5 @@
 /** What rules of other programs may do to the packets of pods: another enforcer of policies, and chains that drop what they do not accept. */
+import { isKubeRouterChain, kubeRouterTables } from './kube-router-names.ts';
 import type { KeptNamespace } from './namespace.ts';
 import { type KernelChain, type KernelChains, readChains } from './other-chains.ts';
 
@@ -26,9 +27,7 @@ export const noOtherRules: OtherRules = { enforcers: [], dropping: [], unread: [
 const enforcers: readonly (readonly [name: string, is: (chain: KernelChain) => boolean])[] = [
   [
     'kube-router',
-    ({ table, name }) =>
-      /^kube-router-filter-ipv[46]$/.test(table) ||
-      /^KUBE-(?:POD-FW|NWPLCY)-|^KUBE-ROUTER-(?:INPUT|FORWARD|OUTPUT)$/.test(name),
+    ({ family, table, name }) => kubeRouterTables.includes(`${family} ${table}`) || isKubeRouterChain(name),
   ],
   ['Calico', ({ table, name }) => table === 'calico' || /^cali-(?:FORWARD|fw-|tw-)/.test(name)],
   ['kube-network-policies', ({ table }) => /^(?:kindnet|kube)-network-policies$/.test(table)],

@@ -3,13 +3,12 @@ import { readFileSync } from 'node:fs';
 
 import { attributesOf } from '../../../lib/netlink/message.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../lib/netlink/socket.ts';
+import { bareTableName } from './nftables/names.ts';
 
 /** include/uapi/linux/netfilter/nf_tables.h: NFNL_SUBSYS_NFTABLES << 8, and NFT_MSG_GETTABLE. */
 const GET_TABLE = 0xa01;
 const TABLE_NAME = 1;
 const NFGEN_BYTES = 4;
-/** The rules, sources of packets, and the connections that are cut: all our tables. */
-const ours = 'rampart-network-policy';
 /** The table of iptables-nft, in `ip` and `ip6`. */
 const filter = 'filter';
 /** Tables of legacy iptables. */
@@ -21,7 +20,10 @@ const legacyNames = ['/proc/net/ip_tables_names', '/proc/net/ip6_tables_names'];
  * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` where the kernel has no nf_tables.
  */
 export function mayHaveRules(): boolean {
-  return tableNames().some((name) => name === filter || name.startsWith(ours)) || legacyNames.some(hasFilter);
+  return (
+    tableNames().some((name) => name === filter || name.startsWith(bareTableName)) ||
+    legacyNames.some(hasFilter)
+  );
 }
 
 function tableNames(): string[] {

@@ -22,7 +22,7 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy, tracking } from './compile.ts';
-import { directions, podChain, tableName, unknownChain } from './names.ts';
+import { bareTableName, directions, podChain, tableName, unknownChain } from './names.ts';
 import {
   type Command,
   commandsAnew,
@@ -81,7 +81,7 @@ delete table ${trialTable}`);
 /** Undefined if the kernel does not report them. */
 function openChanges(): NftablesChanges | undefined {
   try {
-    return new NftablesChanges(tableName.split(' ')[1] ?? '');
+    return new NftablesChanges(bareTableName);
   } catch (error) {
     if (isRefusal(error)) return undefined;
     throw error;

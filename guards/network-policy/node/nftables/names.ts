@@ -6,7 +6,13 @@ import { hash } from 'node:crypto';
 
 import type { Direction, Family, PeersKey } from '../../engine/rules.ts';
 
-export const tableName = 'inet rampart-network-policy';
+/** Of the table of rules, without its family: the names of all our tables begin with it. */
+export const bareTableName = 'rampart-network-policy';
+export const tableName = `inet ${bareTableName}`;
+/** Of connections that are cut, and of sources of packets: both exist with either backend. */
+export const cutTableName = `inet ${bareTableName}-cut`;
+export const sourceTableName = `netdev ${bareTableName}-sources`;
+export const ownTables: readonly string[] = [tableName, cutTableName, sourceTableName];
 
 export const directions = ['egress', 'ingress'] as const satisfies readonly Direction[];
 export const families = [4, 6] as const satisfies readonly Family[];

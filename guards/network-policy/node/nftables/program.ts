@@ -4,7 +4,7 @@ import { NftablesBatch, RefusedBatch } from './nftables-batch.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { Encoder } from './encode.ts';
-import { tableName } from './names.ts';
+import { bareTableName, tableName } from './names.ts';
 import type { Command, TableObject } from './objects.ts';
 import { baseText, ruleText, setTypeText, verdictText } from './rule-text.ts';
 
@@ -38,7 +38,7 @@ export class TableProgram implements Disposable {
 
   /** @throws {RefusedCommands} nothing was changed then; {@link RampartError} `PRIVILEGE` without CAP_NET_ADMIN. */
   run(commands: readonly Command[]): void {
-    const batch = new NftablesBatch(tableName.split(' ')[1] ?? '');
+    const batch = new NftablesBatch(bareTableName);
     const encoder = new Encoder(batch);
     const commandOf: Command[] = [];
     const inexpressible: RefusedCommand[] = [];

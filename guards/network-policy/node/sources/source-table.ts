@@ -3,13 +3,11 @@
  * policies. It stays when the process ends.
  */
 import type { Address, PodKey } from '../../engine/rules.ts';
-import { commentText, podChain } from '../nftables/names.ts';
+import { commentText, podChain, sourceTableName } from '../nftables/names.ts';
 import { Nftables } from '../nftables/nftables.ts';
 import { isMissing, isRefusal } from '../nftables/table.ts';
 import type { KnownInterface } from './pod-interfaces.ts';
 import { type CheckedPod, sourceRules, takenSets } from './source-rules.ts';
-
-export const sourceTable = 'netdev rampart-network-policy-sources';
 
 /** Before what others have at the same place. */
 const PRIORITY = -500;
@@ -93,11 +91,11 @@ export class SourceTable {
       const counts = countsOf(nft);
       nft.run(
         [
-          `add table ${sourceTable}`,
-          `delete table ${sourceTable}`,
-          `add table ${sourceTable}`,
+          `add table ${sourceTableName}`,
+          `delete table ${sourceTableName}`,
+          `add table ${sourceTableName}`,
           ...Object.values(takenSets).map(
-            ({ name, type }) => `add set ${sourceTable} ${name} { type ${type}; }`,
+            ({ name, type }) => `add set ${sourceTableName} ${name} { type ${type}; }`,
           ),
           ...this.#difference(nothing, wanted, interfaces, counts),
         ].join('\n'),
@@ -147,14 +145,14 @@ export class SourceTable {
       const [was, is] = [before.sets[key], after.sets[key]];
       if (was === is) continue;
       const [gone, come] = [was.difference(is), is.difference(was)];
-      if (gone.size > 0) commands.push(`delete element ${sourceTable} ${name} { ${[...gone].join(', ')} }`);
-      if (come.size > 0) commands.push(`add element ${sourceTable} ${name} { ${[...come].join(', ')} }`);
+      if (gone.size > 0) commands.push(`delete element ${sourceTableName} ${name} { ${[...gone].join(', ')} }`);
+      if (come.size > 0) commands.push(`add element ${sourceTableName} ${name} { ${[...come].join(', ')} }`);
     }
     for (const chain of before.rules.keys()) {
       if (after.rules.has(chain)) continue;
-      commands.push(`delete chain ${sourceTable} ${chain}`);
-      commands.push(`delete chain ${sourceTable} ${refuseChain(chain)}`);
-      commands.push(`delete counter ${sourceTable} ${chain}`);
+      commands.push(`delete chain ${sourceTableName} ${chain}`);
+      commands.push(`delete chain ${sourceTableName} ${refuseChain(chain)}`);
+      commands.push(`delete counter ${sourceTableName} ${chain}`);
     }
     for (const [chain, rules] of after.rules) {
       const was = before.rules.get(chain);
@@ -165,19 +163,19 @@ export class SourceTable {
       if (was === undefined) {
         const { packets, bytes } = counts.get(chain) ?? { packets: 0, bytes: 0 };
         commands.push(
-          `add counter ${sourceTable} ${chain} { packets ${packets} bytes ${bytes} }`,
-          `add chain ${sourceTable} ${refuseChain(chain)}`,
-          `add rule ${sourceTable} ${refuseChain(chain)} limit rate 10/minute burst 10 packets log prefix "${logPrefix(chain)}" group ${this.#logGroup}`,
-          `add rule ${sourceTable} ${refuseChain(chain)} counter name ${chain} drop`,
+          `add counter ${sourceTableName} ${chain} { packets ${packets} bytes ${bytes} }`,
+          `add chain ${sourceTableName} ${refuseChain(chain)}`,
+          `add rule ${sourceTableName} ${refuseChain(chain)} limit rate 10/minute burst 10 packets log prefix "${logPrefix(chain)}" group ${this.#logGroup}`,
+          `add rule ${sourceTableName} ${refuseChain(chain)} counter name ${chain} drop`,
         );
       } else
-        commands.push(isNew ? `delete chain ${sourceTable} ${chain}` : `flush chain ${sourceTable} ${chain}`);
+        commands.push(isNew ? `delete chain ${sourceTableName} ${chain}` : `flush chain ${sourceTableName} ${chain}`);
       if (isNew) {
         commands.push(
-          `add chain ${sourceTable} ${chain} { type filter hook ingress device "${name}" priority ${PRIORITY}; policy accept; comment "${commentText(pod)}"; }`,
+          `add chain ${sourceTableName} ${chain} { type filter hook ingress device "${name}" priority ${PRIORITY}; policy accept; comment "${commentText(pod)}"; }`,
         );
       }
-      commands.push(...rules.map((rule) => `add rule ${sourceTable} ${chain} ${rule}`));
+      commands.push(...rules.map((rule) => `add rule ${sourceTableName} ${chain} ${rule}`));
     }
     return commands;
   }
@@ -194,7 +192,7 @@ export class SourceTable {
 /** Of the network namespace of the calling thread. Whether there was one. */
 export function removeSourceTable(nft: Nftables): boolean {
   try {
-    nft.run(`delete table ${sourceTable}`);
+    nft.run(`delete table ${sourceTableName}`);
     return true;
   } catch (error) {
     if (isMissing(error)) return false;
@@ -229,7 +227,7 @@ function logPrefix(chain: string): string {
 
 function listed(nft: Nftables): string | undefined {
   try {
-    return nft.list(`list table ${sourceTable}`, { stateless: true });
+    return nft.list(`list table ${sourceTableName}`, { stateless: true });
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;
@@ -240,7 +238,7 @@ function listed(nft: Nftables): string | undefined {
 function countsOf(nft: Nftables): Map<string, Count> {
   let listing: string;
   try {
-    listing = nft.list(`list counters table ${sourceTable}`, { json: true });
+    listing = nft.list(`list counters table ${sourceTableName}`, { json: true });
   } catch (error) {
     if (isMissing(error)) return new Map();
     throw error;

@@ -1,0 +1,16 @@
+/**
+ * Names that kube-router gives to what it makes for network policies: npc_nftables.go and network_policy_controller.go of version 2.11; k3s
+ * embeds an older one, with the same names. Ours with iptables are like them: `isOurChain` and `isOurSet` tell them apart.
+ */
+export const kubeRouterTables: readonly string[] = [
+  'ip kube-router-filter-ipv4',
+  'ip6 kube-router-filter-ipv6',
+];
+
+export function isKubeRouterChain(name: string): boolean {
+  return /^KUBE-(?:POD-FW-|NWPLCY-|ROUTER-(?:INPUT|FORWARD|OUTPUT)$)/.test(name);
+}
+
+export function isKubeRouterSet(name: string): boolean {
+  return /^(?:inet6:)?(?:KUBE-(?:SRC|DST)-|kube-router-local-pods$)/.test(name);
+}
