@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 
 import { until } from '../../lib/testing/until.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
+import { noOtherRules, type OtherRules } from '../../guards/network-policy/node/other-rules.ts';
 import { refusalLines } from '../../guards/network-policy/refusal-line.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { nodeName, PolicyNode } from './policy-node.fixture.ts';
@@ -131,10 +132,13 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     assert.match(reason, /^10\.1\.0\.10 belongs to no known pod/);
   });
 
-  test('are told from the NFLOG group that is asked for', async () => {
+  test('are told from the NFLOG group that is asked for, also while rules of other programs are still read', async () => {
     await using node = await PolicyNode.create();
+    const others = Promise.withResolvers<OtherRules>();
+    using stack = new DisposableStack();
+    stack.defer(() => others.resolve(noOtherRules));
     await node.apply('x/a-from-y', onlyFromY);
-    await node.start({ logGroup: 7 }, { logGroup: 7 });
+    await node.start({ logGroup: 7, otherRules: () => others.promise }, { logGroup: 7 });
     assert.match(node.rules(), / group 7$/m);
     assert.doesNotMatch(node.rules(), / group 100$/m);
     const { network } = node;

@@ -16,6 +16,7 @@ import { coverageOf, nodeFacts } from '../status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { KeptNamespace } from './namespace.ts';
 import { type OtherRules, readOtherRules } from './other-rules.ts';
+import { OtherRulesReport } from './other-rules-report.ts';
 import { announceEnforcer } from './presence.ts';
 import type { FlowLog } from './flows/flow-log.ts';
 import { Refusals } from './refusals.ts';
@@ -137,18 +138,9 @@ export async function runNetworkPolicyNode(
   });
   const tellProblems = problemTeller(logger, recorder, objects.policies);
   let policiesVersion: string | undefined;
-  let others: string | undefined;
-  let lookedAfter = 0;
-  /** With each full sync. */
-  const lookAround = async (): Promise<void> => {
-    if (options.otherRules === undefined || lookedAfter === counts.fullSyncs) return;
-    lookedAfter = counts.fullSyncs;
-    const { enforcers, dropping } = await options.otherRules();
-    const certain = dropping.filter((chain) => chain.isCertain && chain.hook === 'forward');
-    const now = [...enforcers, ...certain.map(({ words }) => words)].join('; ') || undefined;
-    if (now !== undefined && now !== others) logger.warn(`rules of other programs: ${now}`);
-    others = now;
-  };
+  await using others =
+    options.otherRules &&
+    new OtherRulesReport({ read: options.otherRules, onChange: () => tellFacts(), logger, signal });
   const tellFacts = (): void => {
     const { isProgrammed, refused, bypassed } = enforcement;
     const untold = refusals.problem;
@@ -164,7 +156,7 @@ export async function runNetworkPolicyNode(
         untold,
         unlogged,
         bypassed,
-        others,
+        others: others?.words,
       }),
     );
   };
@@ -185,7 +177,6 @@ export async function runNetworkPolicyNode(
         policiesVersion = version;
         problem = undefined;
         flowLog?.open();
-        await lookAround();
         backoff.reset();
         options.onProgrammed?.();
       } catch (error) {
@@ -205,6 +196,7 @@ export async function runNetworkPolicyNode(
       counts.problems = problems.length;
       tellProblems({ NotExpressed: problems, ReadDifferently: engine.warnings() }, engine.rules);
       tellFacts();
+      others?.look(counts.fullSyncs);
       await turns.next();
     }
   });

@@ -1,0 +1,74 @@
+/**
+ * Which rules of other programs refuse packets too, for the log and `rampart status`. Reading them takes longer than most changes of our own,
+ * and may start programs: nothing waits for it.
+ */
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import type { OtherRules } from './other-rules.ts';
+
+export interface OtherRulesReportOptions {
+  readonly read: () => Promise<OtherRules>;
+  /** Called after each read that has changed {@link OtherRulesReport.words}. */
+  readonly onChange: () => void;
+  readonly logger: Pick<Logger, 'warn'>;
+  /** Ends a read: the reason for a rejection is not told then. */
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+}
+
+/** Between the starts of two reads. */
+const PAUSE_MS = 60_000;
+
+/** Disposing it waits for a read to end. */
+export class OtherRulesReport implements AsyncDisposable {
+  readonly #options: OtherRulesReportOptions;
+  readonly #clock: Clock;
+  #words: string | undefined;
+  /** Of our rules: how many full syncs there were when the last read began. */
+  #fullSyncs = 0;
+  #beganMs = -Infinity;
+  #reading: Promise<void> | undefined;
+
+  constructor(options: OtherRulesReportOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Undefined: none, as far as is known. */
+  get words(): string | undefined {
+    return this.#words;
+  }
+
+  /** To be called after each change: reads once after a full sync, and at most once a minute. */
+  look(fullSyncs: number): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#reading !== undefined || fullSyncs === this.#fullSyncs || nowMs - this.#beganMs < PAUSE_MS)
+      return;
+    this.#fullSyncs = fullSyncs;
+    this.#beganMs = nowMs;
+    this.#reading = this.#read().finally(() => (this.#reading = undefined));
+  }
+
+  async #read(): Promise<void> {
+    const { read, onChange, logger, signal } = this.#options;
+    try {
+      const { enforcers, dropping } = await read();
+      const certain = dropping.filter((chain) => chain.isCertain && chain.hook === 'forward');
+      const now = [...enforcers, ...certain.map(({ words }) => words)].join('; ') || undefined;
+      if (now === this.#words) return;
+      if (now !== undefined) logger.warn(`rules of other programs: ${now}`);
+      this.#words = now;
+      onChange();
+    } catch (error) {
+      if (signal.aborted) return;
+      logger.warn(
+        { err: error },
+        'cannot read the rules of other programs; retrying after the next full sync',
+      );
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#reading;
+  }
+}
