@@ -6,11 +6,13 @@ import { test } from 'node:test';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
 import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
 import { type Host, podNames } from './network.fixture.ts';
 import { reaches } from './probe.fixture.ts';
+import { sendRaw } from './raw-packet.fixture.ts';
 
 const backends = [
   { backend: 'nftables', open: openNftablesDataplane, skip: namespaceObstacle() },
@@ -76,6 +78,27 @@ for (const { backend, open, skip } of backends) {
         );
         for (const [from, to] of pairs.filter((pair) => pair[0] === 'x/a')) await expect([from, to], false);
         assert.ok(await reaches(network.node, host('x/a').addresses[6], { family: 6 }));
+        // What looks like discovery, but may have been routed, is refused as anything else is.
+        await node.apply('z/a', { podSelector: { matchLabels: { pod: 'a' } }, policyTypes: ['Ingress'] });
+        const address = host('z/a').addresses[6];
+        await until('the policy', async () => !(await reaches(host('y/b'), address, { family: 6 })));
+        for (const [sender, type] of [
+          ['b', 135],
+          ['c', 143],
+        ] as const) {
+          sendRaw(
+            host(`z/${sender}`),
+            address,
+            protocolNumbers.ICMPv6,
+            Buffer.concat([Buffer.of(type), Buffer.alloc(23)]),
+          );
+          await until(`the refusal of type ${type}`, () =>
+            node.refusals.some(
+              ({ protocol, source, destination }) =>
+                protocol === 'ICMPv6' && source.pod === sender && destination.address === address,
+            ),
+          );
+        }
       },
     );
   }

@@ -51,13 +51,13 @@ async function open(
   signal: AbortSignal | undefined,
 ): Promise<Opened> {
   if (choice === 'nftables') return await openNftables(options, namespace);
-  if (choice === 'iptables') return await openIptables(options, namespace, signal);
+  if (choice === 'iptables') return await openIptables(options, namespace, logger, signal);
   try {
     return await openNftables(options, namespace);
   } catch (notNftables) {
     if (!(notNftables instanceof RampartError)) throw notNftables;
     try {
-      const opened = await openIptables(options, namespace, signal);
+      const opened = await openIptables(options, namespace, logger, signal);
       logger.warn(`network policies are programmed by iptables: ${notNftables.message}`);
       return opened;
     } catch (notIptables) {
@@ -86,12 +86,17 @@ async function openNftables(options: Partial<DataplaneOptions>, namespace: KeptN
 async function openIptables(
   options: Partial<DataplaneOptions>,
   namespace: KeptNamespace,
+  logger: Pick<Logger, 'warn'>,
   signal: AbortSignal | undefined,
 ): Promise<Opened> {
   const { examineIptables, requireIptables } = await import('./iptables/needs.ts');
   const { openIptablesDataplane } = await import('./iptables/dataplane.ts');
-  const { variant } = requireIptables(await examineIptables(namespace, signal));
-  const dataplane = namespace.run(() => openIptablesDataplane({ ...options, variant }));
+  const needs = await examineIptables(namespace, signal);
+  const { variant } = requireIptables(needs);
+  const { withoutHopLimit } = needs;
+  if (withoutHopLimit !== undefined) logger.warn(withoutHopLimit);
+  const matchesHopLimit = withoutHopLimit === undefined;
+  const dataplane = namespace.run(() => openIptablesDataplane({ ...options, variant, matchesHopLimit }));
   return { name: `iptables (${variant})`, variant, dataplane };
 }
 

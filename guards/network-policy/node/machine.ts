@@ -76,7 +76,7 @@ async function iptablesFacts(
   signal: AbortSignal | undefined,
 ): Promise<MachineFact[]> {
   const installed = await installedIptables(here, signal);
-  const { iptables, ipset, missing } = await examineIptables(tried, signal, here);
+  const { iptables, ipset, missing, withoutHopLimit } = await examineIptables(tried, signal, here);
   const kinds = installed.map(({ variant, version }) => {
     return `${variant} ${version}${variant === iptables?.variant && installed.length > 1 ? ' (in use)' : ''}`;
   });
@@ -84,7 +84,7 @@ async function iptablesFacts(
     {
       name: 'iptables',
       available: iptables !== undefined && missing.length === 0,
-      detail: [kinds.join(', '), ...missing].filter(Boolean).join('; '),
+      detail: [kinds.join(', '), ...missing, withoutHopLimit].filter(Boolean).join('; '),
     },
     {
       name: 'ipset',

@@ -107,6 +107,19 @@ suite('a machine that lacks something', { skip: iptablesObstacle() ?? false }, (
     assert.equal(taken.auto, 'nftables');
   });
 
+  test('no match for hop limits: iptables works without, and what follows is said', () => {
+    using tools = new Tools('ipset', ...legacy);
+    const { taken, machine, warnings } = tools.lookWithout('libip6t_hl.so');
+    assert.equal(taken.iptables, 'iptables (legacy)');
+    const what = /^routed packets that look like neighbour discovery pass: xt_hl: ip6tables-legacy-restore: /;
+    assert.match(warnings[0] ?? '', what);
+    const { iptables = '' } = detailsOf({ taken, machine, warnings });
+    assert.match(
+      iptables,
+      /^yes: legacy [\d.]+; routed packets that look like neighbour discovery pass: xt_hl/,
+    );
+  });
+
   test('no lock of legacy iptables, as in a container with a file system that is read-only: named once for each family', () => {
     using tools = new Tools('ipset', ...legacy);
     const { taken } = tools.lookWithout('lock');

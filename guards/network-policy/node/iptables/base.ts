@@ -24,19 +24,36 @@ export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 /** Which end of a packet is checked in which chain. */
 const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
 
+export interface BaseOptions extends DataplaneOptions {
+  /** False: iptables or this kernel lacks the match `hl`. */
+  readonly matchesHopLimit?: boolean;
+}
+
+/** By type: RFC 4861 and RFC 3810. */
+const hopsOfLink = { 130: 1, 131: 1, 132: 1, 133: 255, 134: 255, 135: 255, 136: 255, 143: 1 } as const;
+
 /**
- * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. ICMP errors do: an error is
- * RELATED to the connection that it tells of.
+ * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. Both stay on their link, which
+ * the hop limit shows: what was routed has less than 255 (RFC 4861, 7.1), and what has 1 is not routed (RFC 3810, 5). ICMP errors belong to a
+ * connection: an error is RELATED to the one that it tells of.
  */
-const neighbourDiscovery = ['130', '131', '132', '133', '134', '135', '136', '143'].map(
-  (type) => `-p ipv6-icmp -m icmp6 --icmpv6-type ${type} -j ACCEPT`,
-);
+function ofLink({ matchesHopLimit = true }: BaseOptions): string[] {
+  return Object.entries(hopsOfLink).map(
+    ([type, hops]) =>
+      `-p ipv6-icmp -m icmp6 --icmpv6-type ${type} ${matchesHopLimit ? `${hopLimit(hops)} ` : ''}-j ACCEPT`,
+  );
+}
+
+export function hopLimit(hops: number): string {
+  return `-m hl --hl-eq ${hops}`;
+}
+
 /** The jump to {@link commonChain}, which IPv4 does not need. */
 export function common(family: Family, note = ''): string[] {
   return family === 4 ? [] : [`-p ipv6-icmp ${note}-j ${commonChain}`];
 }
 
-export function compileBase(rules: NodeRules, options: DataplaneOptions): IptablesRules {
+export function compileBase(rules: NodeRules, options: BaseOptions): IptablesRules {
   const sets = options.unknownPods === 'deny' ? ([4, 6] as const).map((each) => knownPods(rules, each)) : [];
   return {
     families: { 4: baseOf(rules, 4, options), 6: baseOf(rules, 6, options) },
@@ -54,7 +71,7 @@ export function trackingRules(isTaken: (family: Family) => boolean): IptablesRul
   return { families: { 4: of(4), 6: of(6) }, sets: new Map() };
 }
 
-function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): FamilyRules {
+function baseOf(rules: NodeRules, family: Family, options: BaseOptions): FamilyRules {
   const blocks = blocksOf(family, rules.podCidrs[family]).map((block) => blockMatch(family, block));
   const denied = options.unknownPods === 'deny' ? blocks : [];
   const narrow = isCovered(rules, family) ? [...blocks, ...linkLocalBlocks(rules, family)] : [];
@@ -69,7 +86,7 @@ function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): Fa
     chains: new Map([
       [unknownPodsChain, unknownPods(family, denied, options)],
       [defaultPolicyChain, [`-j MARK --set-xmark ${allowedMark}/${allowedMark}`]],
-      ...(family === 4 ? [] : ([[commonChain, neighbourDiscovery]] as const)),
+      ...(family === 4 ? [] : ([[commonChain, ofLink(options)]] as const)),
     ]),
   };
 }

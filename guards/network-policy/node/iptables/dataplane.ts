@@ -5,14 +5,13 @@ import { type NodeRules, type PodKey, policiesNaming, type RulesChange } from '.
 import {
   type ChainOwner,
   type Dataplane,
-  type DataplaneOptions,
   defaultDataplaneOptions,
   type Drift,
   type Programmed,
   type Refused,
 } from '../dataplane.ts';
 import { aborted } from '../../../../lib/time/abort.ts';
-import { compileBase, trackingRules } from './base.ts';
+import { type BaseOptions, compileBase, trackingRules } from './base.ts';
 import { ChainOwners } from './chain-owners.ts';
 import { refusedCounts } from './counters.ts';
 import { driftBetween } from './drift.ts';
@@ -31,7 +30,7 @@ import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 /** What the rules belong to: `base`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, IptablesRules>;
 
-export interface IptablesOptions extends DataplaneOptions {
+export interface IptablesOptions extends BaseOptions {
   /** Default: the one that this node uses. */
   readonly variant?: Variant;
 }

@@ -5,6 +5,7 @@ import { effectiveCapabilities } from '../../../../lib/ebpf/features/capabilitie
 import type { KeptNamespace } from '../namespace.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import type { Family } from '../../engine/rules.ts';
+import { hopLimit } from './base.ts';
 import { runProgram } from './run-program.ts';
 import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse } from './variant.ts';
@@ -16,6 +17,8 @@ export interface IptablesNeeds {
   readonly ipset: string | undefined;
   /** What is missing: programs and kernel modules, each with the reason. Empty: nothing is missing. */
   readonly missing: readonly string[];
+  /** Why hop limits cannot be matched, and what follows: the rules work without. Undefined: they can. */
+  readonly withoutHopLimit: string | undefined;
 }
 
 type Rule = readonly [module: string, rule: Readonly<Record<Family, string>>];
@@ -42,6 +45,8 @@ function rulesWith(set: string): readonly Rule[] {
   ];
 }
 
+const hopLimitRule: Rule = both('xt_hl', hopLimit(255));
+
 function both(module: string, rule: string): Rule {
   return [module, { 4: rule, 6: rule }];
 }
@@ -62,6 +67,7 @@ export async function examineIptables(
   used: KeptNamespace = namespace,
 ): Promise<IptablesNeeds> {
   const missing: string[] = [];
+  let withoutHopLimit: string | undefined;
   const told = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
@@ -80,8 +86,14 @@ export async function examineIptables(
     for (const family of existsSync('/proc/sys/net/ipv6') ? ([4, 6] as const) : ([4] as const)) {
       missing.push(...((await told(() => missingIn(trial, family))) ?? []));
     }
+    if (missing.length === 0 && existsSync('/proc/sys/net/ipv6')) {
+      const [module, rule] = hopLimitRule;
+      const why = await told(() => trial.rules(6, [rule[6]]));
+      if (why !== undefined)
+        withoutHopLimit = `routed packets that look like neighbour discovery pass: ${module}: ${why}`;
+    }
   }
-  return { iptables, ipset, missing: [...new Set(missing)] };
+  return { iptables, ipset, missing: [...new Set(missing)], withoutHopLimit };
 }
 
 async function ipsetVersion(namespace: KeptNamespace, signal: AbortSignal | undefined): Promise<string> {
@@ -111,7 +123,10 @@ async function missingIn(trial: Trial, family: Family): Promise<readonly string[
 }
 
 /** @throws {RampartError} `UNSUPPORTED` with everything that is missing. */
-export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables {
+export function requireIptables({
+  iptables,
+  missing,
+}: Pick<IptablesNeeds, 'iptables' | 'missing'>): Iptables {
   if (iptables !== undefined && missing.length === 0) return iptables;
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot program iptables',

@@ -48,21 +48,28 @@ const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
 
 /**
- * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. ICMP errors do: an error is
- * `related` to the connection that it tells of.
+ * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. Both stay on their link, which
+ * the hop limit shows: what was routed has less than 255 (RFC 4861, 7.1), and what has 1 is not routed (RFC 3810, 5). ICMP errors belong to a
+ * connection: an error is `related` to the one that it tells of.
  */
-const neighbourDiscovery = rule(
-  {
-    kind: 'icmpv6 type',
-    family: 6,
-    types: [
-      ...(['mld-listener-query', 'mld-listener-report', 'mld-listener-done'] as const),
-      ...(['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'] as const),
-      'mld2-listener-report',
-    ],
-  },
-  accept,
-);
+const ofLink = [
+  rule(
+    { kind: 'hop limit', family: 6, hops: 255 },
+    {
+      ...{ kind: 'icmpv6 type', family: 6 },
+      types: ['nd-router-solicit', 'nd-router-advert', 'nd-neighbor-solicit', 'nd-neighbor-advert'],
+    },
+    accept,
+  ),
+  rule(
+    { kind: 'hop limit', family: 6, hops: 1 },
+    {
+      ...{ kind: 'icmpv6 type', family: 6 },
+      types: ['mld-listener-query', 'mld-listener-report', 'mld-listener-done', 'mld2-listener-report'],
+    },
+    accept,
+  ),
+];
 
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
 const priority = { egress: -10, ingress: -9 } as const;
@@ -123,7 +130,7 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
     name: shortDirection[direction],
     rules: [
       rule({ kind: 'connection state', states: ['established', 'related'] }, accept),
-      neighbourDiscovery,
+      ...ofLink,
       ...families.map((family) =>
         rule({ kind: 'verdict map', family, side, map: podMap(direction, family) }),
       ),

@@ -91,6 +91,7 @@ function chainVerdicts(
             port <= statement.last,
         );
       // Neighbour discovery, established and invalid connections: never the first packet of one.
+      case 'hop limit':
       case 'icmpv6 type':
       case 'connection state':
         return 'continue';

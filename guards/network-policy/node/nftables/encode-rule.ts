@@ -16,6 +16,8 @@ const STATUS_DESTINATION_NAT = 1 << 5;
 const KIND_BYTES = 16;
 const bases = { network: 1, transport: 2 } as const;
 const DESTINATION_PORT_OFFSET = 2;
+const HOP_LIMIT_OFFSET = 7;
+const MOST_HOPS = 255;
 /** The numbers of netfilter, and where the addresses are in the header. */
 const families = {
   4: { number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
@@ -91,6 +93,11 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       transportProtocol(batch, protocolNumbers.ICMPv6);
       batch.payload(bases.transport, 0, 1);
       batch.lookup(ANONYMOUS_SET, { id: setId });
+      return true;
+    case 'hop limit':
+      if (!fits(statement.hops, MOST_HOPS)) return false;
+      batch.payload(bases.network, HOP_LIMIT_OFFSET, 1);
+      batch.compare(compare.equal, Buffer.of(statement.hops));
       return true;
     case 'connection state':
       batch.connection(connectionKeys.state);

@@ -69,6 +69,7 @@ const rules: Chain = {
     rule(source(6, 'fd00::1-fd00::2'), { kind: 'return' }),
     rule(source(6, '::ffff:10.0.0.0-::ffff:a00:ff'), accept),
     rule(source(6, '::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'), accept),
+    rule({ kind: 'hop limit', family: 6, hops: 0 }, source(6, 'fd00::1'), accept),
     rule({ kind: 'local address', side: 'daddr', is: false }, accept),
     { ...rule({ kind: 'jump', chain: 'other' }), comment: 'y' },
   ],

@@ -49,6 +49,8 @@ function statementText(statement: Statement): string {
       return `${statement.protocol} dport ${portsText(statement)}`;
     case 'icmpv6 type':
       return `icmpv6 type { ${statement.types.join(', ')} }`;
+    case 'hop limit':
+      return `ip6 hoplimit ${statement.hops}`;
     case 'connection state':
       return `ct state ${statement.states.join(',')}`;
     case 'translated destination':
@@ -163,6 +165,7 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
       last: Number(last),
     }),
   ],
+  [/^ip6 hoplimit (\d+)/, (hops) => ({ kind: 'hop limit', family: 6, hops: Number(hops) })],
   [/^icmpv6 type \{ ([^}]*) \}/, (list = '') => icmpv6Of(list.split(', '))],
   [
     /^ct state ((?:established|related|invalid)(?:,(?:established|related|invalid))*)(?= )/,

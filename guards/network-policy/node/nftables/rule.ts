@@ -56,6 +56,8 @@ export type Match =
       readonly family: 6;
       readonly types: readonly (keyof typeof icmpv6Types)[];
     }
+  /** Of the header of IPv6: how many routers may still forward it. */
+  | { readonly kind: 'hop limit'; readonly family: 6; readonly hops: number }
   | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] }
   /** The destination of the connection was translated, as that of a Service is. */
   | { readonly kind: 'translated destination' }
