@@ -22,6 +22,8 @@ const ATTEMPTS = 10;
 /** A socket in the network namespace that the thread had when it was opened. Dispose it after use. */
 export class RouteSocket implements Disposable {
   readonly #socket: Descriptor;
+  /** Used for each read: as much memory for each would cost more than what is read. */
+  readonly #buffer = Buffer.allocUnsafeSlow(RECEIVE_BYTES);
   #sequence = 0;
 
   /**
@@ -74,10 +76,9 @@ export class RouteSocket implements Disposable {
     const messages: NetlinkMessage[] = [];
     let whole = true;
     for (;;) {
-      const buffer = Buffer.allocUnsafe(RECEIVE_BYTES);
-      const length = libc.read(this.#socket.fd, buffer, buffer.byteLength);
+      const length = libc.read(this.#socket.fd, this.#buffer, this.#buffer.byteLength);
       if (length < 0) throw new KernelRefusal(what, { errno: errno(), log: '' });
-      for (const message of messagesOf(buffer.subarray(0, length))) {
+      for (const message of messagesOf(Buffer.from(this.#buffer.subarray(0, length)))) {
         if (message.sequence !== sequence) continue;
         if ((message.flags & messageFlags.DUMP_INTR) !== 0) whole = false;
         if (message.type === messageTypes.ERROR || message.type === messageTypes.DONE) {
