@@ -2,7 +2,7 @@
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
-import { isNoChange, type NodeRules, noRules, type PolicyProblem } from '../engine/rules.ts';
+import { isNoChange, type NodeRules, noRules, type PodKey, type PolicyProblem } from '../engine/rules.ts';
 import { type BridgeOptions, filterBridges } from './bridge.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { Cutter } from './established/cutter.ts';
@@ -75,15 +75,17 @@ export class Enforcement {
     const beganMs = systemClock.monotonicMs();
     sources.look(true);
     engine.takeChange();
+    // What changes meanwhile is for the next turn.
+    const { rules } = engine;
     this.#isProgrammed = this.#isNeeded();
     if (this.#isProgrammed) {
       this.#tellBridges();
       // Before the rules, so that the first refusal is reported.
       refusals.open();
-      this.#refused = (await dataplane.sync(engine.rules, signal)).refused ?? [];
-      cutter?.programmed(engine.rules);
+      this.#refused = (await dataplane.sync(rules, signal)).refused ?? [];
+      cutter?.programmed(rules);
     } else await dataplane.idle(signal);
-    this.#afterwards();
+    this.#afterwards(rules);
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -97,11 +99,12 @@ export class Enforcement {
     const change = engine.takeChange();
     if (isNoChange(change)) return this.#programSources();
     if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
-    if (!this.#isProgrammed) return this.#afterwards();
+    const { rules } = engine;
+    if (!this.#isProgrammed) return this.#afterwards(rules, change.pods);
     const beganMs = systemClock.monotonicMs();
-    this.#refused = (await dataplane.apply(engine.rules, change, signal)).refused ?? [];
-    cutter?.programmed(engine.rules);
-    this.#afterwards();
+    this.#refused = (await dataplane.apply(rules, change, signal)).refused ?? [];
+    cutter?.programmed(rules);
+    this.#afterwards(rules, change.pods);
     counts.partialSyncs++;
     counts.syncSeconds.add((systemClock.monotonicMs() - beganMs) / 1000);
     this.#countRules();
@@ -132,9 +135,9 @@ export class Enforcement {
     counts.refusedByPolicy = this.#policyRefusals.add(counts.refused, engine.rules);
   }
 
-  /** What follows from the rules beside them. */
-  #afterwards(): void {
-    this.#options.departed.programmed(this.#options.engine.rules);
+  /** What follows from the rules beside them. @param changed - Default: any pod may be different. */
+  #afterwards(rules: NodeRules, changed?: ReadonlySet<PodKey>): void {
+    this.#options.departed.programmed(rules, changed);
     this.#programSources();
   }
 
@@ -147,11 +150,7 @@ export class Enforcement {
 
   #isNeeded(): boolean {
     const { engine, refusesUnknown } = this.#options;
-    if (refusesUnknown) return true;
-    for (const pod of engine.rules.pods.values()) {
-      if (pod.ingress !== undefined || pod.egress !== undefined) return true;
-    }
-    return false;
+    return refusesUnknown || engine.rules.policies.size > 0;
   }
 
   /** With each full sync: bridges may be added later, and somebody may reset it. */

@@ -9,7 +9,14 @@ import { Backoff } from '../../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../../lib/time/clock.ts';
 import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
 import { addressValue } from '../../engine/addresses.ts';
-import { type Address, type Family, type LocalPod, type NodeRules, noRules } from '../../engine/rules.ts';
+import {
+  type Address,
+  type Family,
+  type LocalPod,
+  type NodeRules,
+  noRules,
+  type PodKey,
+} from '../../engine/rules.ts';
 import { flowsAllowedBy } from './allowed-flow.ts';
 
 export interface DepartedOptions {
@@ -45,14 +52,17 @@ export class Departed {
     return this.#problem;
   }
 
-  /** The kernel has these rules now, if it needs any. */
-  programmed(rules: NodeRules): void {
+  /**
+   * The kernel has these rules now, if it needs any.
+   *
+   * @param changed - Pods that are different from those of the last call. Default: any may be.
+   */
+  programmed(rules: NodeRules, changed?: ReadonlySet<PodKey>): void {
     const { pods } = this.#rules;
     this.#rules = rules;
-    if (pods === rules.pods) return;
-    for (const [key, pod] of pods) {
-      const now = rules.pods.get(key);
-      if (now === pod) continue;
+    for (const key of changed ?? pods.keys()) {
+      const [pod, now] = [pods.get(key), rules.pods.get(key)];
+      if (pod === undefined || now === pod) continue;
       const kept = new Set(now === undefined ? [] : addressesOf(now));
       for (const address of addressesOf(pod)) if (!kept.has(address)) this.#left.add(address);
     }
