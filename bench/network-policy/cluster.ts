@@ -199,7 +199,7 @@ function rowOf({ label, times, ...one }: Measured, { local, needed }: Needed): R
 }
 
 function verdictsOf({ label, times, startMs, mib, pods, policies }: Measured, { local, needed }: Needed) {
-  const eventMs = median(times);
+  const eventP99Ms = quantile(times, 0.99);
   return [
     {
       target: `${label}: only what is needed is programmed: ${local} pods, ${needed} policies`,
@@ -212,9 +212,9 @@ function verdictsOf({ label, times, startMs, mib, pods, policies }: Measured, { 
       met: startMs <= most.startMs,
     },
     {
-      target: `${label}: a remote pod's event at most ${most.eventMs} ms`,
-      measured: `${eventMs.toFixed(1)} ms`,
-      met: eventMs <= most.eventMs,
+      target: `${label}: a remote pod's event, p99 at most ${most.eventMs} ms`,
+      measured: `${eventP99Ms.toFixed(1)} ms`,
+      met: eventP99Ms <= most.eventMs,
     },
     {
       target: `${label}: at most ${most.mib} MiB over the floor`,

@@ -12,7 +12,7 @@ const PODS = 1000;
 const POLICIES = 500;
 const EVENTS = 200;
 const mostMs: Readonly<Record<Backend, number>> = {
-  nftables: 10,
+  nftables: 4,
   'iptables-nft': 150,
   'iptables-legacy': 150,
 };
