@@ -125,15 +125,17 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
 
 function directionChain(direction: Direction, denyUnknown: boolean): Chain {
   const side = podSide[direction];
+  const podRule = (family: Family): Rule =>
+    rule({ kind: 'verdict map', family, side, map: podMap(direction, family) });
   return {
     kind: 'chain',
     name: shortDirection[direction],
     rules: [
       rule({ kind: 'connection state', states: ['established', 'related'] }, accept),
+      podRule(4),
+      // Packets of IPv4 need not pass them.
       ...ofLink,
-      ...families.map((family) =>
-        rule({ kind: 'verdict map', family, side, map: podMap(direction, family) }),
-      ),
+      podRule(6),
       ...(denyUnknown ? families : []).map((family) =>
         rule(
           { kind: 'address in set', family, side, set: podCidrSet(family) },
