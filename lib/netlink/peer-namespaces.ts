@@ -2,16 +2,23 @@
  * The other ends of virtual Ethernet pairs, in their network namespaces: a namespace is asked by the ID that this one has for it,
  * without entering it (Linux 5.0; CAP_NET_ADMIN in the user namespace that owns it).
  */
-import { attribute, attributesOf, hostBytes32, textOf } from './message.ts';
+import { attribute, attributesOf, hostBytes32, type NetlinkMessage, textOf } from './message.ts';
 import type { RouteSocket } from './route.ts';
 
+const RTM_NEWLINK = 16;
+const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
+const RTM_NEWADDR = 20;
+const RTM_DELADDR = 21;
 const RTM_GETADDR = 22;
 const IFLA = { ADDRESS: 1, IFNAME: 3, LINK: 5, MASTER: 10, LINK_NETNSID: 37, TARGET_NETNSID: 46 } as const;
 const IFA = { ADDRESS: 1, LOCAL: 2, TARGET_NETNSID: 10 } as const;
 /** struct ifinfomsg, struct ifaddrmsg. */
 const IFINFO_BYTES = 16;
 const IFADDR_BYTES = 8;
+/** In struct ifinfomsg. */
+const INDEX_OFFSET = 4;
+const AF_UNSPEC = 0;
 const AF_INET = 2;
 const MAC_BYTES = 6;
 
@@ -36,19 +43,37 @@ export interface InterfaceAddress {
 /** @throws {KernelRefusal} */
 export function pairEnds(socket: RouteSocket): PairEnd[] {
   const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
-  return messages.flatMap(({ body }) => {
-    const found = attributesOf(body.subarray(IFINFO_BYTES));
-    const [peerIndex, namespaceId] = [found.get(IFLA.LINK), found.get(IFLA.LINK_NETNSID)];
-    if (peerIndex === undefined || namespaceId === undefined) return [];
-    return [
-      {
-        index: body.readInt32LE(4),
-        name: textOf(found.get(IFLA.IFNAME)),
-        isBridged: found.has(IFLA.MASTER),
-        peer: { namespaceId: namespaceId.readInt32LE(0), index: peerIndex.readInt32LE(0) },
-      },
-    ];
-  });
+  return messages.flatMap(({ body }) => pairEndOf(body) ?? []);
+}
+
+function pairEndOf(body: Buffer): PairEnd | undefined {
+  const found = attributesOf(body.subarray(IFINFO_BYTES));
+  const [peerIndex, namespaceId] = [found.get(IFLA.LINK), found.get(IFLA.LINK_NETNSID)];
+  if (peerIndex === undefined || namespaceId === undefined) return undefined;
+  return {
+    index: body.readInt32LE(INDEX_OFFSET),
+    name: textOf(found.get(IFLA.IFNAME)),
+    isBridged: found.has(IFLA.MASTER),
+    peer: { namespaceId: namespaceId.readInt32LE(0), index: peerIndex.readInt32LE(0) },
+  };
+}
+
+/** What the kernel tells of a network namespace. */
+export type NetworkEvent =
+  /** `end`: it is there, as an interface whose other end is in another network namespace. Undefined: it is gone, or is none. */
+  | { readonly kind: 'interface'; readonly index: number; readonly end: PairEnd | undefined }
+  | { readonly kind: 'address' };
+
+/** For {@link networkEvent}: RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR. */
+export const networkGroups: readonly number[] = [1, 5, 9];
+
+/** Undefined: it tells of something else. What happens to other ends is not told. */
+export function networkEvent({ type, body }: NetlinkMessage): NetworkEvent | undefined {
+  if (type === RTM_NEWADDR || type === RTM_DELADDR) return { kind: 'address' };
+  // Of another family, a port of a bridge comes or goes: its interface stays.
+  if ((type !== RTM_NEWLINK && type !== RTM_DELLINK) || body[0] !== AF_UNSPEC) return undefined;
+  const index = body.readInt32LE(INDEX_OFFSET);
+  return { kind: 'interface', index, end: type === RTM_NEWLINK ? pairEndOf(body) : undefined };
 }
 
 /**
@@ -63,7 +88,7 @@ export function macAddressesIn(socket: RouteSocket, namespaceId: number): Map<nu
     socket.dump(what, RTM_GETLINK, Buffer.concat(body)).flatMap((message): [number, string][] => {
       const mac = attributesOf(message.body.subarray(IFINFO_BYTES)).get(IFLA.ADDRESS);
       if (mac?.length !== MAC_BYTES) return [];
-      return [[message.body.readInt32LE(4), mac.toString('hex').replaceAll(/..(?!$)/g, '$&:')]];
+      return [[message.body.readInt32LE(INDEX_OFFSET), mac.toString('hex').replaceAll(/..(?!$)/g, '$&:')]];
     }),
   );
 }

@@ -122,6 +122,7 @@ suite('the rules of a node', () => {
       fc.property(fc.array(step, { minLength: 4, maxLength: 60, size: 'max' }), (steps) => {
         const engine = new PolicyEngine('one');
         let taken = noRules;
+        const owned = new Set<string>();
         for (const [at, { change: one, look, take }] of steps.entries()) {
           apply(engine, one);
           if (look || at === steps.length - 1) {
@@ -129,7 +130,19 @@ suite('the rules of a node', () => {
             assert.deepEqual(engine.rules, engineOf('one', clusterOf(done)).rules);
           }
           if (!take) continue;
+          const { touchedPods } = engine;
+          const touched = new Set(touchedPods);
           const told = engine.takeChange();
+          assert.deepEqual([...told.pods.difference(touched)], []);
+          assert.deepEqual([...touchedPods], []);
+          const { gone, come } = engine.takeAddressChange();
+          for (const address of gone) assert.ok(owned.delete(address));
+          for (const address of come) assert.equal(owned.size + 1, owned.add(address).size);
+          const all = [...addresses[4], ...addresses[6]];
+          assert.deepEqual(
+            [...owned].sort(),
+            all.filter((address) => engine.podAt(address) !== undefined).sort(),
+          );
           assert.deepEqual([...told.pods].sort(), different(taken.pods, engine.rules.pods).sort());
           assert.deepEqual(
             [...told.policies].sort(),

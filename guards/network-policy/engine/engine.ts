@@ -16,6 +16,7 @@ import { PeerViews } from './peer-views.ts';
 import { type PodChange, PodTable } from './pod-table.ts';
 import {
   type Address,
+  type AddressChange,
   directions,
   type Family,
   type NodeRules,
@@ -118,6 +119,15 @@ export class PolicyEngine {
     return this.#rules;
   }
 
+  /**
+   * Pods of this node that may have changed since the last {@link takeChange}: all that it names, and those whose labels have changed, or those
+   * of their namespace.
+   */
+  get touchedPods(): ReadonlySet<PodKey> {
+    void this.rules;
+    return this.#touchedPods;
+  }
+
   /** How {@link rules} differ from the last call; on the first call, from no rules. */
   takeChange(): RulesChange {
     const [before, after] = [this.#taken, this.rules];
@@ -148,9 +158,9 @@ export class PolicyEngine {
     return this.#pods.at(address);
   }
 
-  /** Those of all pods that count, on any node; the same set as long as they are the same. */
-  get podAddresses(): ReadonlySet<Address> {
-    return this.#pods.addresses;
+  /** Addresses of pods that count, on any node, since the last call. On the first call, all there are came. */
+  takeAddressChange(): AddressChange {
+    return this.#pods.takeAddressChange();
   }
 
   /** Of a pod that counts, and of its namespace. */
@@ -185,7 +195,9 @@ export class PolicyEngine {
     const before = this.#namespaces.get(name);
     if (labels === undefined) this.#namespaces.delete(name);
     else this.#namespaces.set(name, labels);
-    if (!equal(before, labels)) this.#views.namespaceChanged(name, before, labels);
+    if (equal(before, labels)) return;
+    this.#targets.namespaceChanged(name);
+    this.#views.namespaceChanged(name, before, labels);
   }
 
   #podsAnew(): NodeRules['pods'] {

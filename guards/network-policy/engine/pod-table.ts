@@ -9,9 +9,10 @@ import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { type IpAddress, parseAddress } from './addresses.ts';
 import { equal } from './equal.ts';
 import { exactList } from './exact-list.ts';
+import { NetChanges } from './net-changes.ts';
 import { objectKey, type PodObject } from './objects.ts';
 import { protocolOf } from './parsed-ports.ts';
-import type { Address, PodKey, Protocol } from './rules.ts';
+import type { Address, AddressChange, PodKey, Protocol } from './rules.ts';
 
 /** What matters about a pod. A new object whenever any of it changes. */
 export interface PodFacts {
@@ -49,7 +50,8 @@ export class PodTable {
   readonly #claims = new Map<PodKey, Claim>();
   /** The claims on an address: mostly one. */
   readonly #claimants = new Map<Address, readonly PodKey[]>();
-  #addresses: ReadonlySet<Address> | undefined;
+  /** Since {@link takeAddressChange}. */
+  #untold: NetChanges<Address> | undefined;
   readonly #pods = new Map<PodKey, PodFacts>();
   readonly #byNamespace = new Map<string, Map<PodKey, PodFacts>>();
 
@@ -75,9 +77,11 @@ export class PodTable {
     return this.#owner(address);
   }
 
-  /** Of all pods; the same set as long as they are the same. */
-  get addresses(): ReadonlySet<Address> {
-    return (this.#addresses ??= new Set(this.#claimants.keys()));
+  /** Those of all pods that came and went since the last call. On the first call, all there are came. */
+  takeAddressChange(): AddressChange {
+    const untold = this.#untold;
+    this.#untold ??= new NetChanges();
+    return untold === undefined ? { gone: [], come: [...this.#claimants.keys()] } : untold.take();
   }
 
   all(): Iterable<PodFacts> {
@@ -112,7 +116,7 @@ export class PodTable {
     if (known === undefined) {
       if (held) {
         this.#claimants.set(address, [key]);
-        this.#addresses = undefined;
+        this.#untold?.came(address, address);
       }
       return;
     }
@@ -120,7 +124,7 @@ export class PodTable {
     const claimants = held ? [...others, key] : others;
     if (claimants.length === 0) {
       this.#claimants.delete(address);
-      this.#addresses = undefined;
+      this.#untold?.went(address, address);
     } else this.#claimants.set(address, exactList(claimants));
   }
 

@@ -132,11 +132,13 @@ export function policiesNaming(peers: ReadonlySet<PeersKey>, { policies }: NodeR
   return [...policies].filter(([, policy]) => names(policy)).map(([key]) => key);
 }
 
-/** Pods that joined and left peers. */
-export type PeersChange = ByFamily<{
+export interface AddressChange {
   readonly gone: readonly Address[];
   readonly come: readonly Address[];
-}>;
+}
+
+/** Pods that joined and left peers. */
+export type PeersChange = ByFamily<AddressChange>;
 
 /** The difference from the previous rules: only that must be programmed. */
 export interface RulesChange {

@@ -70,6 +70,13 @@ export class Targets {
     }
   }
 
+  /** What follows from the labels of its pods may follow from its own, too. */
+  namespaceChanged(namespace: string): void {
+    for (const { facts } of this.#pods.values()) {
+      if (facts.namespace === namespace) this.#dirty.pods.add(facts.key);
+    }
+  }
+
   setLinkLocal(key: PodKey, addresses: readonly Address[]): void {
     if (equal(this.#linkLocal.get(key) ?? [], addresses)) return;
     if (addresses.length === 0) this.#linkLocal.delete(key);

@@ -21,7 +21,7 @@ suite('what gets around the rules', () => {
       sources: {
         look: () => undefined,
         program: () => undefined,
-        unchecked: [],
+        unchecked: new Set(),
       } as unknown as SourceCheck,
       logger: { warn: (text: string) => void warned.push(text) } as never,
       ...{ engine, counts, cutter: undefined, departed, signal: AbortSignal.timeout(60_000) },

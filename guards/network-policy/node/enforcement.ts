@@ -145,7 +145,7 @@ export class Enforcement {
     const { counts, refusals, sources } = this.#options;
     sources.program();
     if (sources.isProgrammed) refusals.open();
-    counts.uncheckedPods = sources.unchecked.length;
+    counts.uncheckedPods = sources.unchecked.size;
   }
 
   #isNeeded(): boolean {

@@ -116,7 +116,7 @@ export async function runNetworkPolicyNode(
   health.ready('rules', () => problem);
   const recorder = context.recorder();
   const refusesUnknown = options.refusesUnknown === true;
-  const sources = new SourceCheck({
+  using sources = new SourceCheck({
     ...{ engine, logger, logGroup, inNetwork },
     isNeeded: () => refusesUnknown || objects.policies.size > 0,
   });

@@ -95,7 +95,7 @@ export function coverageOf(
   backend: string,
   cutsEstablished: boolean,
   { refusalsLost, flowsLost }: { readonly refusalsLost: number; readonly flowsLost: number },
-  sources: { readonly problem: string | undefined; readonly unchecked: readonly PodKey[] },
+  sources: { readonly problem: string | undefined; readonly unchecked: ReadonlySet<PodKey> },
   logsFlows = false,
 ): Coverage {
   return {
@@ -105,9 +105,9 @@ export function coverageOf(
       'traffic from the node to its own pods',
       ...(cutsEstablished ? [] : ['connections that were established before a policy forbade them']),
       ...(sources.problem === undefined ? [] : [`forged sources of packets from pods: ${sources.problem}`]),
-      ...(sources.unchecked.length === 0
+      ...(sources.unchecked.size === 0
         ? []
-        : [`forged sources of packets from these pods: ${sources.unchecked.join(', ')}`]),
+        : [`forged sources of packets from these pods: ${[...sources.unchecked].join(', ')}`]),
     ],
     losses: { 'refused packets': refusalsLost, ...(logsFlows && { 'allowed connections': flowsLost }) },
   };

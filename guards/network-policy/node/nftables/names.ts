@@ -11,7 +11,8 @@ export const bareTableName = 'rampart-network-policy';
 export const tableName = `inet ${bareTableName}`;
 /** Of connections that are cut, and of sources of packets: both exist with either backend. */
 export const cutTableName = `inet ${bareTableName}-cut`;
-export const sourceTableName = `netdev ${bareTableName}-sources`;
+export const bareSourceTableName = `${bareTableName}-sources`;
+export const sourceTableName = `netdev ${bareSourceTableName}`;
 export const ownTables: readonly string[] = [tableName, cutTableName, sourceTableName];
 
 export const directions = ['egress', 'ingress'] as const satisfies readonly Direction[];

@@ -14,7 +14,8 @@ import type { NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 const NFNL_SUBSYS_NFTABLES = 10;
 const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
-const NFPROTO_INET = 1;
+/** NFPROTO_*. */
+const tableFamilies = { inet: 1, netdev: 5 } as const;
 const NLM_F_REQUEST = 0x1;
 const NLM_F_ACK = 0x4;
 const NESTED = 0x8000;
@@ -72,6 +73,7 @@ export class RefusedBatch extends SystemCallError {
  */
 export class NftablesBatch {
   readonly #table: string;
+  readonly #family: number;
   /** Zero from {@link #at} on: padding, and the upper bytes of small lengths, need not be written. */
   #bytes: Buffer = Buffer.alloc(16 * 1024);
   /** Names, most of which are there many times. */
@@ -80,9 +82,9 @@ export class NftablesBatch {
   #lastMessageAt = 0;
   #count = 0;
 
-  /** @param table - Of the family `inet`. */
-  constructor(table: string) {
+  constructor(table: string, family: keyof typeof tableFamilies = 'inet') {
     this.#table = table;
+    this.#family = tableFamilies[family];
     this.#frame(NFNL_MSG_BATCH_BEGIN, 0, 0, 0, NFNL_SUBSYS_NFTABLES, () => undefined);
   }
 
@@ -95,7 +97,7 @@ export class NftablesBatch {
   message(kind: keyof typeof messageKinds, write: () => void = () => undefined): void {
     const [type, flags] = messageKinds[kind];
     this.#lastMessageAt = this.#at;
-    this.#frame((NFNL_SUBSYS_NFTABLES << 8) | type, flags, ++this.#count, NFPROTO_INET, 0, () => {
+    this.#frame((NFNL_SUBSYS_NFTABLES << 8) | type, flags, ++this.#count, this.#family, 0, () => {
       this.text(1, this.#table);
       write();
     });

@@ -1,49 +1,100 @@
-/** Reads the interfaces of the node that lead to other network namespaces, with the addresses of their other ends. */
+/**
+ * The interfaces of the node that lead to other network namespaces, and the node's own addresses: listed once, then kept up to date by what the
+ * kernel tells. What happens at the other ends is not told, so these are read when they are asked for.
+ */
 import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
+import { messagesOf } from '../../../../lib/netlink/message.ts';
 import {
   interfaceAddresses,
   macAddressesIn,
   type InterfaceAddress,
+  networkEvent,
+  networkGroups,
   type PairEnd,
   pairEnds,
 } from '../../../../lib/netlink/peer-namespaces.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
+import { NETLINK_ROUTE, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 import { addressText, isLinkLocal } from '../../engine/addresses.ts';
 import type { Address } from '../../engine/rules.ts';
 import type { SeenInterface } from './pod-interfaces.ts';
 
-export interface SeenNetwork {
-  readonly interfaces: readonly SeenInterface[];
-  /** Of the node itself. */
-  readonly nodeAddresses: readonly Address[];
-}
+/** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
+export class NodeInterfaces implements Disposable {
+  readonly #stack: DisposableStack;
+  readonly #route: RouteSocket;
+  readonly #events: NetlinkSocket;
+  #ends: Map<number, PairEnd> | undefined;
+  #addresses: readonly Address[] | undefined;
 
-/**
- * Of the network namespace of the calling thread.
- *
- * @throws {KernelRefusal} also where the kernel cannot tell about other namespaces (before Linux 5.0).
- */
-export function readNetwork(): SeenNetwork {
-  using socket = new RouteSocket({ isStrict: true });
-  return {
-    interfaces: pairEnds(socket).flatMap((end) => seenInterface(socket, end) ?? []),
-    nodeAddresses: interfaceAddresses(socket).map(textOf),
-  };
-}
+  /** @throws {RampartError} `SYSTEM`, {@link KernelRefusal} */
+  constructor() {
+    using stack = new DisposableStack();
+    this.#route = stack.use(new RouteSocket({ isStrict: true }));
+    this.#events = stack.use(new NetlinkSocket({ protocol: NETLINK_ROUTE, groups: networkGroups }));
+    this.#stack = stack.move();
+  }
 
-/** Undefined: its other end is gone, or is not Ethernet. */
-function seenInterface(socket: RouteSocket, end: PairEnd): SeenInterface | undefined {
-  const { peer, ...own } = end;
-  try {
-    const mac = macAddressesIn(socket, peer.namespaceId).get(peer.index);
-    if (mac === undefined) return undefined;
-    const all = interfaceAddresses(socket, peer.namespaceId).filter(({ index }) => index === peer.index);
-    const addresses = all.map(textOf);
-    return { ...own, mac, addresses: new Set(addresses), linkLocal: addresses.filter(isLinkLocal) };
-  } catch (error) {
-    // Between two requests, the namespace may have gone.
-    if (error instanceof KernelRefusal) return undefined;
-    throw error;
+  /** Takes in what the kernel has told. @returns whether interfaces have changed since the last call */
+  refresh(): boolean {
+    let isChanged = false;
+    for (let bytes = this.#events.receive(); bytes !== 'nothing'; bytes = this.#events.receive()) {
+      if (bytes === 'overrun') {
+        isChanged = true;
+        this.forget();
+        continue;
+      }
+      for (const message of messagesOf(bytes)) {
+        const event = networkEvent(message);
+        if (event?.kind === 'address') this.#addresses = undefined;
+        if (event?.kind !== 'interface') continue;
+        const { index, end } = event;
+        isChanged ||= end !== undefined || this.#ends?.has(index) === true;
+        if (end === undefined) this.#ends?.delete(index);
+        else this.#ends?.set(index, end);
+      }
+    }
+    return isChanged;
+  }
+
+  /** Everything is listed anew. */
+  forget(): void {
+    this.#ends = this.#addresses = undefined;
+  }
+
+  /** By index. @throws {KernelRefusal} */
+  get ends(): ReadonlyMap<number, PairEnd> {
+    return (this.#ends ??= new Map(pairEnds(this.#route).map((end) => [end.index, end])));
+  }
+
+  /** Of the node itself; the same list as long as they are the same. @throws {KernelRefusal} */
+  get addresses(): readonly Address[] {
+    return (this.#addresses ??= interfaceAddresses(this.#route).map(textOf));
+  }
+
+  /**
+   * With what is at its other end. Undefined: that is gone, or is not Ethernet.
+   *
+   * @throws {KernelRefusal} where the kernel cannot tell about other namespaces (before Linux 5.0).
+   */
+  seen({ peer, ...own }: PairEnd): SeenInterface | undefined {
+    try {
+      const mac = macAddressesIn(this.#route, peer.namespaceId).get(peer.index);
+      if (mac === undefined) return undefined;
+      const all = interfaceAddresses(this.#route, peer.namespaceId).filter(
+        ({ index }) => index === peer.index,
+      );
+      const addresses = all.map(textOf);
+      return { ...own, mac, addresses: new Set(addresses), linkLocal: addresses.filter(isLinkLocal) };
+    } catch (error) {
+      // Between two requests, the namespace may have gone.
+      if (error instanceof KernelRefusal) return undefined;
+      throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
   }
 }
 

@@ -28,32 +28,38 @@ export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'is
 export type KnownInterface = Pick<PodInterface, 'index' | 'mac' | 'linkLocal'>;
 
 /**
- * @param pods - Of this node, with their addresses.
+ * @param pods - Those whose interfaces are looked for, with their addresses.
+ * @param seen - Interfaces that may belong to them.
  * @param before - What was found earlier.
- * @returns a new map; pods whose interface is unknown are not in it.
+ * @param kept - Of other pods, which have others.
+ * @returns a new map, also with those that are kept; pods whose interface is unknown are not in it.
  */
 export function matchInterfaces(
   pods: ReadonlyMap<PodKey, readonly Address[]>,
   seen: readonly SeenInterface[],
   before: ReadonlyMap<PodKey, KnownInterface>,
+  kept: ReadonlyMap<PodKey, PodInterface> = new Map(),
 ): Map<PodKey, PodInterface> {
   const free = new Map(seen.map((one) => [one.index, one]));
-  const found = new Map<PodKey, { readonly now: SeenInterface; readonly mac: string }>();
+  const found = new Map<PodKey, Found>();
   const take = (pod: PodKey, now: SeenInterface, mac: string): void => {
     free.delete(now.index);
-    found.set(pod, { now, mac });
+    found.set(pod, { now, mac, derived: derivedAddress(mac) });
   };
   for (const [pod, { index, mac }] of before) {
     const now = free.get(index);
     if (pods.has(pod) && now !== undefined) take(pod, now, mac);
   }
+  const having = new Map<Address, SeenInterface[]>();
+  for (const one of free.values()) {
+    for (const address of one.addresses) having.set(address, [...(having.get(address) ?? []), one]);
+  }
   for (let isNew = true; isNew;) {
     const only = new Map<SeenInterface, PodKey[]>();
     for (const [pod, addresses] of pods) {
       if (found.has(pod)) continue;
-      const [one, ...more] = [...free.values()].filter((each) =>
-        addresses.some((a) => each.addresses.has(a)),
-      );
+      const may = new Set(addresses.flatMap((address) => having.get(address) ?? []));
+      const [one, ...more] = [...may].filter(({ index }) => free.has(index));
       if (one !== undefined && more.length === 0) only.set(one, [...(only.get(one) ?? []), pod]);
     }
     isNew = false;
@@ -63,16 +69,27 @@ export function matchInterfaces(
       isNew = true;
     }
   }
-  const owners = linkLocalOwners(found, before);
-  return new Map(
-    [...found].map(([pod, { now, mac }]) => {
-      const { index, name, isBridged } = now;
-      const linkLocal = [...new Set([derivedAddress(mac), ...now.linkLocal])]
-        .filter((address) => owners.get(address) === pod)
-        .toSorted();
-      return [pod, { index, name, isBridged, mac, linkLocal }];
-    }),
-  );
+  const owners = linkLocalOwners(found, before, kept);
+  const ownedBy = (pod: PodKey, addresses: readonly Address[]): Address[] =>
+    addresses.filter((address) => owners.get(address) === pod);
+  const all = new Map<PodKey, PodInterface>();
+  for (const [pod, link] of kept) {
+    const linkLocal = ownedBy(pod, link.linkLocal);
+    all.set(pod, linkLocal.length === link.linkLocal.length ? link : { ...link, linkLocal });
+  }
+  for (const [pod, { now, mac, derived }] of found) {
+    const { index, name, isBridged } = now;
+    const linkLocal = ownedBy(pod, [...new Set([derived, ...now.linkLocal])]).toSorted();
+    all.set(pod, { index, name, isBridged, mac, linkLocal });
+  }
+  return all;
+}
+
+interface Found {
+  readonly now: SeenInterface;
+  readonly mac: string;
+  /** The link-local address that follows from `mac`. */
+  readonly derived: Address;
 }
 
 /**
@@ -80,14 +97,16 @@ export function matchInterfaces(
  * before, else to the first.
  */
 function linkLocalOwners(
-  found: ReadonlyMap<PodKey, { readonly now: SeenInterface; readonly mac: string }>,
+  found: ReadonlyMap<PodKey, Found>,
   before: ReadonlyMap<PodKey, KnownInterface>,
+  kept: ReadonlyMap<PodKey, PodInterface>,
 ): ReadonlyMap<Address, PodKey> {
   const owners = new Map<Address, PodKey>();
   const claim = (pod: PodKey, address: Address): void => {
     if (!owners.has(address)) owners.set(address, pod);
   };
-  for (const [pod, { mac }] of found) claim(pod, derivedAddress(mac));
+  for (const [pod, { derived }] of found) claim(pod, derived);
+  for (const [pod, { linkLocal }] of kept) for (const address of linkLocal) claim(pod, address);
   for (const [pod, { now }] of found) {
     for (const address of now.linkLocal)
       if (before.get(pod)?.linkLocal.includes(address)) claim(pod, address);

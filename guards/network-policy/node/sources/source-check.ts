@@ -4,17 +4,14 @@
  * Needed as soon as there is a policy anywhere in the cluster: what a pod here sends as another one may be allowed on another node.
  * A pod whose interface is not known is not checked. What fails here leaves the policies in force.
  */
-import { isIPv4 } from 'node:net';
-
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
-import { isLinkLocal } from '../../engine/addresses.ts';
 import type { PolicyEngine } from '../../engine/engine.ts';
-import type { Address, LocalPod, PodKey } from '../../engine/rules.ts';
-import { type KnownInterface, matchInterfaces, type PodInterface } from './pod-interfaces.ts';
-import { readNetwork } from './read-interfaces.ts';
+import type { Address, PodKey } from '../../engine/rules.ts';
+import { InterfaceSearch } from './interface-search.ts';
 import type { CheckedPod } from './source-rules.ts';
 import { SourceTable } from './source-table.ts';
+import { TakenAddresses } from './taken-addresses.ts';
 
 /**
  * A pod with this label may send with any address, if its Namespace has the label too: whoever may create pods in a namespace may usually not
@@ -32,25 +29,27 @@ export interface SourceCheckOptions {
   readonly inNetwork?: (<T>(work: () => T) => T) | undefined;
 }
 
-export class SourceCheck {
+/** Dispose it after use: what is programmed stays. */
+export class SourceCheck implements Disposable {
   readonly #options: SourceCheckOptions;
   readonly #inNetwork: <T>(work: () => T) => T;
+  readonly #taken = new TakenAddresses();
   readonly #table: SourceTable;
-  /** Undefined: what an earlier process has left was not read yet. */
-  #interfaces: ReadonlyMap<PodKey, KnownInterface | PodInterface> | undefined;
-  #found: ReadonlyMap<PodKey, PodInterface> = new Map();
+  /** Undefined while it is not needed. */
+  #search: InterfaceSearch | undefined;
+  /** Pods for which something else may have to be programmed. */
+  readonly #touched = new Set<PodKey>();
   #nodeAddresses: readonly Address[] = [];
-  /** The sets that follow from these. */
-  #taken: { readonly of: readonly unknown[]; readonly sets: Record<4 | 6, Set<Address>> } | undefined;
+  #areLinksChanged = true;
   #isLeftoverRemoved = false;
   /** By what failed. */
   readonly #problems = new Map<'look' | 'program' | 'read', string>();
-  #unchecked: readonly PodKey[] = [];
+  readonly #unchecked = new Set<PodKey>();
 
   constructor(options: SourceCheckOptions) {
     this.#options = options;
     this.#inNetwork = options.inNetwork ?? ((work) => work());
-    this.#table = new SourceTable(this.#inNetwork, options.logGroup);
+    this.#table = new SourceTable(this.#inNetwork, options.logGroup, this.#taken);
   }
 
   get isProgrammed(): boolean {
@@ -63,45 +62,62 @@ export class SourceCheck {
   }
 
   /** Pods of this node that may send with any address. */
-  get unchecked(): readonly PodKey[] {
+  get unchecked(): ReadonlySet<PodKey> {
     return this.#unchecked;
   }
 
   /**
-   * Looks for the interfaces of pods: of those that have none yet, or of all. To be called before the engine is asked for a change.
+   * Looks for the interfaces of pods. To be called before the engine is asked for a change.
+   *
+   * @param all - Interfaces that were found are read again, too.
    */
   look(all: boolean): void {
     if (!this.#options.isNeeded()) return;
-    this.#attempt('look', () => {
-      const { pods } = this.#options.engine.rules;
-      this.#interfaces ??= this.#table.adopted(pods.keys());
-      const isSettled =
-        this.#found.size === pods.size && [...pods.keys()].every((pod) => this.#found.has(pod));
-      if (isSettled && !all) return;
-      const { interfaces, nodeAddresses } = this.#inNetwork(readNetwork);
-      this.#nodeAddresses = nodeAddresses;
-      const own = new Map([...pods].map(([key, pod]) => [key, addressesOf(pod)]));
-      this.#found = this.#interfaces = matchInterfaces(own, interfaces, this.#interfaces);
-    });
     const { engine } = this.#options;
-    for (const pod of engine.rules.pods.keys())
-      engine.setLinkLocal(pod, this.#found.get(pod)?.linkLocal ?? []);
+    const { pods } = engine.rules;
+    const isAll = all || this.#search === undefined;
+    const changed = new Set([...engine.touchedPods, ...(isAll ? pods.keys() : [])]);
+    for (const key of changed) this.#touched.add(key);
+    this.#attempt('look', () => {
+      this.#search ??= new InterfaceSearch({
+        known: this.#table.adopted(pods.keys()),
+        inNetwork: this.#inNetwork,
+      });
+      const found = isAll ? this.#search.searchAll(pods) : this.#search.search(pods, [...changed]);
+      for (const key of found) changed.add(key);
+      this.#areLinksChanged ||= found.size > 0;
+    });
+    for (const key of changed) {
+      this.#touched.add(key);
+      engine.setLinkLocal(key, pods.has(key) ? (this.#search?.linkOf(key)?.linkLocal ?? []) : []);
+    }
   }
 
   /** Programs what follows from the rules of the engine. */
   program(): void {
     if (!this.#options.isNeeded()) return this.#removeAll();
     this.#isLeftoverRemoved = false;
-    const { pods } = this.#options.engine.rules;
-    const checked = new Map<PodKey, CheckedPod>();
-    const unchecked: PodKey[] = [];
-    for (const [key, { addresses, ingress, egress }] of pods) {
-      const link = this.#found.get(key);
-      if (link === undefined || this.#mayUseAny(key)) unchecked.push(key);
-      else checked.set(key, { link, addresses, isIsolated: ingress !== undefined || egress !== undefined });
+    this.#attempt('program', () => {
+      this.#takeAddresses();
+      const changes = new Map<PodKey, CheckedPod | undefined>();
+      for (const key of this.#touched) changes.set(key, this.#checked(key));
+      this.#touched.clear();
+      this.#table.program(changes);
+    });
+  }
+
+  /** Undefined: it is gone, or may send with any address. */
+  #checked(key: PodKey): CheckedPod | undefined {
+    const pod = this.#options.engine.rules.pods.get(key);
+    this.#unchecked.delete(key);
+    if (pod === undefined) return undefined;
+    const link = this.#search?.linkOf(key);
+    if (link === undefined || this.#mayUseAny(key)) {
+      this.#unchecked.add(key);
+      return undefined;
     }
-    this.#unchecked = unchecked;
-    this.#attempt('program', () => this.#table.program({ pods: checked, taken: this.#takenAddresses() }));
+    const { addresses, ingress, egress } = pod;
+    return { link, addresses, isIsolated: ingress !== undefined || egress !== undefined };
   }
 
   /** Looks whether somebody has changed the table. Whether it was as it should be. */
@@ -124,13 +140,15 @@ export class SourceCheck {
   }
 
   #removeAll(): void {
-    this.#unchecked = [];
+    this.#unchecked.clear();
+    this.#touched.clear();
     if (this.#isLeftoverRemoved) return;
     this.#attempt('program', () => {
       this.#table.remove();
       this.#isLeftoverRemoved = true;
     });
-    this.#found = this.#interfaces = new Map();
+    this.#search?.[Symbol.dispose]();
+    this.#search = undefined;
   }
 
   #mayUseAny(key: PodKey): boolean {
@@ -138,15 +156,18 @@ export class SourceCheck {
     return labels?.pod[anySourceLabel] === 'true' && labels.namespace[anySourceLabel] === 'true';
   }
 
-  #takenAddresses(): Record<4 | 6, Set<Address>> {
-    const of = [this.#options.engine.podAddresses, this.#nodeAddresses, this.#found];
-    if (this.#taken?.of.every((one, at) => one === of[at]) !== true) {
-      const linkLocal = [...this.#found.values()].flatMap((each) => each.linkLocal);
-      const all = [...this.#options.engine.podAddresses, ...this.#nodeAddresses, ...linkLocal];
-      const sets = { 4: new Set(all.filter((a) => isIPv4(a))), 6: new Set(all.filter((a) => !isIPv4(a))) };
-      this.#taken = { of, sets };
-    }
-    return this.#taken.sets;
+  #takeAddresses(): void {
+    this.#taken.change(this.#options.engine.takeAddressChange());
+    const nodeAddresses = this.#search?.nodeAddresses ?? [];
+    if (!this.#areLinksChanged && nodeAddresses === this.#nodeAddresses) return;
+    this.#taken.setOthers(new Set([...nodeAddresses, ...(this.#search?.linkLocal ?? [])]));
+    this.#nodeAddresses = nodeAddresses;
+    this.#areLinksChanged = false;
+  }
+
+  [Symbol.dispose](): void {
+    this.#search?.[Symbol.dispose]();
+    this.#table[Symbol.dispose]();
   }
 
   #attempt(part: 'look' | 'program' | 'read', work: () => void): void {
@@ -160,9 +181,4 @@ export class SourceCheck {
       this.#problems.set(part, problem);
     }
   }
-}
-
-/** Those of its status: link-local ones were found at its interface. */
-function addressesOf({ addresses }: LocalPod): Address[] {
-  return [...addresses[4], ...addresses[6].filter((address) => !isLinkLocal(address))];
 }

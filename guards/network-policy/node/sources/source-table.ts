@@ -2,45 +2,53 @@
  * The sources of packets from pods, checked by a table of nftables at the ingress of the node's interfaces, whatever programs the
  * policies. It stays when the process ends.
  */
-import type { Address, PodKey } from '../../engine/rules.ts';
-import { commentText, podChain, sourceTableName } from '../nftables/names.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
+import type { Address, AddressChange, PodKey } from '../../engine/rules.ts';
+import { Encoder } from '../nftables/encode.ts';
+import { bareSourceTableName, commentText, families, podChain, sourceTableName } from '../nftables/names.ts';
 import { Nftables } from '../nftables/nftables.ts';
+import { NftablesBatch } from '../nftables/nftables-batch.ts';
 import { isMissing, isRefusal } from '../nftables/table.ts';
 import type { KnownInterface } from './pod-interfaces.ts';
 import { type CheckedPod, sourceRules, takenSets } from './source-rules.ts';
+import { type ListedTable, parseListing } from './source-listing.ts';
+import type { TakenAddresses } from './taken-addresses.ts';
 
 /** Before what others have at the same place. */
 const PRIORITY = -500;
 
-export interface Sources {
-  readonly pods: ReadonlyMap<PodKey, CheckedPod>;
-  /** Addresses that a pod may not take: of all pods, and of the node. */
-  readonly taken: Readonly<Record<4 | 6, ReadonlySet<Address>>>;
+/** The chain of a pod, as it should be. */
+interface PodChain {
+  readonly pod: PodKey;
+  /** The name of its interface. */
+  readonly device: string;
+  readonly mac: string;
+  readonly rules: readonly string[];
 }
 
-/** What is in the kernel. */
-interface Programmed {
-  /** By chain. */
-  readonly rules: ReadonlyMap<string, readonly string[]>;
-  readonly sets: Readonly<Record<keyof typeof takenSets, ReadonlySet<string>>>;
-  readonly listing: string;
-}
-
-/** Runs commands in the node's network namespace. Each change is one transaction. */
-export class SourceTable {
+/** Runs commands in the node's network namespace. Each change is one transaction. Dispose it after use. */
+export class SourceTable implements Disposable {
   readonly #inNetwork: <T>(work: () => T) => T;
   readonly #logGroup: number;
-  #programmed: Programmed | undefined;
-  /** By the chains that they are named after. */
-  #owners = new Map<string, PodKey>();
+  readonly #taken: TakenAddresses;
+  /** As they should be, by name. */
+  readonly #chains = new Map<string, PodChain>();
+  /** `unknown`: there is a table, but not as it should be. */
+  #state: 'none' | 'programmed' | 'unknown' = 'none';
+  /** What nft listed when all was as it should be, and the chains that have changed since. */
+  #reference: ListedTable | undefined;
+  readonly #changedSince = new Set<string>();
+  #socket: NetlinkSocket | undefined;
 
-  constructor(inNetwork: <T>(work: () => T) => T, logGroup: number) {
+  /** @param taken - Addresses that a pod may not take; its changes are taken with each {@link program}. */
+  constructor(inNetwork: <T>(work: () => T) => T, logGroup: number, taken: TakenAddresses) {
     this.#inNetwork = inNetwork;
     this.#logGroup = logGroup;
+    this.#taken = taken;
   }
 
   get isProgrammed(): boolean {
-    return this.#programmed !== undefined;
+    return this.#state !== 'none';
   }
 
   /** What an earlier process knew about the interfaces of these pods. */
@@ -60,34 +68,52 @@ export class SourceTable {
     );
   }
 
-  /** @throws {RampartError} as nft refuses it; what was there stays. */
-  program(sources: Sources): void {
-    const rules = new Map<string, readonly string[]>();
-    this.#owners = new Map();
-    for (const [pod, checked] of sources.pods) {
-      const chain = chainOf(pod);
-      this.#owners.set(chain, pod);
-      rules.set(chain, sourceRules(checked, refuseChain(chain)));
+  /**
+   * @param changes - Pods that are different since the last call. Undefined: one is not checked.
+   * @throws {RampartError} as nft refuses it; what was there stays, and the next call programs everything.
+   */
+  program(changes: ReadonlyMap<PodKey, CheckedPod | undefined>): void {
+    const before = new Map<string, PodChain | undefined>();
+    for (const [pod, checked] of changes) {
+      const name = chainOf(pod);
+      const [was, is] = [this.#chains.get(name), checked && podChainOf(pod, checked, name)];
+      if (was?.rules.join('\n') === is?.rules.join('\n')) continue;
+      before.set(name, was);
+      if (is === undefined) this.#chains.delete(name);
+      else this.#chains.set(name, is);
     }
-    const mac = new Set([...sources.pods.values()].map(({ link }) => link.mac));
-    const wanted = { rules, sets: { 4: sources.taken[4], 6: sources.taken[6], mac } };
-    const interfaces = new Map(
-      [...sources.pods].map(([pod, { link }]) => [chainOf(pod), { pod, name: link.name }]),
-    );
-    const before = this.#programmed;
-    this.#nft((nft) => {
-      if (before !== undefined) {
-        const commands = this.#difference(before, wanted, interfaces);
-        if (commands.length === 0) return;
-        try {
-          nft.run(commands.join('\n'));
-          this.#programmed = { ...wanted, listing: listed(nft) ?? '' };
-          return;
-        } catch (error) {
-          // The kernel has taken a chain away with its interface, or somebody has changed the table.
-          if (!isRefusal(error)) throw error;
-        }
+    const taken = this.#taken.takeChange();
+    const isNothing = before.size + taken.gone.length + taken.come.length === 0;
+    if (this.#state === 'programmed' && isNothing) return;
+    if (this.#state === 'programmed' && this.#programDifference(before, taken)) return;
+    this.#programAll();
+  }
+
+  /** @returns false where the kernel has taken a chain away with its interface, or somebody has changed the table */
+  #programDifference(before: ReadonlyMap<string, PodChain | undefined>, taken: AddressChange): boolean {
+    this.#state = 'unknown';
+    try {
+      if (before.size === 0) this.#sendElements(taken);
+      else {
+        const commands = [
+          ...this.#macCommands(before),
+          ...addressCommands('delete', taken.gone),
+          ...addressCommands('add', taken.come),
+          ...[...before].flatMap(([name, was]) => this.#chainCommands(name, was, this.#chains.get(name))),
+        ];
+        this.#nft((nft) => nft.run(commands.join('\n')));
       }
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return false;
+    }
+    for (const name of before.keys()) this.#changedSince.add(name);
+    this.#state = 'programmed';
+    return true;
+  }
+
+  #programAll(): void {
+    this.#nft((nft) => {
       const counts = countsOf(nft);
       nft.run(
         [
@@ -97,27 +123,77 @@ export class SourceTable {
           ...Object.values(takenSets).map(
             ({ name, type }) => `add set ${sourceTableName} ${name} { type ${type}; }`,
           ),
-          ...this.#difference(nothing, wanted, interfaces, counts),
+          ...elementCommand('add', 'mac', new Set([...this.#chains.values()].map(({ mac }) => mac))),
+          ...addressCommands('add', [...this.#taken]),
+          ...[...this.#chains].flatMap(([name, chain]) =>
+            this.#chainCommands(name, undefined, chain, counts.get(name)),
+          ),
         ].join('\n'),
       );
-      this.#programmed = { ...wanted, listing: listed(nft) ?? '' };
+      this.#state = 'programmed';
+      this.#reference = parseListing(listed(nft) ?? '');
+      this.#changedSince.clear();
     });
   }
 
-  /** Whether the table is as it was programmed. */
+  /**
+   * Whether the table is as it was programmed. How nft lists a rule depends on its version: chains that have changed since the last look are
+   * written once more, which changes nothing in them unless somebody else has.
+   */
   isIntact(): boolean {
-    return this.#programmed === undefined || this.#nft((nft) => listed(nft)) === this.#programmed.listing;
+    if (this.#state !== 'programmed') return true;
+    return this.#nft((nft) => {
+      const found = parseListing(listed(nft) ?? '');
+      const changed = [...this.#changedSince].filter((name) => this.#chains.has(name));
+      let written = found;
+      if (changed.length > 0) {
+        try {
+          nft.run(changed.flatMap((name) => this.#rewriteCommands(name)).join('\n'));
+        } catch (error) {
+          if (!isRefusal(error)) throw error;
+          return false;
+        }
+        written = parseListing(listed(nft) ?? '');
+      }
+      const isIntact = this.#isAsListed(found, written);
+      this.#reference = written;
+      this.#changedSince.clear();
+      return isIntact;
+    });
+  }
+
+  /** @param written - The listing after chains that have changed were written once more. */
+  #isAsListed(found: ListedTable, written: ListedTable): boolean {
+    const count = 2 * this.#chains.size;
+    if (found.chains.size !== count) return false;
+    for (const [name, { device }] of this.#chains) {
+      const before = this.#changedSince.has(name) ? written : this.#reference;
+      for (const one of [name, refuseChain(name)]) {
+        if (found.chains.get(one) === undefined || found.chains.get(one) !== before?.chains.get(one))
+          return false;
+      }
+      if (!isHooked(found.chains.get(name) ?? '', device)) return false;
+    }
+    const sets = {
+      4: [...this.#taken].filter((address) => familyOf(address) === 4),
+      6: [...this.#taken].filter((address) => familyOf(address) === 6),
+      mac: [...new Set([...this.#chains.values()].map(({ mac }) => mac))],
+    };
+    return Object.entries(takenSets).every(([key, { name }]) => {
+      const [wanted, elements] = [sets[key as keyof typeof sets], found.sets.get(name)];
+      return elements?.size === wanted.length && wanted.every((element) => elements.has(element));
+    });
   }
 
   /** The next {@link program} replaces everything. */
   forget(): void {
-    this.#programmed = undefined;
+    if (this.#state === 'programmed') this.#state = 'unknown';
   }
 
   /** Refused packets by pod. */
   counters(): { readonly pod: PodKey; readonly packets: number }[] {
     return [...this.#nft(countsOf)].flatMap(([chain, { packets }]) => {
-      const pod = this.#owners.get(chain);
+      const pod = this.#chains.get(chain)?.pod;
       return pod === undefined ? [] : [{ pod, packets }];
     });
   }
@@ -125,59 +201,99 @@ export class SourceTable {
   /** Whose packet was logged with this prefix. */
   podOfLog(prefix: string): PodKey | undefined {
     const [, chain = ''] = logForm.exec(prefix.trim()) ?? [];
-    return this.#owners.get(chain);
+    return this.#chains.get(chain)?.pod;
   }
 
   /** Whether there was something. */
   remove(): boolean {
-    this.#programmed = undefined;
+    this.#state = 'none';
+    this.#chains.clear();
     return this.#nft(removeSourceTable);
   }
 
-  #difference(
-    before: Pick<Programmed, 'rules' | 'sets'>,
-    after: Pick<Programmed, 'rules' | 'sets'>,
-    interfaces: ReadonlyMap<string, { readonly pod: PodKey; readonly name: string }>,
-    counts: ReadonlyMap<string, Count> = new Map(),
-  ): string[] {
-    const commands: string[] = [];
-    for (const [key, { name }] of Object.entries(takenSets) as [keyof typeof takenSets, { name: string }][]) {
-      const [was, is] = [before.sets[key], after.sets[key]];
-      if (was === is) continue;
-      const [gone, come] = [was.difference(is), is.difference(was)];
-      if (gone.size > 0) commands.push(`delete element ${sourceTableName} ${name} { ${[...gone].join(', ')} }`);
-      if (come.size > 0) commands.push(`add element ${sourceTableName} ${name} { ${[...come].join(', ')} }`);
-    }
-    for (const chain of before.rules.keys()) {
-      if (after.rules.has(chain)) continue;
-      commands.push(`delete chain ${sourceTableName} ${chain}`);
-      commands.push(`delete chain ${sourceTableName} ${refuseChain(chain)}`);
-      commands.push(`delete counter ${sourceTableName} ${chain}`);
-    }
-    for (const [chain, rules] of after.rules) {
-      const was = before.rules.get(chain);
-      if (was?.join('\n') === rules.join('\n')) continue;
-      const { pod = '', name = '' } = interfaces.get(chain) ?? {};
-      // The first rule has the interface.
-      const isNew = was?.[0] !== rules[0];
-      if (was === undefined) {
-        const { packets, bytes } = counts.get(chain) ?? { packets: 0, bytes: 0 };
-        commands.push(
-          `add counter ${sourceTableName} ${chain} { packets ${packets} bytes ${bytes} }`,
-          `add chain ${sourceTableName} ${refuseChain(chain)}`,
-          `add rule ${sourceTableName} ${refuseChain(chain)} limit rate 10/minute burst 10 packets log prefix "${logPrefix(chain)}" group ${this.#logGroup}`,
-          `add rule ${sourceTableName} ${refuseChain(chain)} counter name ${chain} drop`,
-        );
-      } else
-        commands.push(isNew ? `delete chain ${sourceTableName} ${chain}` : `flush chain ${sourceTableName} ${chain}`);
-      if (isNew) {
-        commands.push(
-          `add chain ${sourceTableName} ${chain} { type filter hook ingress device "${name}" priority ${PRIORITY}; policy accept; comment "${commentText(pod)}"; }`,
-        );
+  [Symbol.dispose](): void {
+    this.#socket?.[Symbol.dispose]();
+    this.#socket = undefined;
+  }
+
+  /** Addresses only, as with each pod of another node: by messages, since libnftables reads the table before each change. */
+  #sendElements({ gone, come }: AddressChange): void {
+    const batch = new NftablesBatch(bareSourceTableName, 'netdev');
+    const encoder = new Encoder(batch);
+    for (const [verb, addresses] of [
+      ['delete element', gone],
+      ['add element', come],
+    ] as const) {
+      for (const family of families) {
+        const keys = addresses.filter((address) => familyOf(address) === family);
+        if (keys.length === 0) continue;
+        const { name } = takenSets[family];
+        const set = { kind: 'set', holds: 'addresses', name, family, elements: new Map() } as const;
+        encoder.command({ do: verb, set, keys });
       }
-      commands.push(...rules.map((rule) => `add rule ${sourceTableName} ${chain} ${rule}`));
     }
-    return commands;
+    this.#socket ??= this.#inNetwork(() => new NetlinkSocket({ protocol: NETLINK_NETFILTER }));
+    batch.send(this.#socket);
+  }
+
+  /** Two interfaces may have the same address. */
+  #macCommands(before: ReadonlyMap<string, PodChain | undefined>): string[] {
+    const are = new Set([...this.#chains.values()].map(({ mac }) => mac));
+    const changed = new Set(before.keys());
+    const stay = new Set([...this.#chains].filter(([name]) => !changed.has(name)).map(([, { mac }]) => mac));
+    const were = new Set([...before.values()].flatMap((was) => was?.mac ?? []));
+    const gone = were.difference(are);
+    const come = are.difference(stay).difference(were);
+    return [...elementCommand('delete', 'mac', gone), ...elementCommand('add', 'mac', come)];
+  }
+
+  #chainCommands(
+    name: string,
+    was: PodChain | undefined,
+    is: PodChain | undefined,
+    { packets, bytes }: Count = { packets: 0, bytes: 0 },
+  ): string[] {
+    const table = sourceTableName;
+    if (is === undefined) {
+      return [
+        `delete chain ${table} ${name}`,
+        `delete chain ${table} ${refuseChain(name)}`,
+        `delete counter ${table} ${name}`,
+      ];
+    }
+    // The first rule has the interface.
+    const isNew = was?.rules[0] !== is.rules[0];
+    return [
+      ...(was === undefined
+        ? [
+            `add counter ${table} ${name} { packets ${packets} bytes ${bytes} }`,
+            `add chain ${table} ${refuseChain(name)}`,
+            ...this.#refuseRules(name),
+          ]
+        : [isNew ? `delete chain ${table} ${name}` : `flush chain ${table} ${name}`]),
+      ...(isNew
+        ? [
+            `add chain ${table} ${name} { type filter hook ingress device "${is.device}" priority ${PRIORITY}; policy accept; comment "${commentText(is.pod)}"; }`,
+          ]
+        : []),
+      ...ruleCommands(name, is.rules),
+    ];
+  }
+
+  #rewriteCommands(name: string): string[] {
+    return [
+      `flush chain ${sourceTableName} ${name}`,
+      ...ruleCommands(name, this.#chains.get(name)?.rules ?? []),
+      `flush chain ${sourceTableName} ${refuseChain(name)}`,
+      ...this.#refuseRules(name),
+    ];
+  }
+
+  #refuseRules(name: string): string[] {
+    return ruleCommands(refuseChain(name), [
+      `limit rate 10/minute burst 10 packets log prefix "${logPrefix(name)}" group ${this.#logGroup}`,
+      `counter name ${name} drop`,
+    ]);
   }
 
   /** With a separate context: libnftables keeps all that it has read for as long as a context is open. */
@@ -205,16 +321,16 @@ interface Count {
   readonly bytes: number;
 }
 
-const nothing: Pick<Programmed, 'rules' | 'sets'> = {
-  rules: new Map(),
-  sets: { 4: new Set(), 6: new Set(), mac: new Set() },
-};
-
 const knownForm = /chain (pod-out-\w+) \{\n(?:(?!\n\t\}).)*?iif != \S+ accept comment "([^"]*)"/gs;
 const logForm = /^rampart source (pod-out-\w+)$/;
 
 function chainOf(pod: PodKey): string {
   return podChain('egress', pod);
+}
+
+function podChainOf(pod: PodKey, checked: CheckedPod, name: string): PodChain {
+  const { link } = checked;
+  return { pod, device: link.name, mac: link.mac, rules: sourceRules(checked, refuseChain(name)) };
 }
 
 function refuseChain(chain: string): string {
@@ -223,6 +339,34 @@ function refuseChain(chain: string): string {
 
 function logPrefix(chain: string): string {
   return `rampart source ${chain} `;
+}
+
+/** @param chain - As it is listed. */
+function isHooked(chain: string, device: string): boolean {
+  return chain.includes(`"${device}"`) && chain.includes(` priority ${PRIORITY}; policy accept;`);
+}
+
+function familyOf(address: Address): 4 | 6 {
+  return address.includes(':') ? 6 : 4;
+}
+
+function addressCommands(verb: 'add' | 'delete', addresses: readonly Address[]): string[] {
+  return families.flatMap((family) =>
+    elementCommand(verb, family, new Set(addresses.filter((address) => familyOf(address) === family))),
+  );
+}
+
+function elementCommand(
+  verb: 'add' | 'delete',
+  set: keyof typeof takenSets,
+  elements: ReadonlySet<string>,
+): string[] {
+  if (elements.size === 0) return [];
+  return [`${verb} element ${sourceTableName} ${takenSets[set].name} { ${[...elements].join(', ')} }`];
+}
+
+function ruleCommands(chain: string, rules: readonly string[]): string[] {
+  return rules.map((rule) => `add rule ${sourceTableName} ${chain} ${rule}`);
 }
 
 function listed(nft: Nftables): string | undefined {

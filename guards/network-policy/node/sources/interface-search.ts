@@ -1,0 +1,164 @@
+/**
+ * Finds the interfaces of the pods of this node, and notices when they are gone. A pod that comes costs as much as one pod, whatever else is on
+ * the node: only interfaces of no pod are asked for what is at their other ends.
+ */
+import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
+import { isLinkLocal } from '../../engine/addresses.ts';
+import { equal } from '../../engine/equal.ts';
+import type { Address, LocalPod, PodKey } from '../../engine/rules.ts';
+import { NodeInterfaces } from './node-interfaces.ts';
+import { type KnownInterface, matchInterfaces, type PodInterface } from './pod-interfaces.ts';
+
+export interface InterfaceSearchOptions {
+  /** What an earlier process knew. */
+  readonly known: ReadonlyMap<PodKey, KnownInterface>;
+  /** Runs code in the node's network namespace. */
+  readonly inNetwork: <T>(work: () => T) => T;
+  readonly clock?: Clock | undefined;
+}
+
+type Pods = ReadonlyMap<PodKey, LocalPod>;
+
+/** What is known about the interface of a pod, and for which addresses. */
+interface Match {
+  readonly link: PodInterface;
+  readonly addresses: readonly Address[];
+}
+
+/** After this time, a pod whose interface is unknown is looked for again: one without a pair of virtual Ethernet devices never has one. */
+const AGAIN_MS = 1000;
+
+/** Dispose it after use. */
+export class InterfaceSearch implements Disposable {
+  readonly #network: NodeInterfaces;
+  readonly #clock: Clock;
+  #known: ReadonlyMap<PodKey, KnownInterface>;
+  readonly #found = new Map<PodKey, Match>();
+  readonly #missing = new Set<PodKey>();
+  #lookedMs = -Infinity;
+
+  /** @throws {RampartError} if this process may not have the sockets. */
+  constructor({ known, inNetwork, clock = systemClock }: InterfaceSearchOptions) {
+    this.#network = inNetwork(() => new NodeInterfaces());
+    this.#known = known;
+    this.#clock = clock;
+  }
+
+  linkOf(key: PodKey): PodInterface | undefined {
+    return this.#found.get(key)?.link;
+  }
+
+  /** Of the interfaces that were found. */
+  get linkLocal(): Address[] {
+    return [...this.#found.values()].flatMap(({ link }) => link.linkLocal);
+  }
+
+  /** Of the node; the same list as long as they are the same. @throws {KernelRefusal} */
+  get nodeAddresses(): readonly Address[] {
+    return this.#network.addresses;
+  }
+
+  /**
+   * Reads everything anew, also the other ends of interfaces that were found.
+   *
+   * @returns the pods for which {@link linkOf} is different
+   * @throws {KernelRefusal}
+   */
+  searchAll(pods: Pods): Set<PodKey> {
+    this.#network.refresh();
+    this.#network.forget();
+    const changed = this.#match(pods, new Set(pods.keys()));
+    this.#missing.clear();
+    for (const key of pods.keys()) if (!this.#found.has(key)) this.#missing.add(key);
+    this.#lookedMs = this.#clock.monotonicMs();
+    return changed;
+  }
+
+  /**
+   * Looks for the interfaces of pods that have none: at once of those that are new, and of others when interfaces have changed, or after a
+   * second.
+   *
+   * @param touched - Pods that may have come, gone, or got other addresses.
+   * @returns the pods for which {@link linkOf} is different
+   * @throws {KernelRefusal}
+   */
+  search(pods: Pods, touched: readonly PodKey[]): Set<PodKey> {
+    const isChanged = this.#network.refresh();
+    const fresh = new Set<PodKey>();
+    const gone = new Set<PodKey>();
+    for (const key of touched) {
+      const pod = pods.get(key);
+      const match = this.#found.get(key);
+      if (pod === undefined) gone.add(key);
+      else if (match === undefined || !this.#holds(match, pod)) fresh.add(key);
+    }
+    if (isChanged) {
+      for (const [key, { link }] of this.#found) {
+        if (pods.has(key) && !this.#network.ends.has(link.index)) fresh.add(key);
+      }
+    }
+    for (const key of gone) this.#missing.delete(key);
+    for (const key of fresh) this.#missing.add(key);
+    const isLate = this.#missing.size > 0 && this.#clock.monotonicMs() - this.#lookedMs >= AGAIN_MS;
+    const changed = new Set<PodKey>();
+    if (this.#missing.size > 0 && (fresh.size > 0 || isChanged)) this.#match(pods, this.#missing, changed);
+    // An end may have been moved to another namespace, which is not told.
+    if (isLate || [...fresh].some((key) => this.#missing.has(key))) {
+      this.#network.forget();
+      this.#match(pods, this.#missing, changed);
+      this.#lookedMs = this.#clock.monotonicMs();
+    }
+    for (const key of gone) if (this.#found.delete(key)) changed.add(key);
+    return changed;
+  }
+
+  /** Its interface is there, and it has the addresses for which it was found. */
+  #holds({ link, addresses }: Match, pod: LocalPod): boolean {
+    return this.#network.ends.has(link.index) && equal(addresses, addressesOf(pod));
+  }
+
+  /** @param wanted - The pods whose interfaces are looked for; those that are found leave {@link #missing}. */
+  #match(pods: Pods, wanted: ReadonlySet<PodKey>, changed = new Set<PodKey>()): Set<PodKey> {
+    const own = new Map<PodKey, readonly Address[]>();
+    for (const key of wanted) {
+      const pod = pods.get(key);
+      if (pod !== undefined) own.set(key, addressesOf(pod));
+    }
+    const kept = new Map<PodKey, PodInterface>();
+    const taken = new Set<number>();
+    for (const [key, { link }] of this.#found) {
+      if (own.has(key) || !pods.has(key)) continue;
+      kept.set(key, link);
+      taken.add(link.index);
+    }
+    const seen = [...this.#network.ends.values()].flatMap((end) =>
+      taken.has(end.index) ? [] : (this.#network.seen(end) ?? []),
+    );
+    const found = matchInterfaces(own, seen, this.#known, kept);
+    for (const key of new Set([...this.#found.keys(), ...found.keys()])) {
+      const [before, link] = [this.#found.get(key), found.get(key)];
+      if (link === undefined) this.#found.delete(key);
+      else {
+        const isSame = before !== undefined && equal(before.link, link);
+        this.#found.set(key, {
+          link: isSame ? before.link : link,
+          addresses: own.get(key) ?? before?.addresses ?? [],
+        });
+        this.#missing.delete(key);
+        if (isSame) continue;
+      }
+      changed.add(key);
+    }
+    this.#known = found;
+    return changed;
+  }
+
+  [Symbol.dispose](): void {
+    this.#network[Symbol.dispose]();
+  }
+}
+
+/** Those of its status: link-local ones were found at its interface. */
+function addressesOf({ addresses }: LocalPod): Address[] {
+  return [...addresses[4], ...addresses[6].filter((address) => !isLinkLocal(address))];
+}

@@ -1,0 +1,24 @@
+/** What nft lists of the table that checks sources. */
+export interface ListedTable {
+  /** By name: its hook, comment and rules, as nft prints them. */
+  readonly chains: ReadonlyMap<string, string>;
+  /** Elements by the name of their set. */
+  readonly sets: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+/** @param listing - Empty: there is no table. */
+export function parseListing(listing: string): ListedTable {
+  const chains = new Map<string, string>();
+  const sets = new Map<string, ReadonlySet<string>>();
+  // An object starts and ends at an indentation of one tab: "\tchain NAME {" ... "\t}".
+  for (const [, kind = '', name = '', body = ''] of listing.matchAll(/^\t(\w+) (\S+) \{\n([^]*?)^\t\}$/gm)) {
+    if (kind === 'chain') chains.set(name, body);
+    if (kind === 'set') sets.set(name, elementsIn(body));
+  }
+  return { chains, sets };
+}
+
+function elementsIn(body: string): ReadonlySet<string> {
+  const [, list = ''] = /elements = \{([^}]*)\}/.exec(body) ?? [];
+  return new Set(list.split(',').flatMap((element) => element.trim() || []));
+}

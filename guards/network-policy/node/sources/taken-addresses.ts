@@ -1,0 +1,40 @@
+/** The addresses that belong to somebody: of pods anywhere in the cluster, of the node, link-local ones of interfaces of pods. */
+import { NetChanges } from '../../engine/net-changes.ts';
+import type { Address, AddressChange } from '../../engine/rules.ts';
+
+export class TakenAddresses {
+  /** By how many have it. */
+  readonly #counts = new Map<Address, number>();
+  #others: ReadonlySet<Address> = new Set();
+  /** Since {@link takeChange}. */
+  readonly #untold = new NetChanges<Address>();
+
+  [Symbol.iterator](): Iterator<Address> {
+    return this.#counts.keys();
+  }
+
+  /** Of pods. */
+  change({ gone, come }: AddressChange): void {
+    for (const address of come) this.#count(address, 1);
+    for (const address of gone) this.#count(address, -1);
+  }
+
+  /** All but those of pods. */
+  setOthers(others: ReadonlySet<Address>): void {
+    this.change({ gone: [...this.#others.difference(others)], come: [...others.difference(this.#others)] });
+    this.#others = others;
+  }
+
+  /** Since the last call. */
+  takeChange(): AddressChange {
+    return this.#untold.take();
+  }
+
+  #count(address: Address, by: 1 | -1): void {
+    const count = (this.#counts.get(address) ?? 0) + by;
+    if (count === 0) this.#counts.delete(address);
+    else this.#counts.set(address, count);
+    if (by === 1 && count === 1) this.#untold.came(address, address);
+    if (by === -1 && count === 0) this.#untold.went(address, address);
+  }
+}
