@@ -176,7 +176,7 @@ cell(
 
 cell(
   'network-policy flow-log: without it, and with two limits, each connection counted',
-  { skip: missing('nft', 'ip', 'gcc', 'iperf3') },
+  { skip: missing('ip', 'gcc') },
   () => {
     const rows = rowsOf('flow-log', 'network-policy');
     assert.deepEqual(

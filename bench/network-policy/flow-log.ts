@@ -10,23 +10,22 @@ import { NodeCounts } from '../../guards/network-policy/node/metrics.ts';
 import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, type Report, type ReportRow } from '../report.ts';
 import { openDataplane } from './backends.ts';
-import { Path } from './packets.ts';
+import { Path, port } from './path.ts';
 import { Scene } from './scene.ts';
 
 const PODS = 1000;
 const POLICIES = 500;
 const CONNECTS = 10_000;
-const port = 8080;
 
+const off = 'no flow log';
 /** Connections a second, by what is shown; undefined: off. */
 const limits = [
-  ['no flow log', undefined],
+  [off, undefined],
   ['10 a second', 10],
   ['1,000 a second', 1000],
 ] as const;
 
 interface Measured {
-  readonly perSecond: number;
   readonly connectUs: number;
   /** CPU time of this process for each connection. */
   readonly cpuUs: number;
@@ -34,7 +33,7 @@ interface Measured {
 }
 
 export async function flowLog(options: PartOptions): Promise<Report> {
-  requirePrograms({ gcc: 'gcc', iperf3: 'iperf3', nft: 'nftables' });
+  requirePrograms({ gcc: 'gcc' });
   const shrunk = (count: number, least: number): number => Math.max(least, Math.ceil(count / options.shrink));
   const scene = new Scene(shrunk(PODS, 20), shrunk(POLICIES, 10));
   const connects = shrunk(CONNECTS, 20);
@@ -91,9 +90,7 @@ async function measure(
     await delay(1);
   }
   const { user, system } = process.cpuUsage(cpu);
-  const totalNs = timesNs.reduce((sum, time) => sum + time, 0);
   return {
-    perSecond: (connects / totalNs) * 1e9,
     connectUs: median(timesNs) / 1000,
     cpuUs: (user + system) / connects,
     counts,
@@ -112,46 +109,42 @@ function objectsOf({ pods, policies }: Scene): FlowLogOptions['objects'] {
 }
 
 function report(found: ReadonlyMap<string, readonly Measured[]>, connects: number): Report {
-  const without = found.get('no flow log') ?? [];
-  const ratio = (all: readonly Measured[], of: (one: Measured) => number): number =>
-    median(all.map((one, at) => of(one) / of(without[at] as Measured)));
+  const without = found.get(off) ?? [];
   const rows = [...found].map(([label, all]): ReportRow => {
-    const rateRatio = ratio(all, ({ perSecond }) => perSecond);
-    const connectRatio = ratio(all, ({ connectUs }) => connectUs);
+    const inRound = (of: (one: Measured, other: Measured) => number): number =>
+      median(all.map((one, at) => of(one, without[at] as Measured)));
+    const connectUs = median(all.map((one) => one.connectUs));
+    const connectRatio = inRound((one, other) => one.connectUs / other.connectUs);
     // The server of the connections is in this process, too.
-    const cpuUs = median(all.map((one, at) => one.cpuUs - (without[at] as Measured).cpuUs));
+    const cpuUs = inRound((one, other) => one.cpuUs - other.cpuUs);
     const {
       flowsLogged: logged,
       flowsNotLogged: notLogged,
       flowsLost: lost,
     } = (all.at(-1) as Measured).counts;
-    const perSecond = median(all.map((one) => one.perSecond));
     return {
       label,
       cells: {
-        'connects/s': perSecond.toFixed(0),
-        'of no log': rateRatio.toFixed(2),
-        'connect p50, x no log': connectRatio.toFixed(2),
-        'CPU us for each': label === 'no flow log' ? '' : cpuUs.toFixed(1),
-        'logged, not, lost': label === 'no flow log' ? '' : `${logged}, ${notLogged}, ${lost}`,
+        'connect p50 us': connectUs.toFixed(0),
+        'x no log': connectRatio.toFixed(2),
+        ...(label !== off && {
+          'CPU us for each': cpuUs.toFixed(1),
+          'logged, not, lost': `${logged}, ${notLogged}, ${lost}`,
+        }),
       },
-      values: { perSecond, rateRatio, connectRatio, cpuUs, connects, logged, notLogged, lost },
+      values: { connectUs, connectRatio, cpuUs, connects, logged, notLogged, lost },
     };
   });
-  const worst = Math.min(...rows.map(({ values }) => Number(values['rateRatio'])));
+  const worst = Math.max(...rows.map(({ values }) => Number(values['connectRatio'])));
   return {
     title: 'Connections to the last of 1,000 pods, and a log of them',
-    columns: ['connects/s', 'of no log', 'connect p50, x no log', 'CPU us for each', 'logged, not, lost'],
+    columns: ['connect p50 us', 'x no log', 'CPU us for each', 'logged, not, lost'],
     rows,
     verdicts: [
-      {
-        target: 'connects a second at least 0.9 of those without the log',
-        measured: worst.toFixed(2),
-        met: worst >= 0.9,
-      },
+      { target: 'TCP connect p50 at most 1.2 x no log', measured: worst.toFixed(2), met: worst <= 1.2 },
     ],
     notes: [
-      'nftables. From a namespace through the node to another one; ratios are computed within a round. Connects a second: one after the other.',
+      'nftables. From a namespace through the node to another one, one connect after the other; ratios are computed within a round.',
       'The log shares its process with the server of the connections: CPU time is what comes on top. Counts are of the last round.',
     ],
   };

@@ -1,17 +1,15 @@
 /**
  * What rules for 1,000 pods cost packets: TCP connects to the last of the pods, and forwarded throughput to it.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, type Report, type ReportRow } from '../report.ts';
 import { type Backend, backendPrograms, backends, openDataplane } from './backends.ts';
+import { iperfPort, Path, port } from './path.ts';
 import { Scene } from './scene.ts';
 
 const PODS = 1000;
@@ -19,73 +17,6 @@ const POLICIES = 500;
 const CONNECTS = 2000;
 const SECONDS = 2;
 const others = backends.filter((backend) => backend !== 'nftables');
-/** Allowed by the policies of the scene. */
-const port = 8080;
-const iperfPort = 9000;
-
-/** A client and the last pod on two sides of a node. */
-export class Path implements Disposable {
-  readonly node = new NetworkNamespace();
-  readonly client = new NetworkNamespace();
-  readonly pod = new NetworkNamespace();
-  readonly #children: ChildProcess[] = [];
-  readonly #stack = new DisposableStack();
-
-  constructor(podAddress: string, clientAddress: string) {
-    const { node } = this;
-    node.run(() => execFileSync('sysctl', ['-qw', 'net.ipv4.ip_forward=1']));
-    node.ip('link set lo up');
-    for (const [name, end, address] of [
-      ['pod', this.pod, podAddress],
-      ['client', this.client, clientAddress],
-    ] as const) {
-      node.ip(
-        `link add ${name} type veth peer name eth0 netns ${end.path}`,
-        `addr add 169.254.1.1/32 dev ${name}`,
-        `link set ${name} up`,
-        `route add ${address}/32 dev ${name}`,
-      );
-      end.ip(
-        'link set lo up',
-        `addr add ${address}/32 dev eth0`,
-        'link set eth0 up',
-        'route add 169.254.1.1/32 dev eth0',
-        'route add default via 169.254.1.1',
-      );
-    }
-  }
-
-  async serve(): Promise<void> {
-    const server = createServer((socket) => void socket.on('error', () => {}).resume());
-    this.#stack.defer(() => void server.close());
-    const listening = once(server, 'listening');
-    await this.pod.runTick(() => server.listen(port));
-    await listening;
-    const iperf = this.pod.run(() =>
-      spawn('iperf3', ['-s', '--forceflush', '-p', String(iperfPort)], {
-        stdio: ['ignore', 'pipe', 'ignore'],
-      }),
-    );
-    this.#children.push(iperf);
-    // It says so when it listens.
-    await once(iperf.stdout as NodeJS.ReadableStream, 'data');
-  }
-
-  async run(program: string, args: readonly string[]): Promise<string> {
-    const child = this.client.run(() => spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] }));
-    let out = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-    const [code] = (await once(child, 'close')) as [number | null];
-    if (code !== 0) throw new Error(`${program} ended with ${code}: ${out}`);
-    return out;
-  }
-
-  [Symbol.dispose](): void {
-    for (const child of this.#children) child.kill('SIGKILL');
-    this.#stack.dispose();
-    for (const each of [this.node, this.client, this.pod]) each[Symbol.dispose]();
-  }
-}
 
 /** Connections are tracked, and packets pass no rule. */
 const idle = 'no policy' as const;
@@ -136,6 +67,7 @@ async function measure(
   const { address, peer } = scene.lastPod;
   using path = new Path(address, peer);
   await path.serve();
+  await path.serveIperf();
   using _ = configuration && (await programmed(path, configuration, scene, options.signal));
   const count = Math.max(20, Math.ceil(CONNECTS / options.shrink));
   const times = (await path.run(connect, [address, String(port), String(count)]))
