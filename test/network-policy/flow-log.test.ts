@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
 import { flowLines } from '../../guards/network-policy/flow-line.ts';
@@ -162,5 +164,32 @@ suite('allowed connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.ok(await reaches(network.host('y/b'), network.host('x/a').addresses[4]));
     assert.equal(isFollowed(node), false);
     assert.deepEqual(node.flows, []);
+  });
+
+  test('of an agent: rampart network flows shows them, and rampart network drops does not', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    await node.apply('x/a-from-y', onlyFromY);
+    const agent = await node.startAgent(network.node.namespace, nodeName, '--network-flow-log', '100');
+    const target = network.host('x/a').addresses[4];
+    await until('it refuses', async () => !(await reaches(network.host('z/b'), target)));
+    await until('it has told so', async () => (await node.eventsOf('x')).length > 0);
+    let hasLine = false;
+    void agent.ready.then(() => (hasLine = true));
+    await until('a line', async () => (await reaches(network.host('y/b'), target)) && hasLine);
+    const shown = async (command: string): Promise<ReadonlySet<string | undefined>> => {
+      const socket = join(node.directory, `alerts-${nodeName}.sock`);
+      await using run = new RampartProcess(['network', command, '--socket', socket, '-o', 'json']);
+      const { code, stdout, stderr } = await run.ended;
+      assert.equal(code, 0, stderr);
+      return new Set(
+        stdout
+          .trim()
+          .split('\n')
+          .map((line) => readFinding(line)?.head.kind),
+      );
+    };
+    assert.deepEqual([...(await shown('flows'))], ['NetworkFlow']);
+    assert.deepEqual([...(await shown('drops'))], ['NetworkPolicyRefusal']);
   });
 });
