@@ -8,6 +8,7 @@ import { openIptablesDataplane } from '../../guards/network-policy/node/iptables
 import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { anySourceLabel } from '../../guards/network-policy/node/sources/source-check.ts';
+import { datagram, etherTypes, macTowards, sendFrame } from './frames.fixture.ts';
 import {
   dropAddress,
   foreignAddress,
@@ -107,6 +108,44 @@ for (const { backend, open, skip } of backends) {
             assert.equal(await forge('z/b', foreignAddress[family], 'y/c'), 'arrived');
           });
         }
+
+        // The table is the same whatever programs the policies.
+        test(
+          'frames that rules of addresses do not see: of no pod',
+          { skip: backend !== 'nftables' },
+          async () => {
+            const { vlan, serviceVlan, experimental } = etherTypes;
+            const send = async (name: string, types: readonly number[], to: string, packet: Buffer) => {
+              let arrived = false;
+              const [from, peer] = [host(name), host(to)];
+              using _four = node.network.watchUdp(to, () => (arrived = true), 4);
+              using _six = node.network.watchUdp(to, () => (arrived = true), 6);
+              const refused = refusedSources(node.network);
+              sendFrame(from, macTowards(node.network, from, peer, bridge), types, packet);
+              return await until('what becomes of it', () => {
+                if (arrived) return 'arrived';
+                return refusedSources(node.network) > refused ? 'refused' : undefined;
+              });
+            };
+            for (const family of families) {
+              const of = (name: string): string => host(name).addresses[family];
+              const type = etherTypes[family];
+              for (const [from, source, to] of [
+                ['z/b', 'z/b', 'x/b'],
+                ['z/b', 'y/a', 'x/b'],
+                ['x/a', 'x/a', 'z/c'],
+              ] as const) {
+                const packet = datagram(of(source), of(to));
+                for (const tags of [[vlan], [serviceVlan], [vlan, vlan], [serviceVlan, vlan]]) {
+                  const what = `${from} as ${source} to ${to}, ${tags.join()}`;
+                  assert.equal(await send(from, [...tags, type], to, packet), 'refused', what);
+                }
+              }
+              assert.equal(await send('z/b', [type], 'z/c', datagram(of('z/b'), of('z/c'))), 'arrived');
+            }
+            assert.equal(await send('x/a', [experimental], 'z/c', Buffer.alloc(60)), 'refused');
+          },
+        );
 
         test('of a pod that is let off: any, if its Namespace has the label too; a pod that goes takes its chain with it', async () => {
           const labelled = (value: string | null) =>

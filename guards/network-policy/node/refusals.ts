@@ -117,7 +117,7 @@ export class Refusals implements Disposable {
       source: lineEnd(from, sender, packet.sourcePort),
       destination: lineEnd(to, engine.podAt(to), packet.destinationPort),
       reason: isOwn
-        ? `${sender} sent this with another MAC address, or as a router of its link.`
+        ? `${sender} sent this with another MAC address or a VLAN tag, or as a router of its link.`
         : `${sender} sent this as ${from}, ${whose}.`,
     };
   }

@@ -27,6 +27,15 @@ export const takenSets = {
 const fromUnspecified =
   'icmpv6 type { mld-listener-report, nd-router-solicit, nd-neighbor-solicit, mld2-listener-report }';
 
+/** What rules of addresses see; anything else reaches others on a bridge past all of them. */
+const ipTypes = '{ ip, ip6, arp }';
+/**
+ * A tag of VLAN 0 is a priority: its packet is delivered like one without a tag, but goes past br_netfilter
+ * (net.bridge.bridge-nf-filter-vlan-tagged), as does one of the VLAN that a bridge takes off. Of two tags, the kernel takes off the second only
+ * behind this table (net/core/dev.c, __netif_receive_skb_core).
+ */
+const vlanTypes = '{ 8021q, 8021ad }';
+
 /** @param refuse - The chain for what the pod may not send. */
 export function sourceRules({ link, addresses, isIsolated }: CheckedPod, refuse: string): string[] {
   const { index, mac, isBridged } = link;
@@ -40,8 +49,9 @@ export function sourceRules({ link, addresses, isIsolated }: CheckedPod, refuse:
   return [
     // A chain of nftables may outlive its interface, and then sees another one of the same name (Linux 6.16).
     `iif != ${index} accept comment "${[index, mac, ...link.linkLocal].join(' ')}"`,
+    `ether type ${isIsolated ? `!= ${ipTypes}` : vlanTypes} ${no}`,
     ...(isBridged ? [other('ether saddr', [mac], 'mac')] : []),
-    ...(isBridged && isIsolated ? [`arp saddr ether != ${mac} ${no}`, `vlan id 0-4095 ${no}`] : []),
+    ...(isBridged && isIsolated ? [`arp saddr ether != ${mac} ${no}`] : []),
     // A probe for an address, before it is in use, has none as its source (RFC 5227).
     other('arp saddr ip', isIsolated ? [...addresses[4], '0.0.0.0'] : addresses[4], 4),
     other('ip saddr', addresses[4], 4),
