@@ -1,0 +1,122 @@
+/** Connections that are open when the rules change, and ICMP errors about them. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { test } from 'node:test';
+
+import { icmpErrors, sendIcmpError } from '../../../test/network-policy/icmp.fixture.ts';
+import { Network } from '../../../test/network-policy/network.fixture.ts';
+import { PacketCounter } from '../../../test/network-policy/packet-counter.fixture.ts';
+import { connects, reaches } from '../../../test/network-policy/probe.fixture.ts';
+import { type DataplaneLab, egress, ingress } from './dataplane-lab.fixture.ts';
+import { addressesOf, changeBetween, nodeRules } from './rules.fixture.ts';
+
+/** For what is lost where it should not be: a test that fails ends, too. */
+const answerTimeoutMs = 10_000;
+
+export function connectionTests(lab: DataplaneLab): void {
+  const { under, pods, withDataplane } = lab;
+
+  for (const unknownPods of ['allow', 'deny'] as const) {
+    test(`ICMP errors pass only for a connection; unknown pods: ${unknownPods}`, () =>
+      withDataplane(
+        async (dataplane) => {
+          const known = lab.network.pods.filter(({ name }) => unknownPods === 'allow' || name !== 'x/a');
+          const reached = egress(['x/a'], { peers: addressesOf(pods('y/a')), ports: 'any' });
+          await dataplane.sync(nodeRules(known, [ingress(['x/a']), reached, egress(['y/b'])]));
+          const passed: string[] = [];
+          for (const [from, to] of [
+            ['z/a', 'x/a'],
+            ['outside', 'x/a'],
+            ['y/b', 'z/a'],
+            ['y/b', 'outside'],
+            ['y/b', 'node'],
+            ['x/a', 'z/b'],
+          ] as const) {
+            const icmp = { four: 'ip protocol icmp', six: 'icmpv6 type 1-4' };
+            using seen = new PacketCounter(lab.network.host(to), icmp);
+            for (const family of [4, 6] as const) {
+              for (const type of icmpErrors[family]) {
+                sendIcmpError(lab.network.host(from), lab.network.host(to).addresses[family], type);
+              }
+            }
+            for (const name of ['four', 'six'])
+              if (seen.count(name) > 0) passed.push(`${from} -> ${to} ${name}`);
+          }
+          assert.deepEqual(passed, []);
+          // A port where nobody listens is told at once, past rules that let nothing in.
+          await dataplane.sync(nodeRules(lab.network.pods, [ingress(['y/a'])]));
+          for (const family of [4, 6] as const) {
+            const { addresses } = lab.network.host('z/a');
+            assert.equal(await connects(lab.network.host('y/a'), addresses[family], 9, 'UDP'), 'refused');
+          }
+        },
+        { unknownPods },
+      ));
+  }
+
+  test('a connection goes on over every change, also where it would not be allowed anew', () =>
+    withDataplane(async (dataplane) => {
+      const open80 = nodeRules(lab.network.pods, []);
+      const closed = nodeRules(lab.network.pods, [ingress(['x/a']), egress(['y/a'])]);
+      await dataplane.sync(open80);
+      const socket = await lab.network
+        .host('y/a')
+        .namespace.runTick(() => connect({ host: lab.network.host('x/a').addresses[4], port: 80 }));
+      try {
+        const echoes = async (): Promise<void> => {
+          const answer = once(socket, 'data', { signal: AbortSignal.timeout(answerTimeoutMs) });
+          socket.write('!');
+          await answer;
+        };
+        await echoes();
+        await dataplane.apply(closed, changeBetween(open80, closed));
+        assert.ok(!(await reaches(lab.network.host('y/a'), lab.network.host('x/a').addresses[4])));
+        await echoes();
+        await dataplane.sync(closed);
+        await echoes();
+      } finally {
+        socket.destroy();
+      }
+    }));
+
+  test('idle: nobody is refused, and the connections that are open then go on when rules come', async () => {
+    // In which nothing else has the kernel track connections.
+    await using fresh = await Network.create();
+    using dataplane = fresh.node.namespace.run(() => under.open());
+    assert.equal(await dataplane.isEnforcing(), false);
+    await dataplane.idle();
+    assert.equal(await dataplane.isEnforcing(), false);
+    const [pod, peer] = [fresh.host('x/a'), fresh.host('y/a')];
+    const opened: Socket[] = [];
+    try {
+      for (const family of [4, 6] as const) {
+        for (const [from, to] of [
+          [peer, pod],
+          [pod, peer],
+          [fresh.outside, pod],
+        ] as const) {
+          const host = to.addresses[family];
+          opened.push(await from.namespace.runTick(() => connect({ host, port: 80 })));
+        }
+      }
+      const echoes = async (socket: Socket): Promise<void> => {
+        const answer = once(socket, 'data', { signal: AbortSignal.timeout(answerTimeoutMs) });
+        socket.write('!');
+        await answer;
+      };
+      for (const socket of opened) await echoes(socket);
+      await dataplane.sync(nodeRules(fresh.pods, [ingress(['x/a']), egress(['x/a'])]));
+      assert.equal(await dataplane.isEnforcing(), true);
+      assert.equal(await reaches(peer, pod.addresses[4]), false);
+      for (const socket of opened) await echoes(socket);
+      await dataplane.idle();
+      assert.equal(await dataplane.isEnforcing(), false);
+      assert.ok(await reaches(peer, pod.addresses[4]));
+      assert.notDeepEqual(await dataplane.remove(), []);
+      assert.deepEqual(await dataplane.remove(), []);
+    } finally {
+      for (const socket of opened) socket.destroy();
+    }
+  });
+}
