@@ -6,7 +6,13 @@ import { type Refusal, refusalLine } from './refusal-line.ts';
 import { networkPolicyOcsf } from './ocsf.ts';
 
 const refusal: Refusal = {
-  ...{ direction: 'ingress', protocol: 'TCP', policies: ['shop/db'], reason: 'No rule allows it.' },
+  ...{
+    verdict: 'refused',
+    direction: 'ingress',
+    protocol: 'TCP',
+    policies: ['shop/db'],
+    reason: 'No rule allows it.',
+  },
   source: { address: '10.0.0.3', port: 40_000, namespace: 'shop', pod: 'web' },
   destination: { address: '10.0.0.4', port: 5432, namespace: 'shop', pod: 'db' },
 };
@@ -20,6 +26,13 @@ suite('a refused packet as Network Activity', () => {
       ...{ 'src_endpoint.ip': '10.0.0.3', 'src_endpoint.port': 40_000, 'src_endpoint.name': 'shop/web' },
       ...{ 'dst_endpoint.ip': '10.0.0.4', 'dst_endpoint.port': 5432, 'dst_endpoint.name': 'shop/db' },
       ...{ 'connection_info.protocol_name': 'tcp', 'connection_info.direction_id': 1 },
+      'policy.uid': 'shop/db',
+    });
+  });
+
+  test('one that passes in monitor mode is observed', () => {
+    assertHas(valuesOf({ ...refusal, verdict: 'would-refuse' }), {
+      ...{ class_uid: 4001, activity_id: 6, activity_name: 'Traffic', action: 'Observed' },
       'policy.uid': 'shop/db',
     });
   });

@@ -1,11 +1,19 @@
-/** Refused packets and allowed connections as OCSF's Network Activity. */
+/** Packets that were refused, or would be without monitor mode, and allowed connections as OCSF's Network Activity. */
 import type { Attributes } from '../../lib/otlp/log-record.ts';
-import { integerAt, type OcsfMapping, textAt } from '../../guard/stream/ocsf.ts';
+import { integerAt, type OcsfEvent, type OcsfMapping, textAt } from '../../guard/stream/ocsf.ts';
 
 /** `direction_id`, from the pod whose policies decided. */
 const directions: Readonly<Record<string, readonly [id: number, name: string]>> = {
   ingress: [1, 'Inbound'],
   egress: [2, 'Outbound'],
+};
+
+type Outcome = Pick<OcsfEvent, 'activity' | 'action'>;
+
+const refused: Outcome = { activity: [5, 'Refuse'], action: 'denied' };
+const passed: Readonly<Record<string, Outcome>> = {
+  allowed: { activity: [1, 'Open'], action: 'allowed' },
+  'would-refuse': { activity: [6, 'Traffic'], action: 'observed' },
 };
 
 export const networkPolicyOcsf: OcsfMapping = ({ head, keys }) => {
@@ -14,9 +22,7 @@ export const networkPolicyOcsf: OcsfMapping = ({ head, keys }) => {
   const [directionId, directionName] = directions[direction] ?? [0, 'Unknown'];
   return {
     class: 'networkActivity',
-    ...(head.verdict === 'allowed'
-      ? ({ activity: [1, 'Open'], action: 'allowed' } as const)
-      : ({ activity: [5, 'Refuse'], action: 'denied' } as const)),
+    ...(passed[head.verdict] ?? refused),
     attributes: {
       ...endpoint('src_endpoint', keys['source']),
       ...endpoint('dst_endpoint', keys['destination']),

@@ -2,11 +2,13 @@
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
 import { choice, isGiven, number, texts } from '../../guard/option-values.ts';
 import { parseBlock } from './engine/addresses.ts';
+import { policyModes, type PolicyMode } from './engine/monitor.ts';
 import type { BackendChoice } from './node/backend.ts';
 import { defaultDataplaneOptions } from './node/dataplane.ts';
 
 export interface NetworkPolicyOptions {
   readonly unknownPods: 'allow' | 'deny';
+  readonly mode: PolicyMode;
   /** Empty: those of the Node object. */
   readonly podCidrs: readonly string[];
   readonly backend: BackendChoice;
@@ -35,6 +37,13 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     choices: verdicts,
     default: 'allow',
+  },
+  {
+    flags: '--network-policy-mode <mode>',
+    description: 'monitor: refuse nothing on this node; report and count what would be refused',
+    on: ['agent', 'standalone'],
+    choices: policyModes,
+    default: 'enforce',
   },
   {
     flags: '--network-policy-established <what>',
@@ -88,6 +97,7 @@ export const networkPolicyOptions: readonly GuardOption[] = [
 export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOptions {
   return {
     unknownPods: choice(values, 'networkPolicyDefault', verdicts),
+    mode: choice(values, 'networkPolicyMode', policyModes),
     podCidrs: texts(values, 'podCidr'),
     backend: choice(values, 'networkPolicyBackend', backends),
     established: choice(values, 'networkPolicyEstablished', established),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import type { PolicySpec } from './engine/objects.ts';
+import { monitorAnnotation } from './engine/monitor.ts';
 import { app, holds, ingress, pod, policy, xa, xb, ya } from './meaning.fixture.ts';
 
 suite('what cannot be expressed is told, and allows nothing', () => {
@@ -100,6 +101,36 @@ suite('what cannot be expressed is told, and allows nothing', () => {
       engine.problems().map(({ field }) => field),
       ['spec.podSelector'],
     );
+  });
+
+  test('monitor mode is "true" and nothing else; what looks like it is told for each policy that it would be for', () => {
+    const [refusing] = ingress({ from: [{ podSelector: app('none') }] });
+    for (const [value, allowed, isTold] of [
+      ['true', true, false],
+      ['false', false, false],
+      ['', false, false],
+      ['True', false, true],
+      ['yes', false, true],
+    ] as const) {
+      const annotations = { [monitorAnnotation]: value };
+      const annotated = { ...refusing!, metadata: { ...refusing!.metadata, annotations } };
+      const engine = holds([annotated], [[allowed, xb, xa]]);
+      const message = `${JSON.stringify(value)} does not count: only "true" is monitor mode.`;
+      const told = { policy: 'x/p', message };
+      assert.deepEqual(engine.warnings(), isTold ? [{ ...told, field: 'metadata.annotations' }] : [], value);
+      const ofNamespace = holds([refusing!], [[false, xb, xa]]);
+      ofNamespace.upsertNamespace({ metadata: { name: 'x', annotations } });
+      ofNamespace.upsertNamespace({ metadata: { name: 'y', annotations } });
+      assert.equal(ofNamespace.rules.pods.get('x/a')?.monitors.ingress, allowed, value);
+      assert.deepEqual(
+        ofNamespace.warnings(),
+        isTold ? [{ ...told, field: 'metadata.annotations of Namespace x' }] : [],
+        value,
+      );
+      ofNamespace.removeNamespace('x');
+      assert.equal(ofNamespace.rules.pods.get('x/a')?.monitors.ingress, false, value);
+      assert.deepEqual(ofNamespace.warnings(), [], value);
+    }
   });
 
   test('an unknown policy type is passed over', () => {

@@ -3,6 +3,7 @@
  */
 import * as fc from '../../lib/testing/fast-check.fixture.ts';
 
+import { monitorAnnotation } from './engine/monitor.ts';
 import type {
   BlockObject,
   NamespaceObject,
@@ -132,8 +133,14 @@ const spec = fc.record({
   egress: list(fc.record({ to: list(peer), ports: list(port) })),
 });
 
+const annotations = fc.constantFrom(
+  undefined,
+  undefined,
+  ...['true', 'true', 'True'].map((value) => ({ [monitorAnnotation]: value })),
+);
+
 const policy = fc.record({
-  metadata: fc.record({ name, namespace: namespaceName }),
+  metadata: fc.record({ name, namespace: namespaceName, annotations }),
   spec: fc.option(spec, { nil: undefined, freq: 12 }),
 });
 
@@ -172,7 +179,7 @@ const pod = fc.record({
   }),
 });
 
-const namespace = fc.record({ metadata: fc.record({ name: namespaceName, labels }) });
+const namespace = fc.record({ metadata: fc.record({ name: namespaceName, labels, annotations }) });
 
 const key = fc.tuple(namespaceName, name).map((parts) => parts.join('/'));
 const gone = fc.constant(undefined);

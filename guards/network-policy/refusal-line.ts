@@ -1,16 +1,17 @@
-/** The line of a refused packet, and how it is shown to people. */
+/** The line of a packet that was refused, or would be without monitor mode, and how it is shown to people. */
 import type { LineKind, PrettyLineOptions } from '../../guard/line-kind.ts';
 import { findingLine } from '../../guard/stream/finding.ts';
 import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../lib/output/printable.ts';
 import { paint } from '../../lib/output/table.ts';
-import type { Direction, PolicyKey } from './engine/rules.ts';
+import type { Direction, PolicyKey, RefusalVerdict } from './engine/rules.ts';
 import { endsText, endText, type LineEnd, podReference, referenceOf } from './line-ends.ts';
 
-/** The keys of its lines, after those of a FindingHead. */
+/** The verdict, and the keys of its lines after those of a FindingHead. */
 export interface Refusal {
-  /** `ingress`: the policies of the destination refused it; `egress`: those of the source. */
+  readonly verdict: RefusalVerdict;
+  /** `ingress`: the policies of the destination do not allow it; `egress`: those of the source. */
   readonly direction: Direction;
   /** `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, or IANA's number. */
   readonly protocol: string;
@@ -34,23 +35,25 @@ const kind = 'NetworkPolicyRefusal';
 
 /**
  * As an agent writes it. The policy is the one that came closest, or the first that isolates; the object is the pod whose
- * policies refused.
+ * policies do not allow the packet.
  *
- * @param timeMs - When the agent read it, some 50 ms after the kernel refused.
+ * @param timeMs - When the agent read it, some 50 ms after the kernel decided.
  */
 export function refusalLine(refusal: Refusal, { nodeName, timeMs }: RefusalContext): string {
-  const { direction, policies, nearest, source, destination } = refusal;
+  const { verdict, ...rest } = refusal;
+  const { direction, policies, nearest, source, destination } = rest;
   const own = direction === 'ingress' ? destination : source;
+  const what = verdict === 'refused' ? 'was refused' : 'would have been refused';
   return findingLine(
     {
-      ...{ guard: 'network-policy', kind, severity: 'low', verdict: 'refused' },
+      ...{ guard: 'network-policy', kind, severity: 'low', verdict },
       time: new Date(timeMs).toISOString(),
       node: { name: nodeName },
       object: podReference(own),
       policy: referenceOf('NetworkPolicy', nearest?.policy ?? policies[0]),
-      message: `A packet was refused, ${direction} of ${endText(own)}: ${endsText(refusal)}.`,
+      message: `A packet ${what}, ${direction} of ${endText(own)}: ${endsText(refusal)}.`,
     },
-    refusal,
+    rest,
   );
 }
 
@@ -73,7 +76,7 @@ export function parseRefusal(line: string): Refusal | undefined {
   return finding?.head.kind === kind ? refusalOf(finding) : undefined;
 }
 
-function refusalOf({ keys }: ReadFinding): Refusal | undefined {
+function refusalOf({ head, keys }: ReadFinding): Refusal | undefined {
   const refusal = keys as Partial<Refusal>;
   const isWhole =
     typeof refusal.source?.address === 'string' &&
@@ -82,7 +85,8 @@ function refusalOf({ keys }: ReadFinding): Refusal | undefined {
     typeof refusal.reason === 'string' &&
     (refusal.direction === 'ingress' || refusal.direction === 'egress') &&
     Array.isArray(refusal.policies);
-  return isWhole ? (refusal as Refusal) : undefined;
+  const verdict = head.verdict === 'would-refuse' ? 'would-refuse' : 'refused';
+  return isWhole ? { ...(refusal as Refusal), verdict } : undefined;
 }
 
 const ENDS_COLUMNS = 44;
@@ -92,9 +96,10 @@ const ENDS_COLUMNS = 44;
  * // 10:00:00.123   refused  ingress  shop/web (10.0.0.3) -> shop/db (10.0.0.4) 5432/TCP   Policy shop/db isolates shop/db for ...
  */
 function formatRefusal(refusal: Refusal, timeNs: bigint, { colour, nowMs }: PrettyLineOptions): string {
-  const { direction, reason } = refusal;
+  const { verdict, direction, reason } = refusal;
   const timeMs = Number(timeNs / 1_000_000n);
   const ends = printable(endsText(refusal)).padEnd(ENDS_COLUMNS);
-  const subject = `  refused  ${direction.padEnd(7)}  ${ends}`;
-  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${paint('red', subject, colour)}  ${printable(reason)}`;
+  const subject = `  ${verdict}  ${direction.padEnd(7)}  ${ends}`;
+  const style = verdict === 'refused' ? 'red' : 'yellow';
+  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${paint(style, subject, colour)}  ${printable(reason)}`;
 }

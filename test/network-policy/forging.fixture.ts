@@ -3,6 +3,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 
 import type { Host, Network } from './network.fixture.ts';
+import type { RefusalVerdict } from '../../guards/network-policy/engine/rules.ts';
 import { sourceTableName } from '../../guards/network-policy/node/nftables/names.ts';
 import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
@@ -32,10 +33,12 @@ export function sourceTableOf({ node }: Network): string {
     : '';
 }
 
-/** Packets that it has refused, of all pods. */
-export function refusedSources(network: Network): number {
-  const counts = sourceTableOf(network).matchAll(/packets (\d+) bytes/g);
-  return [...counts].reduce((sum, [, packets]) => sum + Number(packets), 0);
+/** Packets that it has refused, or has let pass in monitor mode, of all pods. */
+export function refusedSources(network: Network, verdict: RefusalVerdict = 'refused'): number {
+  const counts = sourceTableOf(network).matchAll(/counter (would-refuse-)?pod-out-\w+ \{\s*packets (\d+) /g);
+  return [...counts]
+    .filter(([, passed]) => (passed !== undefined) === (verdict === 'would-refuse'))
+    .reduce((sum, [, , packets]) => sum + Number(packets), 0);
 }
 
 /** Between two datagrams: the first may wait for a neighbour that does not answer. */

@@ -65,9 +65,14 @@ export class PolicyApi extends TestApi {
     await this.client.patch(pods, named(key), { type: 'merge', body: { metadata: { labels } } });
   }
 
-  /** `x/name`, and its spec. */
-  async apply(key: string, spec: object): Promise<void> {
-    await this.client.apply(networkPolicies, { metadata: named(key), spec }, manager);
+  /** `x/name`, its spec, and all annotations that it is to have. */
+  async apply(key: string, spec: object, annotations: Readonly<Record<string, string>> = {}): Promise<void> {
+    await this.client.apply(networkPolicies, { metadata: { ...named(key), annotations }, spec }, manager);
+  }
+
+  /** Null takes one away. */
+  async annotateNamespace(name: string, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+    await this.client.patch(namespaces, { name }, { type: 'merge', body: { metadata: { annotations } } });
   }
 
   async removePolicy(key: string): Promise<void> {

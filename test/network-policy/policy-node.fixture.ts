@@ -78,7 +78,7 @@ export class PolicyNode extends PolicyApi {
         await runGivenNode(
           networkPolicy,
           async (context) => {
-            const followed = follow(context, podCidrs);
+            const followed = follow(context, podCidrs, options.mode);
             using _objects = followed.objects;
             const given = {
               dataplane,

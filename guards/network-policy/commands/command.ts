@@ -56,6 +56,7 @@ function explainCommand(): Command {
         '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
         '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
         '  rampart network explain --from shop/frontend --to svc/shop/db --port 5432\n' +
+        '\nA connection that passes because of monitor mode counts as allowed, and the output says that it would be refused.\n' +
         '\nExit codes: 0 allowed, 1 refused, 3 allowed to some endpoints of a Service, 2 cannot tell: bad input, no response from the API, or a kernel that disagrees,\n' +
         'knows neither end, or cannot be read.\n',
     )
@@ -69,8 +70,8 @@ function dropsCommand(guard: Guard): Command {
   const command = new Command('drops')
     .summary('show refused connections, and watch for new ones')
     .description(
-      'Shows refused packets as reported by the agents: at most ten a minute per pod and direction; all are ' +
-        'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them with all other alerts.',
+      'Shows refused packets as reported by the agents, and those that would be refused without monitor mode: at most ten a minute per pod and ' +
+        'direction; all are counted in rampart_network_policy_refused_packets_total and ..._would_refuse_packets_total. `rampart alerts` shows them with all other alerts.',
     )
     .option(
       '--policy <[ns/]name>',

@@ -5,9 +5,16 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
 
+import {
+  agentGuardsAnnotation,
+  agentLeaseLabel,
+  agentNodeAnnotation,
+} from '../../../guard/agent-lease-names.ts';
 import { startTestApi } from '../../../lib/apiserver/test-api.fixture.ts';
-import { namespacedKind } from '../../../lib/kube/object/object.ts';
+import { leases, namespacedKind } from '../../../lib/kube/object/object.ts';
 import { PolicyApi } from '../../../test/network-policy/policy-api.fixture.ts';
+import { monitorAnnotation } from '../engine/monitor.ts';
+import { readCluster } from '../explain/read-cluster.ts';
 
 const rampart = join(import.meta.dirname, '../../../bin/rampart');
 const metadata = { namespace: 'shop', name: 'db' };
@@ -75,7 +82,36 @@ suite('rampart network explain --to a Service', () => {
         ],
       ],
     );
+    await api.apply('shop/closed', { podSelector: {} }, { [monitorAnnotation]: 'true' });
+    const monitored = await ask('svc/db', '-n', 'shop');
+    assert.deepEqual(
+      [monitored.code, monitored.head],
+      [0, 'Service shop/db 5432/TCP: allowed to all 2 endpoints; 2 would be refused without monitor mode'],
+    );
+    assert.match(
+      monitored.stdout,
+      /^shop\/web \S+ -> shop\/db-1 \S+ 80\/TCP: allowed, would be refused without monitor mode\n[^]*^ingress of shop\/db-1: allowed, would be refused$/m,
+    );
     const none = await ask('svc/none');
     assert.deepEqual([none.code, none.head?.includes('there is no Service default/none')], [2, true]);
+  });
+
+  test('knows the nodes in monitor mode from the leases of their agents', async () => {
+    await using api = new PolicyApi(await startTestApi({ name: 'explain-nodes', memory: true }));
+    await api.createNamespaces('rampart-system');
+    for (const [name, mode] of [
+      ['one', 'monitor'],
+      ['two', 'enforce'],
+    ] as const) {
+      const guards = { 'network-policy': { state: 'running', facts: { backend: 'nftables', mode } } };
+      await api.client.create(leases, {
+        metadata: {
+          ...{ namespace: 'rampart-system', name: `agent-${name}`, labels: { [agentLeaseLabel]: name } },
+          annotations: { [agentNodeAnnotation]: name, [agentGuardsAnnotation]: JSON.stringify(guards) },
+        },
+      });
+    }
+    const { monitoringNodes } = await readCluster(api.client, AbortSignal.timeout(20_000));
+    assert.deepEqual([...(monitoringNodes ?? [])], ['one']);
   });
 });

@@ -76,6 +76,7 @@ function serviceLine(
   { colour }: RenderOptions,
 ): string {
   const allowed = explanations.filter((one) => one.allowed).length;
+  const monitored = explanations.filter((one) => one.wouldRefuse).length;
   const all = explanations.length;
   const verdict =
     allowed === all
@@ -83,7 +84,8 @@ function serviceLine(
       : allowed === 0
         ? paint('red', `refused to ${all === 1 ? 'its endpoint' : `all ${all} endpoints`}`, colour)
         : paint('yellow', `allowed to ${allowed} of ${all} endpoints`, colour);
-  return `Service ${printable(service)} ${port}: ${verdict}\n\n`;
+  const without = monitored === 0 ? '' : `; ${monitored} would be refused without monitor mode`;
+  return `Service ${printable(service)} ${port}: ${verdict}${paint('yellow', without, colour)}\n\n`;
 }
 
 interface Asked {
@@ -140,16 +142,21 @@ export function render(
   kernel: KernelCheck | undefined,
   { widthColumns, colour }: RenderOptions,
 ): string {
-  const { allowed, from, to, protocol, port, egress, ingress, problems, warnings } = explanation;
+  const { allowed, wouldRefuse, from, to, protocol, port } = explanation;
+  const { egress, ingress, problems, warnings } = explanation;
   const indented = (text: string): string[] =>
     wrapText(printable(text), widthColumns - INDENT.length).map((line) => INDENT + line);
-  const verdict = allowed ? paint('green', 'allowed', colour) : paint('red', 'refused', colour);
+  const verdict = wouldRefuse
+    ? paint('yellow', 'allowed, would be refused without monitor mode', colour)
+    : allowed
+      ? paint('green', 'allowed', colour)
+      : paint('red', 'refused', colour);
   const lines = [
     `${endText(from)} -> ${endText(to)} ${port === undefined ? protocol : `${port}/${protocol}`}: ${verdict}`,
   ];
   for (const side of [egress, ingress]) {
     const own = side.direction === 'egress' ? from : to;
-    lines.push('', `${side.direction} of ${printable(own.pod ?? own.address)}: ${side.verdict}`);
+    lines.push('', `${side.direction} of ${printable(own.pod ?? own.address)}: ${sideVerdict(side.verdict)}`);
     lines.push(...indented(side.words));
     const checked = kernel?.[side.direction];
     if (checked !== undefined) lines.push(...indented(checked.words));
@@ -168,6 +175,10 @@ export function render(
     for (const { policy, field, message } of parts) lines.push(...indented(`${policy} ${field}: ${message}`));
   }
   return `${lines.join('\n')}\n`;
+}
+
+function sideVerdict(verdict: Explanation['ingress']['verdict']): string {
+  return verdict === 'would-refuse' ? 'allowed, would be refused' : verdict;
 }
 
 function endText({ pod, address }: ExplainedEnd): string {

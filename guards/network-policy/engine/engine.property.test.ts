@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { isDeep } from '../../../lib/testing/depth.fixture.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 
-import { judge } from '../judge/judge.ts';
+import { isRefusal, judge } from '../judge/judge.ts';
 import {
   addresses,
   type Change,
@@ -16,7 +16,8 @@ import {
   portNumbers,
 } from '../random-cluster.fixture.ts';
 import { PolicyEngine } from './engine.ts';
-import { type AddressPacket, isAllowed } from './evaluate.fixture.ts';
+import { type AddressPacket, verdictOf } from './evaluate.fixture.ts';
+import type { PolicyMode } from './monitor.ts';
 import { type NodeRules, noRules, type PeersChange, type PeersKey } from './rules.ts';
 
 const numRuns = 2000;
@@ -32,8 +33,8 @@ function apply(engine: PolicyEngine, { kind, key, object }: Change): void {
   else engine.upsertNamespace(object);
 }
 
-function engineOf(node: string, { pods, policies, namespaces }: Cluster): PolicyEngine {
-  const engine = new PolicyEngine(node);
+function engineOf(node: string, { pods, policies, namespaces }: Cluster, mode?: PolicyMode): PolicyEngine {
+  const engine = new PolicyEngine(node, mode);
   for (const one of namespaces) engine.upsertNamespace(one);
   for (const one of pods) engine.upsertPod(one);
   for (const one of policies) engine.upsertPolicy(one);
@@ -83,13 +84,14 @@ function podsAfter(before: NodeRules, key: PeersKey, told: PeersChange): string[
 }
 
 suite('the rules of a node', () => {
-  test('allow what the judge allows, for every packet', () => {
-    const asked = fc.constantFrom(...partsOfPackets);
+  test('allow, refuse and monitor what the judge does, for every packet', () => {
+    const asked = fc.tuple(fc.constantFrom(...partsOfPackets), fc.constantFrom([], [], [], ['two']));
     fc.assert(
-      fc.property(fc.array(change, { minLength: 4, maxLength: 24, size: 'max' }), asked, (changes, some) => {
+      fc.property(fc.array(change, { minLength: 4, maxLength: 24, size: 'max' }), asked, (changes, given) => {
         const cluster = clusterOf(changes);
+        const [some, monitoringNodes] = [given[0], new Set<string>(given[1])];
         const places = nodes.map((node) => {
-          const { rules } = engineOf(node, cluster);
+          const { rules } = engineOf(node, cluster, monitoringNodes.has(node) ? 'monitor' : 'enforce');
           const own = [...rules.pods.values()].flatMap((pod) => Object.values(pod.addresses).flat());
           return { node, rules, local: new Set<string>(own) };
         });
@@ -97,17 +99,17 @@ suite('the rules of a node', () => {
         for (const packet of some) {
           const concerned = places.filter(({ local }) => local.has(packet.from) || local.has(packet.to));
           if (concerned.length === 0) continue;
-          const { ingress, egress } = judge(policies, pods, namespaces, packet);
+          const { ingress, egress } = judge(policies, pods, namespaces, packet, { monitoringNodes });
           for (const { node, rules, local } of concerned) {
             for (const [direction, mine, judged] of [
               ['ingress', packet.to, ingress],
               ['egress', packet.from, egress],
             ] as const) {
               if (!local.has(mine)) continue;
-              const allowed = isAllowed(rules, direction, packet);
-              if (allowed === (judged.verdict !== 'refused')) continue;
+              const verdict = verdictOf(rules, direction, packet);
+              if (verdict === (isRefusal(judged) ? judged.verdict : 'allowed')) continue;
               const what = JSON.stringify({ direction, packet, node, judged });
-              assert.fail(`${allowed ? 'allowed' : 'refused'}: ${what}`);
+              assert.fail(`${verdict}: ${what}`);
             }
           }
         }

@@ -10,6 +10,7 @@ import { rangesOf, union } from './address-sets.ts';
 import { type Block, parseBlock } from './addresses.ts';
 import { CompiledPolicy } from './compiled-policy.ts';
 import { type Compared, equal } from './equal.ts';
+import { misreadMonitor, monitorModeOf, namespaceWarning, type PolicyMode } from './monitor.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from './objects.ts';
 import { type ParsedPolicy, parsePolicy } from './parsed-policy.ts';
 import { PeerViews } from './peer-views.ts';
@@ -34,12 +35,14 @@ import { type Dirty, Targets } from './targets.ts';
 
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
+  /** Those whose annotation does not count, and why. */
+  readonly #misread = new Map<string, string>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
   /** Those that cannot be fully expressed, or say something else than what applies. */
   readonly #flawed = new Set<ParsedPolicy>();
   readonly #pods: PodTable;
   readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
-  readonly #targets = new Targets(this.#dirty);
+  readonly #targets: Targets;
   readonly #views: PeerViews;
   /** Of the policies that select a pod of this node. */
   readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
@@ -50,8 +53,12 @@ export class PolicyEngine {
   readonly #touchedPolicies = new Set<string>();
   readonly #touchedPeers = new Set<PeersKey>();
 
-  /** @param nodeName - Pods with this `spec.nodeName` belong to this node. */
-  constructor(nodeName: string) {
+  /**
+   * @param nodeName - Pods with this `spec.nodeName` belong to this node.
+   * @param mode - `monitor`: all policies are in monitor mode here.
+   */
+  constructor(nodeName: string, mode: PolicyMode = 'enforce') {
+    this.#targets = new Targets(this.#dirty, mode);
     this.#pods = new PodTable(nodeName);
     this.#views = new PeerViews(this.#pods, this.#namespaces, this.#dirty);
   }
@@ -94,11 +101,18 @@ export class PolicyEngine {
   }
 
   upsertNamespace({ metadata }: NamespaceObject): void {
-    this.#setNamespace(metadata.name ?? '', metadata.labels ?? {});
+    const name = metadata.name ?? '';
+    this.#setNamespace(name, metadata.labels ?? {});
+    this.#targets.setNamespaceMode(name, monitorModeOf(metadata));
+    const misread = misreadMonitor(metadata);
+    if (misread === undefined) this.#misread.delete(name);
+    else this.#misread.set(name, misread);
   }
 
   removeNamespace(name: string): void {
     this.#setNamespace(name, undefined);
+    this.#targets.setNamespaceMode(name, 'enforce');
+    this.#misread.delete(name);
   }
 
   /** Those of this node (`spec.podCIDRs`). Malformed CIDRs are skipped. */
@@ -179,9 +193,18 @@ export class PolicyEngine {
     ];
   }
 
-  /** Fields of any policy that apply, although they say something else. */
+  /** What says something else than what applies, in any policy and its Namespace. */
   warnings(): readonly PolicyWarning[] {
-    return [...this.#flawed].flatMap(({ warnings }) => warnings);
+    return [...[...this.#flawed].flatMap(({ warnings }) => warnings), ...this.#misreadNamespaces()];
+  }
+
+  /** A warning for each policy that the annotation would be for. */
+  #misreadNamespaces(): PolicyWarning[] {
+    if (this.#misread.size === 0) return [];
+    return [...this.#policies.values()].flatMap(({ key, namespace }) => {
+      const message = this.#misread.get(namespace);
+      return message === undefined ? [] : [namespaceWarning(key, message)];
+    });
   }
 
   #podsChanged(changes: readonly PodChange[]): void {

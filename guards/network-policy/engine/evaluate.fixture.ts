@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 
 import { parseAddress } from './addresses.ts';
-import { type AddressSet, type Clause, type Direction, type NodeRules, policyRulesKey } from './rules.ts';
+import {
+  type AddressSet,
+  type Clause,
+  type Direction,
+  type NodeRules,
+  policyRulesKey,
+  type RefusalVerdict,
+} from './rules.ts';
 
 export interface AddressPacket {
   readonly from: string;
@@ -12,17 +19,27 @@ export interface AddressPacket {
 }
 
 export function isAllowed(rules: NodeRules, direction: Direction, packet: AddressPacket): boolean {
+  return verdictOf(rules, direction, packet) !== 'refused';
+}
+
+export function verdictOf(
+  rules: NodeRules,
+  direction: Direction,
+  packet: AddressPacket,
+): 'allowed' | RefusalVerdict {
   const mine = direction === 'ingress' ? packet.to : packet.from;
   const pod = [...rules.pods.values()].find(({ addresses }) =>
     [...addresses[4], ...addresses[6]].includes(mine),
   );
   const policies = pod?.[direction];
-  if (policies === undefined) return true;
-  return policies.some((policy) => {
+  if (pod === undefined || policies === undefined) return 'allowed';
+  const isAllowedByOne = policies.some((policy) => {
     const of = rules.policies.get(policyRulesKey(direction, policy));
     assert(of !== undefined, `${policy} is named by a pod and is not among the policies`);
     return of.rules.some(({ clauses }) => clauses.some((clause) => fits(rules, clause, direction, packet)));
   });
+  if (isAllowedByOne) return 'allowed';
+  return pod.monitors[direction] ? 'would-refuse' : 'refused';
 }
 
 function fits(rules: NodeRules, clause: Clause, direction: Direction, packet: AddressPacket): boolean {

@@ -3,8 +3,15 @@ import type { Labels, LabelSelectorObject } from '../../../lib/kube/selectors/se
 
 type Maybe<T> = T | null | undefined;
 
+export interface MetadataObject {
+  readonly name?: Maybe<string>;
+  readonly namespace?: Maybe<string>;
+  readonly labels?: Maybe<Labels>;
+  readonly annotations?: Maybe<Readonly<Record<string, string>>>;
+}
+
 export interface PolicyObject {
-  readonly metadata: { readonly name?: Maybe<string>; readonly namespace?: Maybe<string> };
+  readonly metadata: MetadataObject;
   readonly spec?: Maybe<PolicySpec>;
 }
 
@@ -44,14 +51,11 @@ export interface PortObject {
 }
 
 export interface NamespaceObject {
-  readonly metadata: { readonly name?: Maybe<string>; readonly labels?: Maybe<Labels> };
+  readonly metadata: MetadataObject;
 }
 
 export interface PodObject {
-  readonly metadata: {
-    readonly name?: Maybe<string>;
-    readonly namespace?: Maybe<string>;
-    readonly labels?: Maybe<Labels>;
+  readonly metadata: MetadataObject & {
     readonly creationTimestamp?: Maybe<string>;
     readonly deletionTimestamp?: Maybe<string>;
   };

@@ -7,6 +7,7 @@ import {
   type PolicyObject,
   type PolicySpec,
 } from './objects.ts';
+import { misreadMonitor, monitorModeOf, type PolicyMode } from './monitor.ts';
 import { isNobody, parsePeers, type Peers } from './parsed-peers.ts';
 import { parsePorts, type Ports } from './parsed-ports.ts';
 import { parseSelector, type Refuse, type Warn } from './parsed-selector.ts';
@@ -20,6 +21,8 @@ export interface ParsedRule extends Ports {
 export interface ParsedPolicy {
   readonly key: PolicyKey;
   readonly namespace: string;
+  /** As it says itself: its Namespace and the node may be in monitor mode too. */
+  readonly mode: PolicyMode;
   /** The pods of its namespace that it selects. */
   readonly targets: LabelSelector;
   /** Undefined: it does not isolate in this direction. */
@@ -43,6 +46,8 @@ export function parsePolicy(policy: PolicyObject): ParsedPolicy {
   const warnings: PolicyWarning[] = [];
   const refuse: Refuse = (field, message) => problems.push({ policy: key, field, message });
   const warn: Warn = (field, message) => warnings.push({ policy: key, field, message });
+  const misread = misreadMonitor(policy.metadata);
+  if (misread !== undefined) warn('metadata.annotations', misread);
   const spec = policy.spec ?? {};
   const targets = parseSelector(spec.podSelector ?? {}, 'spec.podSelector', refuse, targetsUnknown);
   const directions = directionsOf(spec, refuse);
@@ -54,6 +59,7 @@ export function parsePolicy(policy: PolicyObject): ParsedPolicy {
   return {
     key,
     namespace,
+    mode: monitorModeOf(policy.metadata),
     targets: targets ?? labelSelectorOf({}),
     ingress: rulesOf('ingress'),
     egress: rulesOf('egress'),

@@ -100,6 +100,11 @@ export interface LocalPod {
   readonly monitors: Readonly<Record<Direction, boolean>>;
 }
 
+/** Whether packets of a direction may be refused: at least one policy that isolates the pod is not in monitor mode. */
+export function isEnforced(pod: Pick<LocalPod, Direction | 'monitors'>, direction: Direction): boolean {
+  return pod[direction] !== undefined && !pod.monitors[direction];
+}
+
 /** Everything that a dataplane must enforce. */
 export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
@@ -157,7 +162,7 @@ export function isNoChange({ pods, policies, peers, podCidrs }: RulesChange): bo
 /** A field of a policy that cannot be expressed: its rule allows nothing. */
 export interface PolicyProblem {
   readonly policy: PolicyKey;
-  /** `spec.ingress[0].ports[1].endPort` */
+  /** `spec.ingress[0].ports[1].endPort`, `metadata.annotations` */
   readonly field: string;
   /** A sentence: what is wrong, and what follows. */
   readonly message: string;

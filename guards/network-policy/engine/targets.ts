@@ -1,6 +1,7 @@
 /** The pods of this node, and the policies that select them. */
 import { labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
 import { equal } from './equal.ts';
+import type { PolicyMode } from './monitor.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { PodChange, PodFacts } from './pod-table.ts';
 import type { Address, Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
@@ -27,9 +28,23 @@ export class Targets {
   readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
   /** {@link of}, until it changes. */
   readonly #lists = new Map<ParsedPolicy, readonly PodFacts[]>();
+  /** Of the node. */
+  readonly #mode: PolicyMode;
+  /** Namespaces all of whose policies are in monitor mode. */
+  readonly #monitored = new Set<string>();
 
-  constructor(dirty: Dirty) {
+  constructor(dirty: Dirty, mode: PolicyMode) {
     this.#dirty = dirty;
+    this.#mode = mode;
+  }
+
+  setNamespaceMode(namespace: string, mode: PolicyMode): void {
+    if (this.#monitored.has(namespace) === (mode === 'monitor')) return;
+    if (mode === 'monitor') this.#monitored.add(namespace);
+    else this.#monitored.delete(namespace);
+    for (const { facts } of this.#pods.values()) {
+      if (facts.namespace === namespace) this.#dirty.pods.add(facts.key);
+    }
   }
 
   addPolicy(policy: ParsedPolicy): void {
@@ -96,20 +111,22 @@ export class Targets {
   localPod(key: PodKey): LocalPod | undefined {
     const target = this.#pods.get(key);
     if (target === undefined) return undefined;
-    const isolating = (direction: Direction): PolicyKey[] | undefined => {
-      const keys = [...target.policies]
-        .filter((policy) => policy[direction] !== undefined)
-        .map((policy) => policy.key);
-      return keys.length === 0 ? undefined : keys.toSorted();
-    };
+    const isMonitored = this.#mode === 'monitor' || this.#monitored.has(target.facts.namespace);
+    const isolating = (direction: Direction): readonly ParsedPolicy[] =>
+      [...target.policies].filter((policy) => policy[direction] !== undefined);
+    const keysOf = (policies: readonly ParsedPolicy[]): PolicyKey[] | undefined =>
+      policies.length === 0 ? undefined : policies.map(({ key: policy }) => policy).toSorted();
+    const monitors = (policies: readonly ParsedPolicy[]): boolean =>
+      policies.length > 0 && (isMonitored || policies.every(({ mode }) => mode === 'monitor'));
+    const [ingress, egress] = [isolating('ingress'), isolating('egress')];
     const addressesOf = (wanted: Family) =>
       target.facts.addresses.filter(({ family }) => family === wanted).map(({ text }) => text);
     return {
       pod: key,
       addresses: { 4: addressesOf(4), 6: [...addressesOf(6), ...(this.#linkLocal.get(key) ?? [])] },
-      ingress: isolating('ingress'),
-      egress: isolating('egress'),
-      monitors: { ingress: false, egress: false },
+      ingress: keysOf(ingress),
+      egress: keysOf(egress),
+      monitors: { ingress: monitors(ingress), egress: monitors(egress) },
     };
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { errorCodes } from '../../../lib/errors/errors.ts';
+import { monitorAnnotation } from '../engine/monitor.ts';
 import { explain, type ClusterObjects, type Question } from './explanation.ts';
 import { checkEnd, parsePort } from './question.ts';
 
@@ -103,6 +104,39 @@ suite('an explanation', () => {
     assert.equal(
       egress.words,
       'Policy other/none isolates other/web for egress, and none of its rules allow this.',
+    );
+  });
+
+  test('says of what passes in monitor mode that it would be refused, by which policies', () => {
+    const annotations = { [monitorAnnotation]: 'true' };
+    const policies = cluster.policies.map((one) => ({ ...one, metadata: { ...one.metadata, annotations } }));
+    const question = { from: 'other/web', to: 'shop/db', protocol: 'UDP', port: 80 };
+    const { allowed, wouldRefuse, egress, ingress } = explain({ ...cluster, policies }, question);
+    assert.deepEqual(
+      [allowed, wouldRefuse, egress.verdict, ingress.verdict, ingress.policies],
+      [true, true, 'would-refuse', 'would-refuse', ['shop/db']],
+    );
+    assert.equal(
+      ingress.words,
+      'Policy shop/db isolates shop/db for ingress, and none of its rules allow this. The policy is in monitor mode, so this passes. ' +
+        'Nearest: shop/db, spec.ingress[1], fits from other/web, but not 80/UDP, only 5432-5400/TCP or sql/TCP.',
+    );
+    // Refused at the other end: it does not pass.
+    const mixed = explain({ ...cluster, policies: [policies[0]!, cluster.policies[1]!] }, question);
+    assert.deepEqual(
+      [mixed.allowed, mixed.wouldRefuse, mixed.egress.verdict, mixed.ingress.verdict],
+      [false, false, 'refused', 'would-refuse'],
+    );
+    const onNode = explain({ ...cluster, monitoringNodes: new Set(['one']) }, question);
+    assert.deepEqual([onNode.allowed, onNode.wouldRefuse], [true, true]);
+    assert.equal(explain(cluster, { ...question, protocol: 'TCP', port: 5432 }).wouldRefuse, false);
+    const [shop, other] = cluster.namespaces;
+    const odd = { metadata: { ...shop!.metadata, annotations: { [monitorAnnotation]: 'on' } } };
+    assert.deepEqual(
+      explain({ ...cluster, namespaces: [odd, other!] }, question).warnings.map(
+        ({ policy, field, message }) => `${policy} ${field}: ${message}`,
+      ),
+      ['shop/db metadata.annotations of Namespace shop: "on" does not count: only "true" is monitor mode.'],
     );
   });
 

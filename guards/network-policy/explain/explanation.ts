@@ -2,6 +2,7 @@
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
+import { misreadMonitor, namespaceWarning } from '../engine/monitor.ts';
 import { parsePolicy } from '../engine/parsed-policy.ts';
 import type {
   Address,
@@ -12,7 +13,7 @@ import type {
   PolicyProblem,
   PolicyWarning,
 } from '../engine/rules.ts';
-import { type Decision, judge } from '../judge/judge.ts';
+import { type Decision, isRefusal, judge } from '../judge/judge.ts';
 import { partiesOf, type Party } from '../judge/parties.ts';
 import { decisionWords, ruleField } from '../judge/words.ts';
 
@@ -39,6 +40,8 @@ export interface ClusterObjects {
   readonly policies: readonly PolicyObject[];
   readonly pods: readonly ExplainedPod[];
   readonly namespaces: readonly NamespaceObject[];
+  /** Nodes whose agents run with `--network-policy-mode monitor`, as far as that is known. */
+  readonly monitoringNodes?: ReadonlySet<string>;
 }
 
 export interface ExplainedEnd {
@@ -53,7 +56,7 @@ export interface ExplainedSide {
   readonly direction: Direction;
   /** `itself`: a pod reaches itself whatever its policies say, for example through a Service. */
   readonly verdict: Decision['verdict'] | 'itself';
-  /** If allowed: what allows it. If refused: what came closest. */
+  /** If allowed: what allows it. If refused, or if it would be: what came closest. */
   readonly policy?: PolicyKey;
   /** `spec.ingress[0]` */
   readonly field?: string;
@@ -61,15 +64,17 @@ export interface ExplainedSide {
   readonly peer?: number;
   /** Index in the rule's `ports`. */
   readonly port?: number;
-  /** If refused: which part of the closest rule matches. */
+  /** With the closest rule: which part of it matches. */
   readonly fits?: 'peer' | 'port';
-  /** If refused: the policies that isolate. */
+  /** If refused, or if it would be: the policies that isolate. */
   readonly policies?: readonly PolicyKey[];
   readonly words: string;
 }
 
 export interface Explanation {
   readonly allowed: boolean;
+  /** It is allowed, at either end because of monitor mode. */
+  readonly wouldRefuse: boolean;
   readonly from: ExplainedEnd;
   readonly to: ExplainedEnd;
   readonly protocol: string;
@@ -85,13 +90,19 @@ export interface Explanation {
 }
 
 /** @throws {RampartError} `INPUT` for ends that are unknown, or have no address family in common. */
-export function explain({ policies, pods, namespaces }: ClusterObjects, question: Question): Explanation {
+export function explain(
+  { policies, pods, namespaces, monitoringNodes }: ClusterObjects,
+  question: Question,
+): Explanation {
   const { from, to, protocol, family } = question;
   const { source, destination } = partiesOf(pods, { from, to, protocol, family });
   const port = portNumber(question, destination);
   const fromOwnNode = isFromOwnNode(pods, question, source, destination);
   const packet = { from, to, family: source.address.family, protocol, port };
-  const judgement = judge(policies, pods, namespaces, packet, { fromNode: fromOwnNode });
+  const judgement = judge(policies, pods, namespaces, packet, {
+    fromNode: fromOwnNode,
+    ...(monitoringNodes && { monitoringNodes }),
+  });
   const ends = { egress: [source, destination], ingress: [destination, source] } as const;
   const portText = port === undefined ? protocol : `${port}/${protocol}`;
   const isItself = source.pod !== undefined && source.pod === destination.pod;
@@ -111,8 +122,10 @@ export function explain({ policies, pods, namespaces }: ClusterObjects, question
   }) as [ExplainedSide, ExplainedSide];
   const isolating = new Set([egress, ingress].flatMap(({ policy, policies: all = [] }) => [policy, ...all]));
   const parsed = policies.filter((policy) => isolating.has(objectKey(policy))).map(parsePolicy);
+  const allowed = judgement.allowed || isItself;
   return {
-    allowed: judgement.allowed || isItself,
+    allowed,
+    wouldRefuse: allowed && [egress, ingress].some(({ verdict }) => verdict === 'would-refuse'),
     from: endOf(source),
     to: endOf(destination),
     protocol,
@@ -121,11 +134,31 @@ export function explain({ policies, pods, namespaces }: ClusterObjects, question
     egress,
     ingress,
     problems: parsed.flatMap(({ problems }) => problems),
-    warnings: parsed.flatMap(({ warnings }) => warnings),
+    warnings: parsed.flatMap(({ key, namespace, warnings }) => {
+      const place = namespaces.find(({ metadata }) => metadata.name === namespace);
+      const misread = place && misreadMonitor(place.metadata);
+      return misread === undefined ? warnings : [...warnings, namespaceWarning(key, misread)];
+    }),
   };
 }
 
 function sideOf(direction: Direction, decision: Decision, own: Party, words: string): ExplainedSide {
+  if (isRefusal(decision)) {
+    const { verdict, policies, nearest } = decision;
+    if (nearest === undefined) return { direction, verdict, policies, words };
+    const { policy, peer, port, fits } = nearest;
+    return {
+      direction,
+      verdict,
+      policies,
+      policy,
+      field: ruleField(direction, nearest),
+      fits,
+      ...(peer !== undefined && { peer }),
+      ...(port !== undefined && { port }),
+      words,
+    };
+  }
   const { verdict } = decision;
   switch (verdict) {
     case 'not isolated':
@@ -149,22 +182,6 @@ function sideOf(direction: Direction, decision: Decision, own: Party, words: str
         ...(decision.port !== undefined && { port: decision.port }),
         words,
       };
-    case 'refused': {
-      const { policies, nearest } = decision;
-      if (nearest === undefined) return { direction, verdict, policies, words };
-      const { policy, peer, port, fits } = nearest;
-      return {
-        direction,
-        verdict,
-        policies,
-        policy,
-        field: ruleField(direction, nearest),
-        fits,
-        ...(peer !== undefined && { peer }),
-        ...(port !== undefined && { port }),
-        words,
-      };
-    }
   }
 }
 

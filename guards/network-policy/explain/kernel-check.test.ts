@@ -29,10 +29,10 @@ const cluster: ClusterObjects = {
   ],
 };
 
-function rulesOf(node: string): NodeRules {
+function rulesOf(node: string, policies = cluster.policies): NodeRules {
   const engine = new PolicyEngine(node);
   for (const one of cluster.pods) engine.upsertPod(one);
-  for (const one of cluster.policies) engine.upsertPolicy(one);
+  for (const one of policies) engine.upsertPolicy(one);
   return engine.rules;
 }
 
@@ -76,6 +76,24 @@ suite('the rules of this kernel', () => {
       const { result, ingress } = compareWithKernel(ask('shop/db', 81), [kernel]);
       assert.deepEqual([result, ingress.agrees], ['differs', false]);
       assert.match(ingress.words, /^The kernel allows ingress of shop\/db; the policies differ/);
+    });
+
+    test(`${backend}: say of what monitor mode lets pass that it is reported`, () => {
+      const annotations = { 'kube-router.io/network-policy.monitor': 'true' };
+      const policies = cluster.policies.map((one) => ({
+        ...one,
+        metadata: { ...one.metadata, annotations },
+      }));
+      const question = { from: 'shop/web', to: 'shop/db', protocol: 'TCP', port: 81 };
+      const explanation = explain({ ...cluster, policies }, question);
+      const kernel = [rulesetOf(rulesOf('one', policies))];
+      const { result, ingress } = compareWithKernel(explanation, kernel);
+      assert.deepEqual([result, ingress.verdict], ['agrees', 'would-refuse']);
+      assert.match(ingress.words, /^The kernel allows and reports ingress of shop\/db, in agreement/);
+      // A kernel that is not there yet, and one without rules.
+      assert.equal(compareWithKernel(explanation, kernelOf('one')).result, 'differs');
+      assert.equal(compareWithKernel(ask('shop/db', 81), kernel).result, 'differs');
+      assert.equal(compareWithKernel(explanation, []).result, 'unknown');
     });
 
     test(`${backend}: of a pod of another node say nothing, and name that node`, () => {

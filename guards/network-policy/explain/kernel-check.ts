@@ -2,14 +2,19 @@
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
-import { type KernelPacket, type KernelRuleset, protocolNumbers } from '../node/kernel-packet.ts';
+import {
+  type KernelDecision,
+  type KernelPacket,
+  type KernelRuleset,
+  protocolNumbers,
+} from '../node/kernel-packet.ts';
 import { droppingOf, noOtherRules, type OtherRules } from '../node/other-rules.ts';
 import type { ExplainedEnd, ExplainedSide, Explanation } from './explanation.ts';
 
 export interface KernelSide {
   readonly direction: Direction;
   /** `elsewhere`: this kernel does not know the pod, so it has no rules for it. */
-  readonly verdict: 'allowed' | 'refused' | 'elsewhere';
+  readonly verdict: KernelDecision['verdict'] | 'elsewhere';
   /** Whether that agrees with the policies; undefined if the pod is elsewhere. */
   readonly agrees?: boolean;
   /** The chains that the packet passed. */
@@ -50,8 +55,8 @@ export function compareWithKernel(
   const egress = sideOf(rulesets, packet, explanation.egress, from);
   const ingress = sideOf(rulesets, packet, explanation.ingress, to);
   const answers = [egress.agrees, ingress.agrees];
-  // A kernel without rules refuses nothing: a refusal happens elsewhere, or not at all.
-  const isUnknown = rulesets.length === 0 && !explanation.allowed;
+  // A kernel without rules refuses and reports nothing: that happens elsewhere, or not at all.
+  const isUnknown = rulesets.length === 0 && (!explanation.allowed || explanation.wouldRefuse);
   const way = fromOwnNode ? 'from node' : isOfNode(to.address) ? 'to node' : 'through';
   const dropping = droppingOf(others, { family: source.family, way }).filter(
     // Of its own kind of iptables, Rampart's rules come first and accept.
@@ -71,6 +76,12 @@ export function compareWithKernel(
   return { backend, result, egress, ingress, others: told };
 }
 
+const verbs = {
+  allowed: 'allows',
+  refused: 'refuses',
+  'would-refuse': 'allows and reports',
+} as const satisfies Record<KernelDecision['verdict'], string>;
+
 function sideOf(
   rulesets: readonly KernelRuleset[],
   packet: KernelPacket,
@@ -78,7 +89,7 @@ function sideOf(
   own: ExplainedEnd,
 ): KernelSide {
   const name = own.pod ?? own.address;
-  const expected = said === 'refused' ? 'refused' : 'allowed';
+  const expected = said === 'refused' || said === 'would-refuse' ? said : 'allowed';
   if (rulesets.length === 0) {
     if (expected === 'allowed') {
       const words = `This kernel has no Rampart rules, so it allows ${direction} of ${name}.`;
@@ -87,15 +98,16 @@ function sideOf(
     return elsewhere(direction, own, 'it has no Rampart rules');
   }
   const decisions = rulesets.map((ruleset) => ruleset.decide(direction, packet));
-  const verdict = decisions.some((one) => one.verdict === 'refused') ? 'refused' : 'allowed';
+  const verdict =
+    (['refused', 'would-refuse'] as const).find((one) => decisions.some((each) => each.verdict === one)) ??
+    'allowed';
   const chains = decisions.flatMap((one) => one.chains);
   if (own.pod !== undefined && !decisions.some(({ isKnown }) => isKnown))
     return elsewhere(direction, own, 'it has no rules for that pod');
   const agrees = verdict === expected;
-  const does = verdict === 'allowed' ? 'allows' : 'refuses';
   const words = agrees
-    ? `The kernel ${does} ${direction} of ${name}, in agreement with the policies.`
-    : `The kernel ${does} ${direction} of ${name}; the policies differ. The agent of this node may be behind; see rampart status.`;
+    ? `The kernel ${verbs[verdict]} ${direction} of ${name}, in agreement with the policies.`
+    : `The kernel ${verbs[verdict]} ${direction} of ${name}; the policies differ. The agent of this node may be behind; see rampart status.`;
   return { direction, verdict, agrees, chains, words };
 }
 

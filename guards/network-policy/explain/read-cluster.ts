@@ -1,8 +1,13 @@
 /** Reads what an explanation needs, once. */
+import { agentLeaseLabel, readAgentLease } from '../../../guard/agent-lease-names.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
+import { KubeError } from '../../../lib/kube/client/client-errors.ts';
 import { podFacts } from '../../../lib/kube/object/facts.ts';
 import {
   type KubeObject,
+  type Lease,
+  leases,
   namespacedKind,
   namespaces,
   type Pod,
@@ -11,6 +16,7 @@ import {
 } from '../../../lib/kube/object/object.ts';
 import { networkPolicies } from '../api.ts';
 import type { NamespaceObject, PolicyObject } from '../engine/objects.ts';
+import { readNodeFacts } from '../status/node-facts.ts';
 import type { ClusterObjects, ExplainedPod } from './explanation.ts';
 import type { EndpointSliceObject, ServiceObject, Services } from './service.ts';
 
@@ -41,12 +47,31 @@ export async function readServices(client: KubeClient, signal: AbortSignal): Pro
 /** @throws {KubeError} for what may not be read; {@link RampartError} `API_UNREACHABLE`. */
 export async function readCluster(client: KubeClient, signal: AbortSignal): Promise<ClusterObjects> {
   const all = reader(client, signal);
-  const [policies, known, places] = await Promise.all([
+  const [policies, known, places, monitoringNodes] = await Promise.all([
     all(networkPolicies, (policy: PolicyObject) => policy),
     all(pods, explainedPod),
     all(namespaces, ({ metadata }: KubeObject): NamespaceObject => ({ metadata })),
+    readMonitoringNodes(client, signal),
   ]);
-  return { policies, pods: known, namespaces: places };
+  return { policies, pods: known, namespaces: places, monitoringNodes };
+}
+
+/** As their agents said last: the rules stay when an agent ends. None if the leases may not be read. */
+async function readMonitoringNodes(client: KubeClient, signal: AbortSignal): Promise<ReadonlySet<string>> {
+  try {
+    const target = { namespace: systemNamespace };
+    const { items } = await client.list(leases, target, { labelSelector: agentLeaseLabel, signal });
+    return new Set(items.flatMap((lease) => monitoringNode(lease) ?? []));
+  } catch (error) {
+    if (error instanceof KubeError) return new Set();
+    throw error;
+  }
+}
+
+function monitoringNode(lease: Lease): string | undefined {
+  const agent = readAgentLease(lease);
+  const report = readNodeFacts(agent?.guards.get('network-policy')?.facts);
+  return report?.mode === 'monitor' ? agent?.nodeName : undefined;
 }
 
 function explainedPod(pod: Pod): ExplainedPod {

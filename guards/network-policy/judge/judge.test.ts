@@ -34,6 +34,7 @@ const policies: readonly PolicyObject[] = [
   },
   { metadata: { namespace: 'x', name: 'all' }, spec: { podSelector: {} } },
 ];
+const annotations = { 'kube-router.io/network-policy.monitor': 'true' };
 const say = (from: string, to: string, port: number, fromNode = false) =>
   judge(policies, pods, [], { from, to, port, protocol: 'TCP' }, { fromNode });
 
@@ -72,6 +73,31 @@ suite('the judge', () => {
       policies: ['x/all'],
       nearest: undefined,
     });
+  });
+
+  test('lets pass what only policies in monitor mode do not allow: by their annotation, their Namespace or the node', () => {
+    const packet = { from: 'x/web', to: 'x/db', port: 5432, protocol: 'TCP' };
+    const annotated = policies.map((one) => ({ ...one, metadata: { ...one.metadata, annotations } }));
+    const namespace = { metadata: { name: 'x', annotations } };
+    const onNode = pods.map((one) => ({ ...one, spec: { ...one.spec, nodeName: 'n' } }));
+    for (const { allowed, ingress } of [
+      judge(annotated, pods, [], packet),
+      judge(policies, pods, [namespace], packet),
+      judge(policies, onNode, [], packet, { monitoringNodes: new Set(['n']) }),
+    ]) {
+      const { verdict, ...rest } = ingress;
+      assert.deepEqual([allowed, verdict], [true, 'would-refuse']);
+      const { verdict: _refused, ...asEnforced } = say('x/web', 'x/db', 5432).ingress;
+      assert.deepEqual(rest, asEnforced);
+    }
+    // One of the two is enforced, or the mode is that of another namespace or node.
+    for (const { allowed } of [
+      judge([annotated[0]!, policies[1]!], pods, [], packet),
+      judge([policies[0]!, annotated[1]!], pods, [], packet),
+      judge(policies, pods, [{ metadata: { name: 'y', annotations } }], packet),
+      judge(policies, onNode, [], packet, { monitoringNodes: new Set(['m']) }),
+    ])
+      assert.equal(allowed, false);
   });
 
   test('takes the family that both sides have, and a pod of the network of its node as an address', () => {

@@ -11,7 +11,8 @@ import {
   type PolicyObject,
   type PortObject,
 } from '../engine/objects.ts';
-import type { Direction, PolicyKey } from '../engine/rules.ts';
+import { monitorAnnotation } from '../engine/monitor.ts';
+import type { Direction, PolicyKey, RefusalVerdict } from '../engine/rules.ts';
 import { partiesOf, type Party } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
 import type { Packet } from './packet.ts';
@@ -29,13 +30,20 @@ export type Decision =
   | { readonly verdict: 'not isolated' }
   | { readonly verdict: 'own node' }
   | ({ readonly verdict: 'allowed' } & Fit)
-  | {
-      readonly verdict: 'refused';
-      /** Those that isolate the pod, sorted. */
-      readonly policies: readonly PolicyKey[];
-      /** What came closest to allowing it: undefined if no part of any rule matches. */
-      readonly nearest: NearMiss | undefined;
-    };
+  | RefusalDecision;
+
+/** `would-refuse`: the packet passes, because all policies that isolate the pod are in monitor mode. */
+export interface RefusalDecision {
+  readonly verdict: RefusalVerdict;
+  /** Those that isolate the pod, sorted. */
+  readonly policies: readonly PolicyKey[];
+  /** What came closest to allowing it: undefined if no part of any rule matches. */
+  readonly nearest: NearMiss | undefined;
+}
+
+export function isRefusal(decision: Decision): decision is RefusalDecision {
+  return decision.verdict === 'refused' || decision.verdict === 'would-refuse';
+}
 
 /** Indexes in the policy; undefined: the rule names none, so everyone and every port matches. */
 export interface Fit {
@@ -52,6 +60,7 @@ export interface NearMiss extends Fit {
 
 /**
  * @param options - `fromNode`: the packet comes from the node that the destination runs on, which reaches its own pods whatever the policies say.
+ * `monitoringNodes`: those on which all policies are in monitor mode.
  * @throws {RampartError} for a pod that is unknown or has no address of the family.
  */
 export function judge(
@@ -59,13 +68,16 @@ export function judge(
   pods: Iterable<PodObject>,
   namespaces: Iterable<NamespaceObject>,
   packet: Packet,
-  { fromNode = false }: { readonly fromNode?: boolean } = {},
+  {
+    fromNode = false,
+    monitoringNodes = new Set(),
+  }: { readonly fromNode?: boolean; readonly monitoringNodes?: ReadonlySet<string> } = {},
 ): Judgement {
   const { source, destination } = partiesOf([...pods], packet);
   const sorted = [...policies].toSorted((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1));
   const known = [...namespaces];
   const decide = (direction: Direction) =>
-    decisionOf(sorted, known, packet, direction, { source, destination });
+    decisionOf(sorted, known, packet, direction, { source, destination }, monitoringNodes);
   const ingress: Decision = fromNode ? { verdict: 'own node' } : decide('ingress');
   const egress = decide('egress');
   return { allowed: ingress.verdict !== 'refused' && egress.verdict !== 'refused', ingress, egress };
@@ -77,6 +89,7 @@ function decisionOf(
   packet: Packet,
   direction: Direction,
   { source, destination }: { readonly source: Party; readonly destination: Party },
+  monitoringNodes: ReadonlySet<string>,
 ): Decision {
   const [target, peer] = direction === 'ingress' ? [destination, source] : [source, destination];
   const isolating = policies.filter((policy) => isolates(policy, direction, target));
@@ -98,7 +111,17 @@ function decisionOf(
   }
   // A matching peer is more telling than a matching port.
   const nearest = misses.find(({ fits }) => fits === 'peer') ?? misses[0];
-  return { verdict: 'refused', policies: isolating.map(objectKey), nearest };
+  const isMonitored =
+    monitoringNodes.has(target.pod?.spec?.nodeName ?? '') ||
+    isolating.every((policy) => isMonitoring(policy, namespaces));
+  const verdict = isMonitored ? 'would-refuse' : 'refused';
+  return { verdict, policies: isolating.map(objectKey), nearest };
+}
+
+/** By its own annotation, or that of its Namespace. */
+function isMonitoring({ metadata }: PolicyObject, namespaces: readonly NamespaceObject[]): boolean {
+  const own = namespaces.find((one) => one.metadata.name === metadata.namespace)?.metadata;
+  return [metadata, own].some((each) => each?.annotations?.[monitorAnnotation] === 'true');
 }
 
 function isolates(policy: PolicyObject, direction: Direction, target: Party): boolean {

@@ -42,15 +42,16 @@ export function decisionWords(
       const port = rule === undefined ? names.port : onePortWords(rule.ports, decision.port);
       return `Policy ${decision.policy} allows it by ${ruleField(direction, decision)}: ${peersField[direction]} ${peer}${peers}, ${port}${ports}.`;
     }
-    case 'refused': {
-      const { policies: isolating, nearest } = decision;
-      const who =
-        isolating.length === 1
-          ? `Policy ${isolating[0]} isolates`
-          : `Policies ${isolating.join(', ')} isolate`;
-      const none = isolating.length === 1 ? 'none of its rules allow this' : 'none of their rules allow this';
+    case 'refused':
+    case 'would-refuse': {
+      const { verdict, policies: isolating, nearest } = decision;
+      const isOne = isolating.length === 1;
+      const who = isOne ? `Policy ${isolating[0]} isolates` : `Policies ${isolating.join(', ')} isolate`;
+      const none = isOne ? 'none of its rules allow this' : 'none of their rules allow this';
+      const monitored = isOne ? 'The policy is in monitor mode' : 'These policies are in monitor mode';
+      const passes = verdict === 'refused' ? '' : ` ${monitored}, so this passes.`;
       const near = nearest === undefined ? '' : ` ${nearestWords(direction, nearest, names, policies)}`;
-      return `${who} ${names.own} for ${direction}, and ${none}.${near}`;
+      return `${who} ${names.own} for ${direction}, and ${none}.${passes}${near}`;
     }
   }
 }

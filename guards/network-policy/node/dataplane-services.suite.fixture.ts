@@ -58,6 +58,23 @@ export function serviceTests(lab: DataplaneLab): void {
       const found = [...(await reachable(bridged.pods, options))].filter((pair) => pair.endsWith(' -> x/a'));
       assert.deepEqual(found.sort(), ['y/a -> x/a', 'y/b -> x/a', 'y/c -> x/a'], JSON.stringify(options));
     }
+    // In monitor mode, each connection is counted once.
+    const monitored = { mode: 'monitor' } as const;
+    await dataplane.sync(
+      nodeRules(bridged.pods, [
+        { ...ingress(['x/b']), ...monitored },
+        { ...egress(['z/a']), ...monitored },
+      ]),
+    );
+    assert.ok(await reaches(bridged.host('y/a'), bridged.host('x/b').addresses[4]));
+    assert.ok(await reaches(bridged.host('z/a'), bridged.host('x/c').addresses[6], { family: 6 }));
+    const counts = await dataplane.counters();
+    assert.deepEqual(
+      counts
+        .map(({ pod, direction, verdict, packets }) => `${pod} ${direction} ${verdict} ${packets}`)
+        .sort(),
+      ['x/b ingress would-refuse 1', 'z/a egress would-refuse 1'],
+    );
   });
 
   for (const bridge of [false, true]) {

@@ -4,6 +4,7 @@ import { after, before, suite } from 'node:test';
 import { changeTests } from './dataplane-changes.suite.fixture.ts';
 import { connectionTests } from './dataplane-connections.suite.fixture.ts';
 import { DataplaneLab, type DataplaneUnderTest } from './dataplane-lab.fixture.ts';
+import { monitorTests } from './dataplane-monitor.suite.fixture.ts';
 import { policyTests } from './dataplane-policies.suite.fixture.ts';
 import { reportTests } from './dataplane-reports.suite.fixture.ts';
 import { serviceTests } from './dataplane-services.suite.fixture.ts';
@@ -18,5 +19,6 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
     connectionTests(lab);
     changeTests(lab);
     reportTests(lab);
+    monitorTests(lab);
   });
 }

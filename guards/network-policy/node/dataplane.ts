@@ -12,9 +12,12 @@ import type {
 } from '../engine/rules.ts';
 
 export interface DataplaneOptions {
-  /** For addresses within the node's podCidrs that belong to no known pod, such as one that has just started. */
-  readonly unknownPods: 'allow' | 'deny';
-  /** The NFLOG group for refused packets: ten a minute for each pod and direction. */
+  /**
+   * For addresses within the node's podCidrs that belong to no known pod, such as one that has just started. `monitor`: they are allowed,
+   * and what `deny` would refuse is reported.
+   */
+  readonly unknownPods: 'allow' | 'deny' | 'monitor';
+  /** The NFLOG group for packets that are refused or would be: ten a minute for each pod and direction. */
   readonly logGroup: number;
 }
 
@@ -79,6 +82,6 @@ export interface Dataplane extends Disposable {
   counters(signal?: AbortSignal): Promise<readonly Refused[]>;
   /** Removes everything of ours; returns a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
-  /** Which pod refused a packet, from the prefix it was logged with. Undefined: not one of ours, or its pod is gone. */
+  /** Whose rules logged a packet, from the prefix it was logged with. Undefined: not one of ours, or its pod is gone. */
   whoseLog(prefix: string): ChainOwner | undefined;
 }

@@ -7,7 +7,7 @@ import { errorCodes } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import { PolicyEngine } from '../engine/engine.ts';
 import { directions } from '../engine/rules.ts';
-import { judge } from '../judge/judge.ts';
+import { isRefusal, judge } from '../judge/judge.ts';
 import { addresses, change, type Cluster, clusterOf, nodes, portNumbers } from '../random-cluster.fixture.ts';
 import { noRules } from './iptables/rules.ts';
 import type { KernelRuleset } from './kernel-packet.ts';
@@ -50,7 +50,8 @@ suite('what the rules in the kernel do', () => {
                       destination: parseAddress(to)!,
                       ...{ protocol: numbers[protocol], port, fromNode: false },
                     });
-                    const expected = judgement[direction].verdict === 'refused' ? 'refused' : 'allowed';
+                    const judged = judgement[direction];
+                    const expected = isRefusal(judged) ? judged.verdict : 'allowed';
                     const packet = `${direction} ${from} ${to} ${protocol} ${port}`;
                     const own = engine.podAt(direction === 'egress' ? from : to);
                     if (own !== undefined && engine.rules.pods.has(own)) assert.ok(isKnown, packet);

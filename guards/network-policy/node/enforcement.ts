@@ -130,7 +130,7 @@ export class Enforcement {
     const { dataplane, engine, counts, refusals, sources, cutter, signal } = this.#options;
     if (this.#isProgrammed || sources.isProgrammed) refusals.open();
     cutter?.tidy();
-    counts.refusedSources = sources.counters();
+    counts.forgedSources = sources.counters();
     counts.refused = this.#isProgrammed ? await dataplane.counters(signal) : [];
     counts.refusedByPolicy = this.#policyRefusals.add(counts.refused, engine.rules);
   }

@@ -7,12 +7,14 @@ import {
   type Namespace,
   namespaces,
   nodes,
+  type ObjectMeta,
   type Pod,
   pods,
 } from '../../../lib/kube/object/object.ts';
 import { withoutManagedFields } from '../../../lib/kube/cache/reflector-options.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
+import { monitorAnnotation } from '../engine/monitor.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 
 /** What the engine and the status need is in the engine; few objects are read again. */
@@ -121,15 +123,23 @@ function latestVersion(cache: IndexedCache<NetworkPolicy>, stack: DisposableStac
   };
 }
 
-/** Without annotations, in which kubectl keeps a copy of the entire object. */
 function policyFacts(policy: NetworkPolicy): NetworkPolicy {
-  const { annotations: _copy, ...metadata } = withoutManagedFields(policy).metadata;
-  return { ...policy, metadata };
+  const { annotations: _all, ...metadata } = withoutManagedFields(policy).metadata;
+  return { ...policy, metadata: { ...metadata, ...readAnnotations(policy.metadata) } };
+}
+
+/** Without those that are not read: in one of them, kubectl keeps a copy of the entire object. */
+function readAnnotations({ annotations }: ObjectMeta): Pick<ObjectMeta, 'annotations'> {
+  const value = annotations?.[monitorAnnotation];
+  return value === undefined ? {} : { annotations: { [monitorAnnotation]: value } };
 }
 
 function namespaceFacts(namespace: Namespace): Namespace {
   return {
     ...fieldsOf(namespace, ['apiVersion', 'kind']),
-    metadata: fieldsOf(namespace.metadata, ['name', 'uid', 'resourceVersion', 'labels']),
+    metadata: {
+      ...fieldsOf(namespace.metadata, ['name', 'uid', 'resourceVersion', 'labels']),
+      ...readAnnotations(namespace.metadata),
+    },
   };
 }

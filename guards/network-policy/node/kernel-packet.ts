@@ -1,7 +1,7 @@
 /** A packet, and what the rules in the kernel do with it: the same types for every dataplane. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { IpAddress } from '../engine/addresses.ts';
-import type { Direction } from '../engine/rules.ts';
+import type { Direction, RefusalVerdict } from '../engine/rules.ts';
 
 /** IANA's. */
 export const protocolNumbers = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 } as const;
@@ -27,7 +27,8 @@ export interface KernelPacket {
 }
 
 export interface KernelDecision {
-  readonly verdict: 'allowed' | 'refused';
+  /** `would-refuse`: allowed, and reported as what would be refused without monitor mode. */
+  readonly verdict: 'allowed' | RefusalVerdict;
   /** Whether the address is that of a pod that the kernel knows. */
   readonly isKnown: boolean;
   /** The chains that it passed. */

@@ -11,7 +11,7 @@ suite('the prefix of a logged packet', () => {
   test('names pod and policies', () => {
     const chain = nftables.podChain('ingress', 'shop/db');
     assert.equal(
-      nftables.logPrefix(chain, 'shop/db', policies),
+      nftables.logPrefix('refused', chain, 'shop/db', policies),
       `rampart ${chain} shop/db shop/first,shop/second `,
     );
   });
@@ -19,8 +19,9 @@ suite('the prefix of a logged packet', () => {
   test('is no longer than the kernel takes, and has the chain as a whole', () => {
     const [nft, kube] = [nftables.podChain('egress', pod), iptables.podChain(pod)];
     for (const [prefix, mostBytes, begin] of [
-      [nftables.logPrefix(nft, pod, policies), 127, `rampart ${nft} shop/web-`],
-      [iptables.logPrefix(kube, 'egress', pod, policies), 63, `rampart ${kube} out shop/web-`],
+      [nftables.logPrefix('refused', nft, pod, policies), 127, `rampart ${nft} shop/web-`],
+      [iptables.logPrefix('refused', kube, 'egress', pod, policies), 63, `rampart ${kube} out shop/web-`],
+      [iptables.logPrefix('would-refuse', kube, 'egress', pod), 63, `rampart-monitor ${kube} out shop/web-`],
     ] as const) {
       assert.equal(prefix.length, mostBytes);
       assert.ok(prefix.startsWith(begin) && prefix.endsWith(' '), prefix);

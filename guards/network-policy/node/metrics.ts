@@ -2,9 +2,10 @@
 import type { MetricsRegistry } from '../../../guard/guard.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
-import type { PodKey } from '../engine/rules.ts';
+import type { PodKey, RefusalVerdict } from '../engine/rules.ts';
 import type { Refused } from './dataplane.ts';
 import type { PolicyRefused } from './policy-refusals.ts';
+import type { ForgedSources } from './sources/source-table.ts';
 
 export class NodeCounts {
   fullSyncs = 0;
@@ -23,8 +24,8 @@ export class NodeCounts {
   problems = 0;
   refused: readonly Refused[] = [];
   refusedByPolicy: readonly PolicyRefused[] = [];
-  /** Packets that a pod sent with an address that is not its own, since the check began. */
-  refusedSources: readonly { readonly pod: PodKey; readonly packets: number }[] = [];
+  /** Packets that pods sent with addresses that are not their own, since the check began. */
+  forgedSources: readonly ForgedSources[] = [];
   /** Pods of this node whose sources are not checked. */
   uncheckedPods = 0;
   /** Connections that were ended because they were no longer allowed. */
@@ -103,46 +104,79 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
   gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
   gauge('problems', 'Policy fields that cannot be expressed.', () => counts.problems);
-  const ofPod = (what: 'bytes' | 'packets') => () =>
-    counts.refused.map(({ pod = '/', direction, ...counted }) => {
-      const [namespace = '', podName = ''] = pod.split('/');
-      return { labels: { namespace, pod: podName, direction }, value: counted[what] };
-    });
+  const podNames = ['namespace', 'pod', 'direction'];
+  const policyNames = ['namespace', 'policy', 'direction'];
+  const ofPod = (verdict: RefusalVerdict, what: 'bytes' | 'packets') => () =>
+    counts.refused
+      .filter((one) => one.verdict === verdict)
+      .map(({ pod = '/', direction, ...counted }) => ({
+        labels: { ...podLabels(pod), direction },
+        value: counted[what],
+      }));
+  const ofPolicy = (verdict: RefusalVerdict, what: 'bytes' | 'packets') => () =>
+    counts.refusedByPolicy
+      .filter((one) => one.verdict === verdict)
+      .map(({ policy, direction, ...counted }) => {
+        const [namespace = '', name = ''] = policy.split('/');
+        return { labels: { namespace, policy: name, direction }, value: counted[what] };
+      });
+  const ofSources = (verdict: RefusalVerdict) => () =>
+    counts.forgedSources
+      .filter((one) => one.verdict === verdict)
+      .map(({ pod, packets }) => ({ labels: podLabels(pod), value: packets }));
   counter(
     'refused_packets',
     'Refused packets by pod; an empty pod stands for the addresses of unknown pods.',
-    ofPod('packets'),
-    ['namespace', 'pod', 'direction'],
+    ofPod('refused', 'packets'),
+    podNames,
   );
-  counter('refused_bytes', 'Bytes of refused packets by pod, with their IP headers.', ofPod('bytes'), [
-    'namespace',
-    'pod',
-    'direction',
-  ]);
-  const ofPolicy = (what: 'bytes' | 'packets') => () =>
-    counts.refusedByPolicy.map(({ policy, direction, ...counted }) => {
-      const [namespace = '', name = ''] = policy.split('/');
-      return { labels: { namespace, policy: name, direction }, value: counted[what] };
-    });
+  counter(
+    'refused_bytes',
+    'Bytes of refused packets by pod, with their IP headers.',
+    ofPod('refused', 'bytes'),
+    podNames,
+  );
+  counter(
+    'would_refuse_packets',
+    'Packets by pod that passed because of monitor mode, and would be refused without it.',
+    ofPod('would-refuse', 'packets'),
+    podNames,
+  );
+  counter('would_refuse_bytes', 'Bytes of these packets by pod.', ofPod('would-refuse', 'bytes'), podNames);
   counter(
     'policy_refused_packets',
     'Refused packets by policy since the start of the agent: one counts for each policy that isolates the pod in this direction.',
-    ofPolicy('packets'),
-    ['namespace', 'policy', 'direction'],
+    ofPolicy('refused', 'packets'),
+    policyNames,
   );
-  counter('policy_refused_bytes', 'Bytes of refused packets by policy, in the same way.', ofPolicy('bytes'), [
-    'namespace',
-    'policy',
-    'direction',
-  ]);
+  counter(
+    'policy_refused_bytes',
+    'Bytes of refused packets by policy, in the same way.',
+    ofPolicy('refused', 'bytes'),
+    policyNames,
+  );
+  counter(
+    'policy_would_refuse_packets',
+    'Packets by policy that passed because of monitor mode, and would be refused without it; counted as refused ones.',
+    ofPolicy('would-refuse', 'packets'),
+    policyNames,
+  );
+  counter(
+    'policy_would_refuse_bytes',
+    'Bytes of these packets by policy.',
+    ofPolicy('would-refuse', 'bytes'),
+    policyNames,
+  );
   counter(
     'refused_sources',
     'Packets that a pod sent with an address that is not its own.',
-    () =>
-      counts.refusedSources.map(({ pod, packets }) => {
-        const [namespace = '', podName = ''] = pod.split('/');
-        return { labels: { namespace, pod: podName }, value: packets };
-      }),
+    ofSources('refused'),
+    ['namespace', 'pod'],
+  );
+  counter(
+    'would_refuse_sources',
+    'Such packets that passed because of monitor mode.',
+    ofSources('would-refuse'),
     ['namespace', 'pod'],
   );
   gauge(
@@ -150,4 +184,9 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'Pods of this node that may send with any address: their interface is not known, or they are exempt.',
     () => counts.uncheckedPods,
   );
+}
+
+function podLabels(key: PodKey): { readonly namespace: string; readonly pod: string } {
+  const [namespace = '', pod = ''] = key.split('/');
+  return { namespace, pod };
 }

@@ -53,6 +53,21 @@ suite('refused packets by policy', () => {
     assert.deepEqual(shown(third), shown(second));
   });
 
+  test('those that would be refused are counted apart', () => {
+    const { rules } = engineOf(['all', undefined]);
+    const refusals = new PolicyRefusals();
+    const monitored = (packets: number): Refused => ({ ...counter('x/a', packets), verdict: 'would-refuse' });
+    refusals.add([counter('x/a', 1), monitored(5)], rules);
+    const sums = refusals.add([counter('x/a', 2), monitored(9)], rules);
+    assert.deepEqual(
+      sums.map(({ verdict, packets }) => [verdict, packets]),
+      [
+        ['refused', 1],
+        ['would-refuse', 4],
+      ],
+    );
+  });
+
   test('a counter that was made anew counts from 0, and so does one of a new pod', () => {
     const { rules } = engineOf(['all', undefined]);
     const refusals = new PolicyRefusals();

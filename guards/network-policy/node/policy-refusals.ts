@@ -1,14 +1,21 @@
 /**
- * How many packets were refused because of each policy: from the counters of pods, which the kernel has, and the policies that isolate them.
+ * How many packets were refused, or would be, because of each policy: from the counters of pods, which the kernel has, and the policies that isolate them.
  *
  * A packet is refused if none of the policies that isolate the pod allows it, so it counts for each of them.
  */
-import { type Direction, type NodeRules, type PolicyKey, policyRulesKey } from '../engine/rules.ts';
+import {
+  type Direction,
+  type NodeRules,
+  type PolicyKey,
+  policyRulesKey,
+  type RefusalVerdict,
+} from '../engine/rules.ts';
 import type { Refused } from './dataplane.ts';
 
 export interface PolicyRefused {
   readonly policy: PolicyKey;
   readonly direction: Direction;
+  readonly verdict: RefusalVerdict;
   readonly packets: number;
   readonly bytes: number;
 }
@@ -31,16 +38,16 @@ export class PolicyRefusals {
     const now = new Map<string, Counted>();
     const sums = new Map<string, PolicyRefused>();
     for (const counter of counters) {
-      const { pod, direction } = counter;
+      const { pod, direction, verdict } = counter;
       if (pod === undefined) continue;
-      const key = `${direction} ${pod}`;
+      const key = `${verdict} ${direction} ${pod}`;
       now.set(key, counter);
       const more = this.#before === undefined ? none : since(counter, this.#before.get(key) ?? none);
       for (const policy of pods.get(pod)?.[direction] ?? []) {
-        const of = policyRulesKey(direction, policy);
+        const of = `${verdict} ${policyRulesKey(direction, policy)}`;
         const sum = sums.get(of) ?? this.#sums.get(of) ?? none;
         sums.set(of, {
-          ...{ policy, direction },
+          ...{ policy, direction, verdict },
           packets: sum.packets + more.packets,
           bytes: sum.bytes + more.bytes,
         });

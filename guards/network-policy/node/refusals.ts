@@ -10,21 +10,23 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { addressText } from '../engine/addresses.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
-import type { Address, Direction, PodKey } from '../engine/rules.ts';
+import type { Address, PodKey } from '../engine/rules.ts';
+import { isRefusal } from '../judge/judge.ts';
 import { decisionWords, ruleField } from '../judge/words.ts';
 import { lineEnd, portText } from '../line-ends.ts';
 import { type Refusal, refusalLine } from '../refusal-line.ts';
-import type { Dataplane } from './dataplane.ts';
+import type { ChainOwner, Dataplane } from './dataplane.ts';
 import { protocolName } from './kernel-packet.ts';
 import type { NodeCounts } from './metrics.ts';
 import { type DecidingObjects, packetDecision } from './packet-decision.ts';
 import type { SourceCheck } from './sources/source-check.ts';
+import type { Sender } from './sources/source-table.ts';
 
 export interface RefusalsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'logger' | 'sink'>;
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly dataplane: Pick<Dataplane, 'whoseLog'>;
-  readonly sources: Pick<SourceCheck, 'podOfLog'>;
+  readonly sources: Pick<SourceCheck, 'whoseLog'>;
   readonly engine: PolicyEngine;
   readonly objects: DecidingObjects;
   readonly counts: NodeCounts;
@@ -37,11 +39,16 @@ export interface RefusalsOptions {
 
 const LOST_MS = 60_000;
 
+const eventKinds = {
+  refused: { type: 'Warning', reason: 'Refused' },
+  'would-refuse': { type: 'Normal', reason: 'WouldRefuse' },
+} as const;
+
 /** Starts with {@link open}, which is called again if it failed. Dispose it to release the group. */
 export class Refusals implements Disposable {
   readonly #options: RefusalsOptions;
   readonly #clock: Clock;
-  /** One a minute for a pod. */
+  /** One a minute for a pod and verdict. */
   readonly #events: FindingLimiter;
   #log: Nflog | undefined;
   #problem: string | undefined;
@@ -83,18 +90,18 @@ export class Refusals implements Disposable {
   }
 
   #packet({ prefix, payload }: LoggedPacket): void {
-    const sender = this.#options.sources.podOfLog(prefix);
+    const sender = this.#options.sources.whoseLog(prefix);
     const owner = sender === undefined ? this.#options.dataplane.whoseLog(prefix) : undefined;
     const packet = parseIpPacket(payload);
     if (packet === undefined) return;
     if (sender !== undefined) {
       const forged = this.#forged(sender, packet);
       this.#tell(forged);
-      this.#event(sender, `It sent as ${forged.source.address}, which is not its address`);
+      this.#event(sender.pod, forged, `It sent as ${forged.source.address}, which is not its address`);
     } else if (owner !== undefined) {
-      const refusal = this.#refusal(owner.pod, owner.direction, packet);
+      const refusal = this.#refusal(owner, packet);
       this.#tell(refusal);
-      if (owner.pod !== undefined) this.#event(owner.pod, eventNote(owner.pod, refusal));
+      if (owner.pod !== undefined) this.#event(owner.pod, refusal, eventNote(owner.pod, refusal));
     }
   }
 
@@ -106,14 +113,14 @@ export class Refusals implements Disposable {
   }
 
   /** What a pod sent with a source that is not its own. */
-  #forged(sender: PodKey, packet: IpPacket): Refusal {
+  #forged({ pod: sender, verdict }: Sender, packet: IpPacket): Refusal {
     const { engine } = this.#options;
     const { from, to, protocol } = endsOf(packet);
     const owner = engine.podAt(from);
     const whose = owner === undefined ? 'which is not its address' : `which is the address of ${owner}`;
     const isOwn = engine.rules.pods.get(sender)?.addresses[packet.family].includes(from) === true;
     return {
-      ...{ direction: 'egress', protocol, policies: [] },
+      ...{ verdict, direction: 'egress', protocol, policies: [] },
       source: lineEnd(from, sender, packet.sourcePort),
       destination: lineEnd(to, engine.podAt(to), packet.destinationPort),
       reason: isOwn
@@ -122,7 +129,7 @@ export class Refusals implements Disposable {
     };
   }
 
-  #refusal(pod: PodKey | undefined, direction: Direction, packet: IpPacket): Refusal {
+  #refusal({ pod, direction, verdict }: ChainOwner, packet: IpPacket): Refusal {
     const { engine, objects } = this.#options;
     const { from, to, protocol } = endsOf(packet);
     // The pod whose rule it was, even if another has got its address meanwhile.
@@ -131,15 +138,18 @@ export class Refusals implements Disposable {
       direction === 'ingress' ? (pod ?? engine.podAt(to)) : engine.podAt(to),
     ];
     const isolating = (pod === undefined ? undefined : engine.rules.pods.get(pod)?.[direction]) ?? [];
-    const { decision, policies } = packetDecision(objects, {
+    const { decision: decided, policies } = packetDecision(objects, {
       ...{ direction, isolating, pods: [source, destination] },
       packet: { from, to, family: packet.family, protocol, port: packet.destinationPort },
     });
-    const nearest = decision?.verdict === 'refused' ? decision.nearest : undefined;
+    // What the kernel did, which the mode of the node and annotations at that time decided.
+    const decision = decided !== undefined && isRefusal(decided) ? { ...decided, verdict } : undefined;
+    const nearest = decision?.nearest;
     const names = { [from]: source ?? from, [to]: destination ?? to };
     const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
     const port = packet.destinationPort === undefined ? protocol : `${packet.destinationPort}/${protocol}`;
     return {
+      verdict,
       direction,
       protocol,
       source: lineEnd(from, source, packet.sourcePort),
@@ -150,20 +160,19 @@ export class Refusals implements Disposable {
       }),
       reason:
         pod === undefined
-          ? `${own} belongs to no known pod, and such addresses are refused (--network-policy-default deny).`
-          : decision?.verdict === 'refused'
-            ? decisionWords(direction, decision, { own: names[own]!, peer: names[peer]!, port }, policies)
-            : 'The policies that refused it have changed since.',
+          ? `${own} belongs to no known pod, and such addresses ${verdict === 'refused' ? 'are' : 'would be'} refused (--network-policy-default deny).`
+          : decision === undefined
+            ? 'The policies that did not allow it have changed since.'
+            : decisionWords(direction, decision, { own: names[own]!, peer: names[peer]!, port }, policies),
     };
   }
 
-  #event(key: PodKey, note: string): void {
+  #event(key: PodKey, { verdict }: Refusal, note: string): void {
     const pod = this.#options.objects.pods.get(key);
-    if (pod === undefined || this.#events.take(key) === undefined) return;
+    if (pod === undefined || this.#events.take(`${verdict} ${key}`) === undefined) return;
     this.#options.recorder.record({
       regarding: referenceTo(pods, pod),
-      type: 'Warning',
-      reason: 'Refused',
+      ...eventKinds[verdict],
       action: 'Filter',
       note,
     });
@@ -190,15 +199,21 @@ export class Refusals implements Disposable {
 
 /** For readers of the pod's namespace, who need not know the pods of others: these are reported by address only. */
 function eventNote(key: PodKey, refusal: Refusal): string {
-  const { direction, source, destination, policies } = refusal;
+  const { verdict, direction, source, destination, policies } = refusal;
   const peer = direction === 'ingress' ? source : destination;
   const isSame = peer.namespace === key.split('/')[0];
   const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;
   const port = portText(refusal);
   const names = policies.map((policy) => policy.split('/')[1] ?? '').join(', ');
+  const by = `isolated by NetworkPolicy ${names}`;
+  if (verdict === 'would-refuse') {
+    return direction === 'ingress'
+      ? `${shown} would be refused at port ${port}: ${by}, in monitor mode`
+      : `This pod would be refused at ${shown} port ${port}: ${by}, in monitor mode`;
+  }
   return direction === 'ingress'
-    ? `${shown} may not connect to port ${port}: isolated by NetworkPolicy ${names}`
-    : `This pod may not connect to ${shown} port ${port}: isolated by NetworkPolicy ${names}`;
+    ? `${shown} may not connect to port ${port}: ${by}`
+    : `This pod may not connect to ${shown} port ${port}: ${by}`;
 }
 
 function endsOf({ family, source, destination, protocol }: IpPacket): {

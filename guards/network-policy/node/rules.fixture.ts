@@ -1,4 +1,5 @@
 /** Rules of a node, by hand. */
+import type { PolicyMode } from '../engine/monitor.ts';
 import {
   type Address,
   type AddressRange,
@@ -24,6 +25,8 @@ export interface GivenPolicy {
   readonly direction: Direction;
   /** The pods that it selects. */
   readonly selects: readonly PodKey[];
+  /** Default: `enforce`. */
+  readonly mode?: PolicyMode;
   /** A rule each. */
   readonly allows: readonly (GivenClause | readonly GivenClause[])[];
 }
@@ -61,6 +64,10 @@ export function nodeRules(
       .map(({ policy }) => policy);
     return names.length === 0 ? undefined : names.sort();
   };
+  const isMonitored = (pod: PodKey, direction: Direction): boolean => {
+    const all = policies.filter((policy) => policy.direction === direction && policy.selects.includes(pod));
+    return all.length > 0 && all.every(({ mode }) => mode === 'monitor');
+  };
   return {
     pods: new Map(
       pods.map(({ name, addresses }): [PodKey, LocalPod] => [
@@ -70,7 +77,7 @@ export function nodeRules(
           addresses: { 4: [addresses[4]], 6: [addresses[6]] },
           ingress: selecting(name, 'ingress'),
           egress: selecting(name, 'egress'),
-          monitors: { ingress: false, egress: false },
+          monitors: { ingress: isMonitored(name, 'ingress'), egress: isMonitored(name, 'egress') },
         },
       ]),
     ),

@@ -27,6 +27,7 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { networkPolicies } from '../api.ts';
+import type { PolicyMode } from '../engine/monitor.ts';
 import type { NodeRules, PolicyProblem } from '../engine/rules.ts';
 
 /** Retrying cannot help: the library or a capability is missing. */
@@ -40,22 +41,26 @@ function isHopeless(error: unknown): boolean {
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context, options) => {
-  const { unknownPods, podCidrs, backend, established, logGroup, flowsPerSecond } = options;
+  const { unknownPods, podCidrs, mode, backend, established, logGroup, flowsPerSecond } = options;
   // First: the API answers while the kernel is tried.
-  const followed = follow(context, podCidrs);
+  const followed = follow(context, podCidrs, mode);
   using _objects = followed.objects;
   await using _presence = await announceEnforcer();
   const { openBackend } = await import('./backend.ts');
   const { logger, signal } = context;
-  const opened = await openBackend(backend, { unknownPods, logGroup }, logger, signal);
+  const unknown = unknownPods === 'deny' && mode === 'monitor' ? 'monitor' : unknownPods;
+  const opened = await openBackend(backend, { unknownPods: unknown, logGroup }, logger, signal);
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
+  if (mode === 'monitor')
+    logger.warn('network policies refuse nothing on this node: --network-policy-mode monitor');
   using namespace = new KeptNamespace();
   const how = {
     dataplane,
     otherRules: () => readOtherRules(namespace, signal),
     refusesUnknown: unknownPods === 'deny',
     backend: opened.name,
+    mode,
     cutsEstablished: established === 'cut',
     logGroup,
     flowsPerSecond,
@@ -70,8 +75,12 @@ interface Followed {
 }
 
 /** @param podCidrs - Of this node; empty: those of the Node object. */
-export function follow(context: NodeContext, podCidrs: readonly string[] = []): Followed {
-  const engine = new PolicyEngine(context.nodeName);
+export function follow(
+  context: NodeContext,
+  podCidrs: readonly string[] = [],
+  mode: PolicyMode = 'enforce',
+): Followed {
+  const engine = new PolicyEngine(context.nodeName, mode);
   return { engine, objects: followObjects(context, engine, podCidrs) };
 }
 
@@ -79,6 +88,8 @@ export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
   /** Its name, for `rampart status`. Default: `nftables`. */
   readonly backend?: string;
+  /** That of the engine. Default: `enforce`. */
+  readonly mode?: PolicyMode;
   /** Rules are needed even if no policy selects a pod. */
   readonly refusesUnknown?: boolean;
   /** Ends connections that are no longer allowed after each change. */
@@ -109,7 +120,8 @@ export async function runNetworkPolicyNode(
   { engine, objects }: Followed,
 ): Promise<void> {
   const { signal, logger, metrics, health } = context;
-  const { dataplane, backend = 'nftables', inNetwork, logGroup = defaultDataplaneOptions.logGroup } = options;
+  const { dataplane, backend = 'nftables', mode = 'enforce', inNetwork } = options;
+  const { logGroup = defaultDataplaneOptions.logGroup } = options;
   const counts = new NodeCounts();
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
   let problem: string | undefined = 'not programmed yet';
@@ -117,7 +129,7 @@ export async function runNetworkPolicyNode(
   const recorder = context.recorder();
   const refusesUnknown = options.refusesUnknown === true;
   using sources = new SourceCheck({
-    ...{ engine, logger, logGroup, inNetwork },
+    ...{ engine, logger, logGroup, mode, inNetwork },
     isNeeded: () => refusesUnknown || objects.policies.size > 0,
   });
   using refusals = new Refusals({
@@ -148,6 +160,7 @@ export async function runNetworkPolicyNode(
     context.tellFacts(
       nodeFacts({
         backend,
+        mode,
         isProgrammed,
         counts,
         policiesVersion,
@@ -162,7 +175,7 @@ export async function runNetworkPolicyNode(
   };
 
   context.tellCoverage(() =>
-    coverageOf(backend, options.cutsEstablished === true, counts, sources, flowLog !== undefined),
+    coverageOf(backend, mode, options.cutsEstablished === true, counts, sources, flowLog !== undefined),
   );
   await begin(enforcement, objects.caches, signal, logger);
   await whenSynced(objects.caches, signal, async () => {

@@ -1,11 +1,14 @@
 /** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
 import { type Coverage, type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
+import type { PolicyMode } from '../engine/monitor.ts';
 import type { PodKey, PolicyProblem } from '../engine/rules.ts';
 
 /** As in `--format json`, in `nodes[].networkPolicy`. */
 export interface NodeReport {
   /** `nftables` */
   readonly backend: string;
+  /** `monitor`: nothing is refused on this node, and what would be is reported. */
+  readonly mode: PolicyMode;
   /** Whether there are rules in the kernel: without a policy for a pod of the node, none are needed. */
   readonly programmed: boolean;
   /** RFC 3339; `null`: there was none yet. */
@@ -39,6 +42,8 @@ interface SyncCounts {
 
 export interface NodeState {
   readonly backend: string;
+  /** Default: `enforce`. */
+  readonly mode?: PolicyMode | undefined;
   readonly isProgrammed: boolean;
   readonly counts: SyncCounts;
   /** As above. */
@@ -59,6 +64,7 @@ export interface NodeState {
 
 export function nodeFacts({
   backend,
+  mode,
   isProgrammed,
   counts,
   policiesVersion,
@@ -72,6 +78,7 @@ export function nodeFacts({
   const text = (value: string | undefined): string => (value ?? '').slice(0, MAX_FACT_LENGTH);
   return {
     backend,
+    ...(mode === 'monitor' && { mode }),
     programmed: isProgrammed,
     ...(counts.lastSyncMs !== undefined && { lastFullSync: new Date(counts.lastSyncMs).toISOString() }),
     fullSyncSeconds: Math.round(counts.lastSyncSeconds * 1000) / 1000,
@@ -90,9 +97,10 @@ export function nodeFacts({
   };
 }
 
-/** What no backend enforces, or this one. */
+/** What no backend enforces, or this one, or none in this mode. */
 export function coverageOf(
   backend: string,
+  mode: PolicyMode,
   cutsEstablished: boolean,
   { refusalsLost, flowsLost }: { readonly refusalsLost: number; readonly flowsLost: number },
   sources: { readonly problem: string | undefined; readonly unchecked: ReadonlySet<PodKey> },
@@ -101,6 +109,7 @@ export function coverageOf(
   return {
     mode: backend,
     blindSpots: [
+      ...(mode === 'monitor' ? ['all traffic: nothing is refused, only reported (monitor mode)'] : []),
       'traffic of pods in the network of the node',
       'traffic from the node to its own pods',
       ...(cutsEstablished ? [] : ['connections that were established before a policy forbade them']),
@@ -144,6 +153,7 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
   ];
   return {
     backend: facts['backend'],
+    mode: facts['mode'] === 'monitor' ? 'monitor' : 'enforce',
     programmed: facts['programmed'] === true,
     lastFullSync: lastFullSync !== undefined && !Number.isNaN(Date.parse(lastFullSync)) ? lastFullSync : null,
     fullSyncSeconds: number('fullSyncSeconds'),

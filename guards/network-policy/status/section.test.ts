@@ -89,6 +89,56 @@ suite('the section of network-policy', () => {
     );
   });
 
+  test('what is monitored is no problem, and is not called enforced: by annotation, by Namespace, by node', () => {
+    const annotations = { 'kube-router.io/network-policy.monitor': 'true' };
+    const spec = { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] };
+    const web = policy('web', { podSelector: { matchLabels: { app: 'web' } }, policyTypes: ['Ingress'] });
+    const db = policy('db', spec);
+    const watched = { ...db, metadata: { ...db.metadata, name: 'watched', annotations } };
+    const both = (n2: NodeReport = told()) =>
+      new Map([
+        ['n1', told()],
+        ['n2', n2],
+      ]);
+    const show = (report: SectionReport) => {
+      const verdict = verdictOf(report);
+      const { networkPolicies } = report.fields(verdict);
+      const fields = networkPolicies as readonly { readonly mode: string; readonly guarded: boolean }[];
+      return {
+        failing: verdict.failing,
+        headline: report.headline(verdict, plain),
+        table: report.table(verdict, plain).split('\n').slice(1),
+        modes: fields.map(({ mode, guarded }) => `${mode} ${guarded}`),
+      };
+    };
+    assert.deepEqual(show(section(examine([db, watched, web], pods, nowMs), both(), nowMs)), {
+      failing: 0,
+      headline: '2 NetworkPolicies are enforced on all their nodes; 1 is monitored.',
+      table: [
+        'shop/db         Ingress   3     yes',
+        '    pods: 1 on n1, 2 on n2',
+        'shop/watched    Ingress   3     monitor',
+        '    pods: 1 on n1, 2 on n2',
+        'shop/web        Ingress   1     yes',
+      ],
+      modes: ['enforce true', 'monitor true', 'enforce true'],
+    });
+    const place = { metadata: { name: 'shop', annotations } };
+    const ofNamespace = show(section(examine([db, web], pods, nowMs, [place]), both(), nowMs));
+    assert.equal(ofNamespace.headline, '2 NetworkPolicies are monitored, not enforced.');
+    assert.deepEqual(ofNamespace.modes, ['monitor true', 'monitor true']);
+    const onNode = section(examine([db, web], pods, nowMs), both(told({}, { mode: 'monitor' })), nowMs);
+    assert.deepEqual(show(onNode).table, [
+      'shop/db         Ingress   3     monitor',
+      '    pods: 1 on n1, 2 on n2',
+      '    monitored on n2 (--network-policy-mode monitor)',
+      'shop/web        Ingress   1     yes',
+    ]);
+    assert.equal(show(onNode).headline, '1 NetworkPolicy is enforced on all its nodes; 1 is monitored.');
+    assert.deepEqual(onNode.nodes?.of('n2').cells[0], { text: 'nftables, monitor', style: 'yellow' });
+    assert.equal((onNode.nodes?.of('n2').fields['networkPolicy'] as NodeReport | undefined)?.mode, 'monitor');
+  });
+
   test('how each node is: backend, last full sync, its time, drift repaired', () => {
     const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
     const nodes = new Map([

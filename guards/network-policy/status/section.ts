@@ -4,14 +4,15 @@ import { problemTexts } from '../../../guard/problem-text.ts';
 import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { podFacts } from '../../../lib/kube/object/facts.ts';
-import { pods } from '../../../lib/kube/object/object.ts';
+import { namespaces, type ObjectMeta, pods } from '../../../lib/kube/object/object.ts';
 import { type Cell, paint, renderTable, type Row } from '../../../lib/output/table.ts';
 import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { counted } from '../../../lib/output/words.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import { PolicyEngine } from '../engine/engine.ts';
-import { objectKey, type PodObject } from '../engine/objects.ts';
+import { monitorAnnotation, monitorModeOf, type PolicyMode } from '../engine/monitor.ts';
+import { type NamespaceObject, objectKey, type PodObject } from '../engine/objects.ts';
 import { type NodeReport, readNodeFacts } from './node-facts.ts';
 
 /** A NetworkPolicy, as in `--format json`. */
@@ -19,6 +20,8 @@ export interface PolicyReport {
   readonly guarded: boolean;
   readonly namespace: string;
   readonly name: string;
+  /** `monitor`: by its annotation, that of its Namespace, or the mode of a node with pods that it selects. */
+  readonly mode: PolicyMode;
   /** `Ingress`, `Egress`: the directions in which its pods are isolated. */
   readonly directions: readonly string[];
   /** Pods that it selects, on any node; `null` if pods may not be read. */
@@ -54,6 +57,12 @@ export const networkPolicyStatus: StatusSection = {
       if (found.length > 0) await context.list(pods, (pod) => void kept.push(podFacts(pod) as PodObject));
       return true;
     });
+    const places: NamespaceObject[] = [];
+    await context.orForbidden('namespaces', async () => {
+      if (found.length > 0)
+        await context.list(namespaces, ({ metadata }) => void places.push({ metadata: modeFacts(metadata) }));
+      return true;
+    });
     const agents = await context.agents();
     const nodes = new Map(
       (agents ?? []).flatMap(({ nodeName, guards }): [string, NodeReport][] => {
@@ -61,7 +70,7 @@ export const networkPolicyStatus: StatusSection = {
         return report === undefined ? [] : [[nodeName, report]];
       }),
     );
-    const all = readable ? examine(found, known ? kept : undefined, context.timeMs) : undefined;
+    const all = readable ? examine(found, known ? kept : undefined, context.timeMs, places) : undefined;
     return section(all, nodes, context.timeMs);
   },
 };
@@ -71,9 +80,16 @@ export function examine(
   policies: readonly NetworkPolicy[],
   known: readonly PodObject[] | undefined,
   nowMs: number,
+  places: readonly NamespaceObject[] = [],
 ): Examined[] {
   // One node for all pods, so that the rules name the policies of each.
   const engine = new PolicyEngine('all');
+  for (const place of places) engine.upsertNamespace(place);
+  const monitored = new Set(
+    places
+      .filter(({ metadata }) => monitorModeOf(metadata) === 'monitor')
+      .map(({ metadata }) => metadata.name),
+  );
   for (const policy of policies) engine.upsertPolicy(policy);
   for (const pod of known ?? []) engine.upsertPod({ ...pod, spec: { ...pod.spec, nodeName: 'all' } });
   const byKey = new Map((known ?? []).map((pod) => [objectKey(pod), pod]));
@@ -100,6 +116,7 @@ export function examine(
         policy,
         namespace,
         name,
+        mode: monitored.has(namespace) ? 'monitor' : monitorModeOf(policy.metadata),
         directions: policy.spec?.policyTypes ?? ['Ingress'],
         pods: known === undefined ? null : of.length,
         podsByNode: known === undefined ? null : countByNode(of),
@@ -163,14 +180,19 @@ function guardedObject(
 
 function nodeCells(node: NodeReport | undefined, nowMs: number): Cell[] {
   if (node === undefined) return ['-', '-', '-'];
-  const { backend, programmed, lastFullSync, fullSyncSeconds, driftRepaired, problems } = node;
+  const { backend, mode, programmed, lastFullSync, fullSyncSeconds, driftRepaired, problems } = node;
   const synced =
     lastFullSync === null
       ? 'none yet'
       : `${agoText(nowMs - Date.parse(lastFullSync))}, in ${Math.round(fullSyncSeconds * 1000)} ms`;
-  const name = printable(programmed ? backend : `${backend}, no rules`);
+  const isMonitoring = mode === 'monitor';
+  const name = printable(`${backend}${isMonitoring ? ', monitor' : ''}${programmed ? '' : ', no rules'}`);
   return [
-    problems.length > 0 ? { text: name, style: 'red' } : name,
+    problems.length > 0
+      ? { text: name, style: 'red' }
+      : isMonitoring
+        ? { text: name, style: 'yellow' }
+        : name,
     synced,
     driftRepaired > 0 ? { text: String(driftRepaired), style: 'yellow' } : '0',
   ];
@@ -185,6 +207,44 @@ function podLines({ podsByNode }: Examined): string[] {
   return [`pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
 }
 
+/** Of a policy without problems. */
+const fineCells = {
+  enforce: { text: 'yes', style: 'green' },
+  monitor: { text: 'monitor', style: 'yellow' },
+} as const satisfies Record<PolicyMode, Cell>;
+
+function fineWords(enforced: number, monitored: number): string {
+  const are = (count: number): string => (count === 1 ? 'is' : 'are');
+  const policies = (count: number): string => counted(count, 'NetworkPolicy', 'NetworkPolicies');
+  if (enforced === 0) return `${policies(monitored)} ${are(monitored)} monitored, not enforced.`;
+  const whose = enforced === 1 ? 'its' : 'their';
+  const rest = monitored === 0 ? '' : `; ${monitored} ${are(monitored)} monitored`;
+  return `${policies(enforced)} ${are(enforced)} enforced on all ${whose} nodes${rest}.`;
+}
+
+/** Nodes in monitor mode that have pods of it. */
+function monitoringNodes({ podsByNode }: Examined, nodes: ReadonlyMap<string, NodeReport>): string[] {
+  return Object.keys(podsByNode ?? {}).filter((node) => nodes.get(node)?.mode === 'monitor');
+}
+
+function modeOf(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): PolicyMode {
+  return monitoringNodes(policy, nodes).length > 0 ? 'monitor' : policy.mode;
+}
+
+/** Where it is monitored, unless it is so everywhere by its annotation. */
+function modeLines(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): string[] {
+  const on = monitoringNodes(policy, nodes).toSorted();
+  if (policy.mode === 'monitor' || on.length === 0) return [];
+  const shown = on.length > MANY_NODES ? `${on.length} nodes` : on.join(', ');
+  return [`monitored on ${shown} (--network-policy-mode monitor)`];
+}
+
+/** Few fields of many objects. */
+function modeFacts({ name, annotations }: ObjectMeta): NamespaceObject['metadata'] {
+  const value = annotations?.[monitorAnnotation];
+  return { name, ...(value !== undefined && { annotations: { [monitorAnnotation]: value } }) };
+}
+
 export function section(
   all: readonly Examined[] | undefined,
   nodes: ReadonlyMap<string, NodeReport>,
@@ -195,19 +255,19 @@ export function section(
     objects: all?.map((one) => guardedObject(one, nodes)),
     fields: (verdict) => ({
       networkPolicies:
-        all?.map(({ namespace, name, directions, pods: count, podsByNode, warnings }): PolicyReport => {
+        all?.map((one): PolicyReport => {
+          const { namespace, name, directions, pods: count, podsByNode, warnings } = one;
           const guarded = verdict.of({ kind: 'NetworkPolicy', namespace, name }).length === 0;
-          return { namespace, name, guarded, directions, pods: count, podsByNode, warnings };
+          const mode = modeOf(one, nodes);
+          return { namespace, name, mode, guarded, directions, pods: count, podsByNode, warnings };
         }) ?? null,
     }),
     headline({ failing, problems }, { colour }) {
       const count = policies.length;
       if (count === 0) return '';
-      const many = counted(count, 'NetworkPolicy', 'NetworkPolicies');
       if (failing === 0) {
-        const whose = count === 1 ? 'its' : 'their';
-        const are = count === 1 ? 'is' : 'are';
-        return paint('green', `${many} ${are} enforced on all ${whose} nodes.`, colour);
+        const monitored = policies.filter((one) => modeOf(one, nodes) === 'monitor').length;
+        return paint(monitored === 0 ? 'green' : 'yellow', fineWords(count - monitored, monitored), colour);
       }
       const what = problems.every(({ kind }) => kind === 'not-expressed')
         ? `${failing === 1 ? 'has' : 'have'} rules that cannot be enforced.`
@@ -224,10 +284,11 @@ export function section(
             `${namespace}/${name}`,
             directions.join(', '),
             String(count ?? '-'),
-            problems.length === 0 ? { text: 'yes', style: 'green' } : { text: 'no', style: 'red' },
+            problems.length === 0 ? fineCells[modeOf(policy, nodes)] : { text: 'no', style: 'red' },
           ],
           note: [
             ...podLines(policy),
+            ...modeLines(policy, nodes),
             ...policy.warnings.map(printable),
             ...problemTexts(problems, nowMs),
           ].join('\n'),

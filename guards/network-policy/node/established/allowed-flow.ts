@@ -8,6 +8,7 @@ import {
   type Direction,
   directions,
   type Family,
+  isEnforced,
   type LocalPod,
   type NodeRules,
   type Peers,
@@ -44,7 +45,7 @@ export function flowsAllowedBy(
     const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
     const pod = byAddress.get(own);
     const policies = pod?.[direction];
-    if (pod === undefined || policies === undefined) return true;
+    if (pod === undefined || policies === undefined || !isEnforced(pod, direction)) return true;
     if (byAddress.get(peer) === pod) return true;
     if (direction === 'ingress' && isOwn(from)) return true;
     const packet = {

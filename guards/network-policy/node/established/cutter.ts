@@ -9,7 +9,7 @@ import { Nftables } from '../nftables/nftables.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
 import { parseAddress } from '../../engine/addresses.ts';
-import type { Address, NodeRules } from '../../engine/rules.ts';
+import { type Address, directions, isEnforced, type NodeRules } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 import { flowsAllowedBy } from './allowed-flow.ts';
 import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
@@ -87,10 +87,10 @@ export class Cutter implements Disposable {
       const rules = this.#rules;
       this.#rules = undefined;
       try {
-        const isolated = [...rules.pods.values()].some(
-          ({ ingress, egress }) => ingress !== undefined || egress !== undefined,
+        const isNeeded = [...rules.pods.values()].some((pod) =>
+          directions.some((direction) => isEnforced(pod, direction)),
         );
-        if (isolated) await this.#cut(rules);
+        if (isNeeded) await this.#cut(rules);
       } catch (error) {
         logger.error(
           { err: error },

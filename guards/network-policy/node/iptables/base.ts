@@ -1,6 +1,6 @@
 /** The rules shared by all pods: the jumps into our chains, their ends, and the default. */
 import { isLinkLocal } from '../../engine/addresses.ts';
-import type { Direction, Family, NodeRules } from '../../engine/rules.ts';
+import type { Direction, Family, NodeRules, RefusalVerdict } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { blockMatch, blocksOf, coversAll } from './blocks.ts';
 import type { IpSet } from './ipset.ts';
@@ -10,6 +10,7 @@ import {
   comment,
   commonChain,
   compliesMark,
+  countNote,
   defaultPolicyChain,
   idOf,
   logPrefix,
@@ -54,7 +55,7 @@ export function common(family: Family, note = ''): string[] {
 }
 
 export function compileBase(rules: NodeRules, options: BaseOptions): IptablesRules {
-  const sets = options.unknownPods === 'deny' ? ([4, 6] as const).map((each) => knownPods(rules, each)) : [];
+  const sets = options.unknownPods === 'allow' ? [] : ([4, 6] as const).map((each) => knownPods(rules, each));
   return {
     families: { 4: baseOf(rules, 4, options), 6: baseOf(rules, 6, options) },
     sets: new Map(sets.map((set) => [set.name, set])),
@@ -74,13 +75,17 @@ export function trackingRules(isTaken: (family: Family) => boolean): IptablesRul
 function baseOf(rules: NodeRules, family: Family, options: BaseOptions): FamilyRules {
   const blocks = blocksOf(family, rules.podCidrs[family]).map((block) => blockMatch(family, block));
   const denied = options.unknownPods === 'deny' ? blocks : [];
-  const narrow = isCovered(rules, family) ? [...blocks, ...linkLocalBlocks(rules, family)] : [];
+  const monitored = options.unknownPods === 'monitor' ? blocks : [];
+  // A packet of two unknown pods would pass both of its hooks, and be reported twice.
+  const isNarrow = monitored.length === 0 && isCovered(rules, family);
+  const narrow = isNarrow ? [...blocks, ...linkLocalBlocks(rules, family)] : [];
   return {
     hooks: new Map(builtinChains.map((name) => [name, hooks(name, narrow)])),
     tops: new Map(
       builtinChains.map((name): [typeof top, Top] => {
         const top = topChains[name];
-        return [top, { pods: [], tail: tail(name, family, denied) }];
+        const unknown = monitoredUnknown(name, family, monitored, options);
+        return [top, { pods: [], tail: [...unknown, ...tail(name, family, denied)] }];
       }),
     ),
     chains: new Map([
@@ -130,6 +135,28 @@ function tail(name: keyof typeof topChains, family: Family, denied: readonly str
   ];
 }
 
+/** Here and not in the chain of unknown pods, which a packet may pass twice: each packet is reported once for each direction. */
+function monitoredUnknown(
+  name: keyof typeof topChains,
+  family: Family,
+  blocks: readonly string[],
+  { logGroup }: DataplaneOptions,
+): string[] {
+  return sides[name].flatMap((side) =>
+    blocks.flatMap((block) => {
+      const direction = side === '-s' ? 'egress' : 'ingress';
+      const fromNode = side === '-s' ? '' : ' -m addrtype ! --src-type LOCAL';
+      // Not what belongs to a connection, nor neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
+      const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)}${fromNode} -m conntrack --ctstate NEW`;
+      return [
+        `${who} ${nflog(logGroup, 'would-refuse', unknownPodsChain, direction)}`,
+        // It is empty: the rule only counts.
+        `${who} -j ${unknownPodsChain}`,
+      ];
+    }),
+  );
+}
+
 function knownName(family: Family): string {
   return setName('DST', family, idOf('known pods', String(family)));
 }
@@ -151,7 +178,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
     denied.flatMap((block) => {
       const who = `${side} ${block} ${ofNoPod(side, family)}`;
       return [
-        `${who} ${nflog(logGroup, unknownPodsChain, direction)}`,
+        `${who} ${nflog(logGroup, 'refused', unknownPodsChain, direction)}`,
         ...rejects(family, `${side} ${block}`, ofNoPod(side, family)),
       ];
     });
@@ -167,7 +194,13 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
 
 export function nflog(
   group: number,
-  ...of: readonly [chain: string, direction: Direction, pod?: string, policies?: readonly string[]]
+  ...of: readonly [
+    verdict: RefusalVerdict,
+    chain: string,
+    direction: Direction,
+    pod?: string,
+    policies?: readonly string[],
+  ]
 ): string {
   return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(...of)}" --nflog-group ${group}`;
 }

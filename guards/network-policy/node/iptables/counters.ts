@@ -1,8 +1,13 @@
-/** How often rules have refused. */
+/** How often rules have refused, or would have. */
 import type { Direction, PodKey } from '../../engine/rules.ts';
 import type { Refused } from '../dataplane.ts';
+import { countNote } from './names.ts';
 
-const rejection = /^\[(\d+):(\d+)\] -A (\S+) (-s|-d) .* -j REJECT /gm;
+/** A rule that refuses, or one that counts what would be refused and does not log it. */
+const counting = new RegExp(
+  String.raw`^\[(\d+):(\d+)\] -A (\S+) (-s|-d) (?:.* -j REJECT |\S+ (${countNote}) (?!.* -j NFLOG ))`,
+  'gm',
+);
 
 /**
  * @param listings - Of `iptables-save -c`.
@@ -14,12 +19,13 @@ export function refusedCounts(
 ): Refused[] {
   const sums = new Map<string, { -readonly [Key in keyof Refused]: Refused[Key] }>();
   for (const listing of listings) {
-    for (const [, packets, bytes, chain = '', side] of listing.matchAll(rejection)) {
+    for (const [, packets, bytes, chain = '', side, note] of listing.matchAll(counting)) {
       const owner = ownerOf(chain);
       if (owner === undefined) continue;
       const direction: Direction = side === '-d' ? 'ingress' : 'egress';
-      const key = `${direction} ${owner.pod ?? ''}`;
-      const sum = sums.get(key) ?? { pod: owner.pod, direction, verdict: 'refused', packets: 0, bytes: 0 };
+      const verdict = note === undefined ? 'refused' : 'would-refuse';
+      const key = `${direction} ${verdict} ${owner.pod ?? ''}`;
+      const sum = sums.get(key) ?? { pod: owner.pod, direction, verdict, packets: 0, bytes: 0 };
       sum.packets += Number(packets);
       sum.bytes += Number(bytes);
       sums.set(key, sum);

@@ -18,7 +18,8 @@ import { driftBetween } from './drift.ts';
 import { familyEdits } from './edits.ts';
 import { setEdits } from './ipset.ts';
 import { IptablesKernel, RefusedEdits } from './kernel.ts';
-import { families, unknownPodsChain } from './names.ts';
+import { parseLogPrefix } from '../log-prefix.ts';
+import { families, isTopChain, unknownPodsChain } from './names.ts';
 import { compilePod } from './pod.ts';
 import { Policies } from './policies.ts';
 import { Refusals } from './refusals.ts';
@@ -163,7 +164,7 @@ class IptablesDataplane implements Dataplane {
     const kernel = await this.#open(signal);
     const listings = await Promise.all(kernel.families.map((family) => kernel.save(family, ['-c'], signal)));
     return refusedCounts(listings, (chain) =>
-      chain === unknownPodsChain ? { pod: undefined } : this.#owners.podOf(chain),
+      chain === unknownPodsChain || isTopChain(chain) ? { pod: undefined } : this.#owners.podOf(chain),
     );
   }
 
@@ -188,12 +189,14 @@ class IptablesDataplane implements Dataplane {
   }
 
   whoseLog(prefix: string): ChainOwner | undefined {
-    const [program, chain = '', way] = prefix.split(' ');
-    if (program !== 'rampart' || (way !== 'in' && way !== 'out')) return undefined;
+    const logged = parseLogPrefix(prefix);
+    const [chain = '', way] = logged?.words ?? [];
+    if (logged === undefined || (way !== 'in' && way !== 'out')) return undefined;
+    const { verdict } = logged;
     const direction = way === 'in' ? 'ingress' : 'egress';
-    if (chain === unknownPodsChain) return { pod: undefined, direction, verdict: 'refused' };
+    if (chain === unknownPodsChain) return { pod: undefined, direction, verdict };
     const owner = this.#owners.podOf(chain);
-    return owner === undefined ? undefined : { ...owner, direction, verdict: 'refused' };
+    return owner === undefined ? undefined : { ...owner, direction, verdict };
   }
 
   [Symbol.dispose](): void {

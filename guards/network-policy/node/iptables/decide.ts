@@ -15,9 +15,10 @@ import {
   type RuleVerdict,
   unknownRule,
 } from '../kernel-packet.ts';
+import { parseLogPrefix } from '../log-prefix.ts';
 import { blockMatch } from './blocks.ts';
 import { behindOthers } from './listing.ts';
-import { type BuiltinChain, topChains, unknownPodsChain } from './names.ts';
+import { type BuiltinChain, countNote, topChains, unknownPodsChain } from './names.ts';
 import type { FamilyRules, IptablesRules, Lines } from './rules.ts';
 
 const protocolNumbers: Readonly<Record<string, number>> = {
@@ -39,9 +40,9 @@ export function decideInKernel(
   packet: KernelPacket,
 ): KernelDecision {
   const walk = new Walk(rules, direction, packet);
-  const verdict = walk.builtin(packet.fromNode ? 'OUTPUT' : 'FORWARD');
+  const isRefused = walk.builtin(packet.fromNode ? 'OUTPUT' : 'FORWARD') === 'refuse';
   return {
-    verdict: verdict === 'refuse' ? 'refused' : 'allowed',
+    verdict: isRefused ? 'refused' : walk.isMonitored ? 'would-refuse' : 'allowed',
     isKnown: walk.isKnown,
     chains: walk.chains,
   };
@@ -50,6 +51,8 @@ export function decideInKernel(
 class Walk {
   readonly chains: string[] = [];
   isKnown = false;
+  /** The packet is logged as one that would be refused. */
+  isMonitored = false;
   readonly #rules: FamilyRules;
   readonly #sets: IptablesRules['sets'];
   readonly #packet: KernelPacket;
@@ -145,6 +148,7 @@ class Walk {
         return (this.#mark & mask) === bits;
       }
       case '--ctstate':
+        if (value === 'NEW' && line.includes(countNote)) return true;
         if (!/^(?:INVALID|RELATED,ESTABLISHED|DNAT)$/.test(value)) throw unknownRule(line);
         // Established or invalid connections, not the first packet of one; translated ones are only refused in another way.
         return false;
@@ -171,6 +175,7 @@ class Walk {
       case 'RETURN':
         return 'return';
       case 'NFLOG':
+        this.isMonitored ||= parseLogPrefix(prefixOf(options))?.verdict === 'would-refuse';
         return 'continue';
       case 'MARK': {
         if (options[0] !== '--set-xmark') throw unknownRule(line);
@@ -202,6 +207,11 @@ class Walk {
     if (set.type !== 'hash:net') throw unknownRule(line);
     return [...set.members].some((block) => isWithin(address, block, line));
   }
+}
+
+/** Of the options of NFLOG. */
+function prefixOf(options: readonly string[]): string {
+  return (options[options.indexOf('--nflog-prefix') + 1] ?? '').replaceAll('"', '');
 }
 
 /** A quoted string is one word. */

@@ -4,7 +4,8 @@
  */
 import { hash } from 'node:crypto';
 
-import type { Direction, Family } from '../../engine/rules.ts';
+import type { Direction, Family, RefusalVerdict } from '../../engine/rules.ts';
+import { logPrefixOf } from '../log-prefix.ts';
 
 export const families = [4, 6] as const satisfies readonly Family[];
 
@@ -17,6 +18,10 @@ export const topChains = {
 export type BuiltinChain = keyof typeof topChains;
 export type TopChain = (typeof topChains)[BuiltinChain];
 export const builtinChains = Object.keys(topChains) as BuiltinChain[];
+
+export function isTopChain(name: string): boolean {
+  return Object.values<string>(topChains).includes(name);
+}
 
 /** For addresses that belong to no known pod. */
 export const unknownPodsChain = 'KUBE-POD-FW-DEFAULT';
@@ -90,21 +95,19 @@ export function setName(side: 'SRC' | 'DST', family: Family, id: string): string
   return `${family === 6 ? 'inet6:' : ''}KUBE-${side}-${id}`;
 }
 
-/** The kernel takes up to 63 bytes (struct xt_nflog_info); programs write what they know of the packet right after it. */
+/** The kernel takes up to 63 bytes (struct xt_nflog_info). */
 const longestPrefix = 63;
 
 /** Chain and direction tell whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
 export function logPrefix(
+  verdict: RefusalVerdict,
   chain: string,
   direction: Direction,
   pod = '',
   policies: readonly string[] = [],
 ): string {
-  const words = ['rampart', chain, direction === 'ingress' ? 'in' : 'out', pod, policies.join(',')];
-  return `${words
-    .filter(Boolean)
-    .join(' ')
-    .slice(0, longestPrefix - 1)} `;
+  const way = direction === 'ingress' ? 'in' : 'out';
+  return logPrefixOf(verdict, [chain, way, pod, policies.join(',')], longestPrefix);
 }
 
 const plainWord = /^[\w-]+$/;
@@ -117,6 +120,9 @@ export function comment(text: string): string {
   const quoted = plainWord.test(plain) ? plain : `"${plain.replaceAll("'", "\\'")}"`;
   return `-m comment --comment ${quoted}`;
 }
+
+/** Of the rules that count what would be refused. */
+export const countNote = comment('rule to count traffic that would be refused');
 
 /** `name:web namespace: default`, with kube-router's punctuation. */
 export function podText(pod: string): string {

@@ -1,5 +1,5 @@
 /** The firewall chain of a pod, and the jumps to it. */
-import type { Direction, Family, LocalPod } from '../../engine/rules.ts';
+import { type Direction, type Family, isEnforced, type LocalPod } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { common, established, nflog, rejects } from './base.ts';
 import { blockMatch } from './blocks.ts';
@@ -7,6 +7,7 @@ import {
   allowedMark,
   comment,
   compliesMark,
+  countNote,
   defaultPolicyChain,
   podChain,
   podText,
@@ -29,13 +30,18 @@ function podOf(pod: LocalPod, family: Family, options: DataplaneOptions): Family
     const note = comment(`rule to jump traffic ${way} ${podText(pod.pod)} to chain ${chain}`);
     return addresses.map((address) => `${side} ${address}${matches} ${note} -j ${chain}`);
   };
-  const bridged = ' -m physdev --physdev-is-bridged';
+  // Bridged packets have passed the other jumps, too: what would be refused must not be counted twice.
+  const again = (side: '-s' | '-d', direction: Direction): string[] =>
+    pod.monitors[direction] ? [] : jump(side, ' -m physdev --physdev-is-bridged');
   const top = (...pods: readonly string[]): Top => ({ pods, tail: undefined });
   return {
     hooks: new Map(),
     tops: new Map<TopChain, Top>([
       [topChains.INPUT, top(...jump('-s'))],
-      [topChains.FORWARD, top(...jump('-s'), ...jump('-d'), ...jump('-s', bridged), ...jump('-d', bridged))],
+      [
+        topChains.FORWARD,
+        top(...jump('-s'), ...jump('-d'), ...again('-s', 'egress'), ...again('-d', 'ingress')),
+      ],
       [topChains.OUTPUT, top(...jump('-s'), ...jump('-d'))],
     ]),
     chains: new Map([[chain, chainOf(pod, family, addresses, options)]]),
@@ -50,13 +56,18 @@ function chainOf(
 ): string[] {
   const chain = podChain(pod.pod);
   const isolated = (['ingress', 'egress'] as const).filter((direction) => pod[direction] !== undefined);
+  const enforced = isolated.filter((direction) => isEnforced(pod, direction));
+  const monitored = isolated.filter((direction) => !enforced.includes(direction));
   const ends = (direction: Direction): string[] =>
     addresses.map((address) => `${direction === 'ingress' ? '-d' : '-s'} ${address}`);
   const notAllowed = `-m mark ! --mark ${allowedMark}/${allowedMark}`;
+  const invalid = `${comment('rule to drop invalid state for pod')} -m conntrack --ctstate INVALID -j DROP`;
   return [
-    ...(isolated.length === 0
-      ? []
-      : [`${comment('rule to drop invalid state for pod')} -m conntrack --ctstate INVALID -j DROP`]),
+    ...(monitored.length > 0
+      ? enforced.flatMap(ends).map((end) => `${end} ${invalid}`)
+      : isolated.length > 0
+        ? [invalid]
+        : []),
     `${comment('rule for stateful firewall for pod')} ${established} -j ACCEPT`,
     ...common(family, `${comment('run through common network policy chain')} `),
     ...addresses.map(
@@ -73,13 +84,23 @@ function chainOf(
     ...(['ingress', 'egress'] as const).flatMap((direction) =>
       jumps(pod, family, direction, ends(direction)),
     ),
-    ...isolated.flatMap((direction) =>
+    ...monitored.flatMap((direction) =>
+      ends(direction).flatMap((end) => {
+        // What enforcing drops without a report.
+        const who = `${end} ${countNote} ${notAllowed} -m conntrack ! --ctstate INVALID`;
+        return [
+          `${who} ${nflog(logGroup, 'would-refuse', chain, direction, pod.pod, pod[direction])}`,
+          `${who} -j MARK --set-xmark ${allowedMark}/${allowedMark}`,
+        ];
+      }),
+    ),
+    ...enforced.flatMap((direction) =>
       ends(direction).map(
         (end) =>
-          `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed} ${nflog(logGroup, chain, direction, pod.pod, pod[direction])}`,
+          `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed} ${nflog(logGroup, 'refused', chain, direction, pod.pod, pod[direction])}`,
       ),
     ),
-    ...isolated.flatMap((direction) =>
+    ...enforced.flatMap((direction) =>
       ends(direction).flatMap((end) =>
         rejects(
           family,

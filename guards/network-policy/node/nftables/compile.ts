@@ -14,11 +14,13 @@ import type {
   NodeRules,
   PolicyRules,
   PortRange,
+  RefusalVerdict,
 } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 import {
   commentText,
+  counterName,
   directions,
   families,
   logPrefix,
@@ -76,7 +78,7 @@ const priority = { egress: -10, ingress: -9 } as const;
 
 /** Everything except the pods and policies. */
 export function compileBase(rules: NodeRules, options: DataplaneOptions): TableObject[] {
-  const deny = options.unknownPods === 'deny';
+  const hasUnknown = options.unknownPods !== 'allow';
   return [
     baseChain('forward', 'egress', []),
     baseChain('forward', 'ingress', []),
@@ -84,7 +86,7 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
     baseChain('input', 'egress', []),
     // A node always reaches its own pods. Not in forward: there, a source address of the node is forged.
     baseChain('output', 'ingress', [rule({ kind: 'local address', side: 'saddr', is: true }, accept)]),
-    ...directions.map((direction) => directionChain(direction, deny)),
+    ...directions.map((direction) => directionChain(direction, hasUnknown)),
     {
       kind: 'chain',
       name: 'refuse',
@@ -102,7 +104,7 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
         rule({ kind: 'reject', with: 'icmp error' }),
       ],
     },
-    ...(deny ? unknownObjects(rules, options) : []),
+    ...(hasUnknown ? unknownObjects(rules, options) : []),
   ];
 }
 
@@ -123,7 +125,7 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
   };
 }
 
-function directionChain(direction: Direction, denyUnknown: boolean): Chain {
+function directionChain(direction: Direction, hasUnknown: boolean): Chain {
   const side = podSide[direction];
   const podRule = (family: Family): Rule =>
     rule({ kind: 'verdict map', family, side, map: podMap(direction, family) });
@@ -136,7 +138,7 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
       // Packets of IPv4 need not pass them.
       ...ofLink,
       podRule(6),
-      ...(denyUnknown ? families : []).map((family) =>
+      ...(hasUnknown ? families : []).map((family) =>
         rule(
           { kind: 'address in set', family, side, set: podCidrSet(family) },
           { kind: 'local address', side, is: false },
@@ -152,30 +154,39 @@ function podCidrSet(family: Family): string {
 }
 
 function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObject[] {
+  const verdict = options.unknownPods === 'monitor' ? 'would-refuse' : 'refused';
   return [
     ...families.map((family) => rangeSet(podCidrSet(family), family, rules.podCidrs[family])),
     ...directions.flatMap((direction): TableObject[] => {
       const name = unknownChain(direction);
       return [
-        { kind: 'counter', name },
-        { kind: 'chain', name, rules: refusal(name, options) },
+        { kind: 'counter', name: counterName(name, verdict) },
+        { kind: 'chain', name, rules: refusal(name, verdict, options) },
       ];
     }),
   ];
 }
 
+/** The end of a chain: what comes here is refused, or is reported and passes. */
 function refusal(
-  name: string,
+  chain: string,
+  verdict: RefusalVerdict,
   { logGroup }: DataplaneOptions,
   pod?: string,
   policies?: readonly string[],
 ): Rule[] {
+  const isRefused = verdict === 'refused';
   return [
+    // What the chain of an isolated pod drops without a report.
+    ...(isRefused ? [] : [rule({ kind: 'connection state', states: ['invalid'] }, accept)]),
     rule(
       { kind: 'limit', perMinute: 10, burst: 10 },
-      { kind: 'log', prefix: logPrefix(name, pod, policies), group: logGroup },
+      { kind: 'log', prefix: logPrefix(verdict, chain, pod, policies), group: logGroup },
     ),
-    rule({ kind: 'counter', name }, { kind: 'goto', chain: 'refuse' }),
+    rule(
+      { kind: 'counter', name: counterName(chain, verdict) },
+      isRefused ? { kind: 'goto', chain: 'refuse' } : accept,
+    ),
   ];
 }
 
@@ -222,14 +233,17 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
     const policies = pod[direction];
     if (policies === undefined) return [];
     const name = podChain(direction, pod.pod);
+    const verdict = pod.monitors[direction] ? 'would-refuse' : 'refused';
     return [
-      { kind: 'counter', name },
+      { kind: 'counter', name: counterName(name, verdict) },
       {
         kind: 'chain',
         name,
         comment: commentText(pod.pod),
         rules: [
-          rule({ kind: 'connection state', states: ['invalid'] }, { kind: 'drop' }),
+          ...(verdict === 'refused'
+            ? [rule({ kind: 'connection state', states: ['invalid'] }, { kind: 'drop' })]
+            : []),
           // Through a Service that leads back to it.
           ...families.flatMap((family) =>
             pod.addresses[family].map((address) =>
@@ -246,7 +260,7 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
             ...rule({ kind: 'jump', chain: policyChain(direction, policy) }),
             comment: commentText(policy),
           })),
-          ...refusal(name, options, pod.pod, policies),
+          ...refusal(name, verdict, options, pod.pod, policies),
         ],
       },
     ];

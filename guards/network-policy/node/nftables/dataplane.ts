@@ -21,8 +21,9 @@ import {
   type Programmed,
   type Refused,
 } from '../dataplane.ts';
+import { parseLogPrefix } from '../log-prefix.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy, tracking } from './compile.ts';
-import { bareTableName, directions, podChain, tableName, unknownChain } from './names.ts';
+import { bareTableName, directions, parseCounterName, podChain, tableName, unknownChain } from './names.ts';
 import {
   type Command,
   commandsAnew,
@@ -102,11 +103,8 @@ class NftablesDataplane implements Dataplane {
   readonly #refusals = new Refusals();
   /** It is unknown what the kernel has: before the first change, and when one was interrupted. */
   #isUnknown = true;
-  readonly #chainOwners = new Map<string, ChainOwner>(
-    directions.map((direction) => [
-      unknownChain(direction),
-      { pod: undefined, direction, verdict: 'refused' },
-    ]),
+  readonly #chainOwners = new Map<string, Omit<ChainOwner, 'verdict'>>(
+    directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
   );
 
   constructor(options: DataplaneOptions) {
@@ -291,10 +289,12 @@ class NftablesDataplane implements Dataplane {
         }[];
       };
       return nftables.flatMap(({ counter }) => {
-        const owner = this.#chainOwners.get(counter?.name ?? '');
-        return counter === undefined || owner === undefined
+        if (counter === undefined) return [];
+        const { chain, verdict } = parseCounterName(counter.name);
+        const owner = this.#chainOwners.get(chain);
+        return owner === undefined
           ? []
-          : [{ ...owner, packets: counter.packets, bytes: counter.bytes }];
+          : [{ ...owner, verdict, packets: counter.packets, bytes: counter.bytes }];
       });
     }, signal);
   }
@@ -316,8 +316,9 @@ class NftablesDataplane implements Dataplane {
   }
 
   whoseLog(prefix: string): ChainOwner | undefined {
-    const [program, chain = ''] = prefix.split(' ');
-    return program === 'rampart' ? this.#chainOwners.get(chain) : undefined;
+    const logged = parseLogPrefix(prefix);
+    const owner = this.#chainOwners.get(logged?.words[0] ?? '');
+    return owner && logged && { ...owner, verdict: logged.verdict };
   }
 
   [Symbol.dispose](): void {
@@ -334,7 +335,7 @@ class NftablesDataplane implements Dataplane {
   #remember(pod: PodKey | undefined): void {
     for (const direction of directions) {
       const chain = pod === undefined ? unknownChain(direction) : podChain(direction, pod);
-      this.#chainOwners.set(chain, { pod, direction, verdict: 'refused' });
+      this.#chainOwners.set(chain, { pod, direction });
     }
   }
 

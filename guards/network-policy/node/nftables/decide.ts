@@ -13,7 +13,7 @@ import {
   type RuleVerdict,
   unknownRule,
 } from '../kernel-packet.ts';
-import { podMap, shortDirection } from './names.ts';
+import { parseCounterName, podMap, shortDirection } from './names.ts';
 import type { ElementSet } from './nft-sets.ts';
 import { objectKey, type TableObjects } from './objects.ts';
 import { type Rule, type Side, type Statement, transports, type Verdict } from './rule.ts';
@@ -31,10 +31,12 @@ export function decideInKernel(
   const own = direction === 'egress' ? packet.source : packet.destination;
   const map = objects.get(objectKey({ kind: 'map', name: podMap(direction, own.family) }));
   const chains: string[] = [];
-  const chain = chainVerdicts(objects, packet, chains);
+  let isMonitored = false;
+  const chain = chainVerdicts(objects, packet, chains, () => (isMonitored = true));
   const hook = packet.fromNode && direction === 'ingress' ? 'output' : 'forward';
+  const isRefused = chain(`${hook}-${shortDirection[direction]}`) === 'refuse';
   return {
-    verdict: chain(`${hook}-${shortDirection[direction]}`) === 'refuse' ? 'refused' : 'allowed',
+    verdict: isRefused ? 'refused' : isMonitored ? 'would-refuse' : 'allowed',
     isKnown: map !== undefined && map.kind === 'map' && map.elements.has(own.text),
     chains,
   };
@@ -44,6 +46,8 @@ function chainVerdicts(
   objects: TableObjects,
   packet: KernelPacket,
   chains: string[],
+  /** The packet is counted as one that would be refused. */
+  onMonitored: () => void,
 ): (name: string) => RuleVerdict {
   function decideRule(rule: Rule): RuleVerdict {
     for (const statement of rule.statements) {
@@ -100,6 +104,8 @@ function chainVerdicts(
       case 'from a bridge':
         return 'continue';
       case 'counter':
+        if (parseCounterName(statement.name).verdict === 'would-refuse') onMonitored();
+        return 'next statement';
       case 'log':
         return 'next statement';
       case 'limit':

@@ -4,7 +4,8 @@
  */
 import { hash } from 'node:crypto';
 
-import type { Direction, Family, PeersKey } from '../../engine/rules.ts';
+import type { Direction, Family, PeersKey, RefusalVerdict } from '../../engine/rules.ts';
+import { logPrefixOf } from '../log-prefix.ts';
 
 /** Of the table of rules, without its family: the names of all our tables begin with it. */
 export const bareTableName = 'rampart-network-policy';
@@ -26,7 +27,6 @@ function idOf(key: string): string {
   return hash('sha256', key).slice(0, 24);
 }
 
-/** The name of a pod's chain, and of the counter in it. */
 export function podChain(direction: Direction, pod: string): string {
   return `pod-${shortDirection[direction]}-${idOf(pod)}`;
 }
@@ -50,13 +50,33 @@ export function unknownChain(direction: Direction): string {
   return `unknown-${shortDirection[direction]}`;
 }
 
-/** The kernel takes up to 127 bytes (NF_LOG_PREFIXLEN); programs write what they know of the packet right after it. */
+const monitored = 'would-refuse-';
+
+/** The counter of a chain that refuses packets, or would. */
+export function counterName(chain: string, verdict: RefusalVerdict): string {
+  return verdict === 'refused' ? chain : `${monitored}${chain}`;
+}
+
+export function parseCounterName(name: string): {
+  readonly chain: string;
+  readonly verdict: RefusalVerdict;
+} {
+  return name.startsWith(monitored)
+    ? { chain: name.slice(monitored.length), verdict: 'would-refuse' }
+    : { chain: name, verdict: 'refused' };
+}
+
+/** The kernel takes up to 127 bytes (NF_LOG_PREFIXLEN). */
 const longestPrefix = 127;
 
 /** The chain tells whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
-export function logPrefix(chain: string, pod = '', policies: readonly string[] = []): string {
-  const words = ['rampart', chain, pod, policies.join(',')].filter(Boolean).join(' ');
-  return `${words.slice(0, longestPrefix - 1)} `;
+export function logPrefix(
+  verdict: RefusalVerdict,
+  chain: string,
+  pod = '',
+  policies: readonly string[] = [],
+): string {
+  return logPrefixOf(verdict, [chain, pod, policies.join(',')], longestPrefix);
 }
 
 const longestComment = 120;

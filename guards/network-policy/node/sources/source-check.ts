@@ -7,10 +7,11 @@
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import type { PolicyEngine } from '../../engine/engine.ts';
-import type { Address, PodKey } from '../../engine/rules.ts';
+import type { PolicyMode } from '../../engine/monitor.ts';
+import { type Address, directions, isEnforced, type LocalPod, type PodKey } from '../../engine/rules.ts';
 import { InterfaceSearch } from './interface-search.ts';
 import type { CheckedPod } from './source-rules.ts';
-import { SourceTable } from './source-table.ts';
+import { type ForgedSources, type Sender, SourceTable } from './source-table.ts';
 import { TakenAddresses } from './taken-addresses.ts';
 
 /**
@@ -25,6 +26,8 @@ export interface SourceCheckOptions {
   /** Whether somebody depends on it. */
   readonly isNeeded: () => boolean;
   readonly logGroup: number;
+  /** `monitor`: nothing is refused; what would be is reported. Default: `enforce`. */
+  readonly mode?: PolicyMode | undefined;
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: (<T>(work: () => T) => T) | undefined;
 }
@@ -49,7 +52,8 @@ export class SourceCheck implements Disposable {
   constructor(options: SourceCheckOptions) {
     this.#options = options;
     this.#inNetwork = options.inNetwork ?? ((work) => work());
-    this.#table = new SourceTable(this.#inNetwork, options.logGroup, this.#taken);
+    const verdict = options.mode === 'monitor' ? 'would-refuse' : 'refused';
+    this.#table = new SourceTable(this.#inNetwork, options.logGroup, this.#taken, verdict);
   }
 
   get isProgrammed(): boolean {
@@ -116,8 +120,7 @@ export class SourceCheck implements Disposable {
       this.#unchecked.add(key);
       return undefined;
     }
-    const { addresses, ingress, egress } = pod;
-    return { link, addresses, isIsolated: ingress !== undefined || egress !== undefined };
+    return { link, addresses: pod.addresses, isIsolated: this.#isIsolated(pod) };
   }
 
   /** Looks whether somebody has changed the table. Whether it was as it should be. */
@@ -128,15 +131,15 @@ export class SourceCheck implements Disposable {
     return isIntact;
   }
 
-  counters(): ReturnType<SourceTable['counters']> {
-    let counts: ReturnType<SourceTable['counters']> = [];
+  counters(): readonly ForgedSources[] {
+    let counts: readonly ForgedSources[] = [];
     if (this.isProgrammed) this.#attempt('read', () => (counts = this.#table.counters()));
     return counts;
   }
 
   /** Which pod sent a packet that was logged with this prefix; undefined: it is not one of these. */
-  podOfLog(prefix: string): PodKey | undefined {
-    return this.#table.podOfLog(prefix);
+  whoseLog(prefix: string): Sender | undefined {
+    return this.#table.whoseLog(prefix);
   }
 
   #removeAll(): void {
@@ -149,6 +152,13 @@ export class SourceCheck implements Disposable {
     });
     this.#search?.[Symbol.dispose]();
     this.#search = undefined;
+  }
+
+  /** Policies in monitor mode refuse nothing, so that the pod is checked as if there were none; a node in monitor mode reports all of it. */
+  #isIsolated(pod: LocalPod): boolean {
+    return this.#options.mode === 'monitor'
+      ? directions.some((direction) => pod[direction] !== undefined)
+      : directions.some((direction) => isEnforced(pod, direction));
   }
 
   #mayUseAny(key: PodKey): boolean {

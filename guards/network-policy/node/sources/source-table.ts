@@ -3,9 +3,18 @@
  * policies. It stays when the process ends.
  */
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
-import type { Address, AddressChange, PodKey } from '../../engine/rules.ts';
+import type { Address, AddressChange, PodKey, RefusalVerdict } from '../../engine/rules.ts';
+import { logPrefixOf, parseLogPrefix } from '../log-prefix.ts';
 import { Encoder } from '../nftables/encode.ts';
-import { bareSourceTableName, commentText, families, podChain, sourceTableName } from '../nftables/names.ts';
+import {
+  bareSourceTableName,
+  commentText,
+  counterName,
+  families,
+  parseCounterName,
+  podChain,
+  sourceTableName,
+} from '../nftables/names.ts';
 import { Nftables } from '../nftables/nftables.ts';
 import { NftablesBatch } from '../nftables/nftables-batch.ts';
 import { isMissing, isRefusal } from '../nftables/table.ts';
@@ -26,10 +35,21 @@ interface PodChain {
   readonly rules: readonly string[];
 }
 
+/** A pod that sent with an address that is not its own. */
+export interface Sender {
+  readonly pod: PodKey;
+  readonly verdict: RefusalVerdict;
+}
+
+export interface ForgedSources extends Sender {
+  readonly packets: number;
+}
+
 /** Runs commands in the node's network namespace. Each change is one transaction. Dispose it after use. */
 export class SourceTable implements Disposable {
   readonly #inNetwork: <T>(work: () => T) => T;
   readonly #logGroup: number;
+  readonly #verdict: RefusalVerdict;
   readonly #taken: TakenAddresses;
   /** As they should be, by name. */
   readonly #chains = new Map<string, PodChain>();
@@ -40,10 +60,19 @@ export class SourceTable implements Disposable {
   readonly #changedSince = new Set<string>();
   #socket: NetlinkSocket | undefined;
 
-  /** @param taken - Addresses that a pod may not take; its changes are taken with each {@link program}. */
-  constructor(inNetwork: <T>(work: () => T) => T, logGroup: number, taken: TakenAddresses) {
+  /**
+   * @param taken - Addresses that a pod may not take; its changes are taken with each {@link program}.
+   * @param verdict - `would-refuse`: forged sources pass, and are reported and counted.
+   */
+  constructor(
+    inNetwork: <T>(work: () => T) => T,
+    logGroup: number,
+    taken: TakenAddresses,
+    verdict: RefusalVerdict = 'refused',
+  ) {
     this.#inNetwork = inNetwork;
     this.#logGroup = logGroup;
+    this.#verdict = verdict;
     this.#taken = taken;
   }
 
@@ -126,7 +155,7 @@ export class SourceTable implements Disposable {
           ...elementCommand('add', 'mac', new Set([...this.#chains.values()].map(({ mac }) => mac))),
           ...addressCommands('add', [...this.#taken]),
           ...[...this.#chains].flatMap(([name, chain]) =>
-            this.#chainCommands(name, undefined, chain, counts.get(name)),
+            this.#chainCommands(name, undefined, chain, counts.get(counterName(name, this.#verdict))),
           ),
         ].join('\n'),
       );
@@ -190,18 +219,21 @@ export class SourceTable implements Disposable {
     if (this.#state === 'programmed') this.#state = 'unknown';
   }
 
-  /** Refused packets by pod. */
-  counters(): { readonly pod: PodKey; readonly packets: number }[] {
-    return [...this.#nft(countsOf)].flatMap(([chain, { packets }]) => {
+  /** Packets with forged sources, by pod. */
+  counters(): ForgedSources[] {
+    return [...this.#nft(countsOf)].flatMap(([name, { packets }]) => {
+      const { chain, verdict } = parseCounterName(name);
       const pod = this.#chains.get(chain)?.pod;
-      return pod === undefined ? [] : [{ pod, packets }];
+      return pod === undefined ? [] : [{ pod, verdict, packets }];
     });
   }
 
   /** Whose packet was logged with this prefix. */
-  podOfLog(prefix: string): PodKey | undefined {
-    const [, chain = ''] = logForm.exec(prefix.trim()) ?? [];
-    return this.#chains.get(chain)?.pod;
+  whoseLog(prefix: string): Sender | undefined {
+    const logged = parseLogPrefix(prefix);
+    const [word, chain = ''] = logged?.words ?? [];
+    const pod = word === logWord ? this.#chains.get(chain)?.pod : undefined;
+    return pod === undefined || logged === undefined ? undefined : { pod, verdict: logged.verdict };
   }
 
   /** Whether there was something. */
@@ -254,11 +286,12 @@ export class SourceTable implements Disposable {
     { packets, bytes }: Count = { packets: 0, bytes: 0 },
   ): string[] {
     const table = sourceTableName;
+    const counter = counterName(name, this.#verdict);
     if (is === undefined) {
       return [
         `delete chain ${table} ${name}`,
         `delete chain ${table} ${refuseChain(name)}`,
-        `delete counter ${table} ${name}`,
+        `delete counter ${table} ${counter}`,
       ];
     }
     // The first rule has the interface.
@@ -266,7 +299,7 @@ export class SourceTable implements Disposable {
     return [
       ...(was === undefined
         ? [
-            `add counter ${table} ${name} { packets ${packets} bytes ${bytes} }`,
+            `add counter ${table} ${counter} { packets ${packets} bytes ${bytes} }`,
             `add chain ${table} ${refuseChain(name)}`,
             ...this.#refuseRules(name),
           ]
@@ -291,8 +324,8 @@ export class SourceTable implements Disposable {
 
   #refuseRules(name: string): string[] {
     return ruleCommands(refuseChain(name), [
-      `limit rate 10/minute burst 10 packets log prefix "${logPrefix(name)}" group ${this.#logGroup}`,
-      `counter name ${name} drop`,
+      `limit rate 10/minute burst 10 packets log prefix "${logPrefixOf(this.#verdict, [logWord, name])}" group ${this.#logGroup}`,
+      `counter name ${counterName(name, this.#verdict)} ${this.#verdict === 'refused' ? 'drop' : 'accept'}`,
     ]);
   }
 
@@ -322,7 +355,8 @@ interface Count {
 }
 
 const knownForm = /chain (pod-out-\w+) \{\n(?:(?!\n\t\}).)*?iif != \S+ accept comment "([^"]*)"/gs;
-const logForm = /^rampart source (pod-out-\w+)$/;
+/** Of the prefix of logged packets, before the chain. */
+const logWord = 'source';
 
 function chainOf(pod: PodKey): string {
   return podChain('egress', pod);
@@ -335,10 +369,6 @@ function podChainOf(pod: PodKey, checked: CheckedPod, name: string): PodChain {
 
 function refuseChain(chain: string): string {
   return `refuse-${chain}`;
-}
-
-function logPrefix(chain: string): string {
-  return `rampart source ${chain} `;
 }
 
 /** @param chain - As it is listed. */

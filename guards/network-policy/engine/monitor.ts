@@ -1,0 +1,33 @@
+/**
+ * Monitor mode: what policies do not allow passes, and is reported as what would be refused. A pod's direction is monitored if all policies
+ * that isolate it there are: as soon as one of them is enforced, refusals are refused.
+ */
+import type { MetadataObject } from './objects.ts';
+import type { PolicyKey, PolicyWarning } from './rules.ts';
+
+/** On a NetworkPolicy, or on a Namespace for all its policies; the name that is proposed for kube-router (cloudnativelabs/kube-router#2141). */
+export const monitorAnnotation = 'kube-router.io/network-policy.monitor';
+
+export const policyModes = ['enforce', 'monitor'] as const;
+export type PolicyMode = (typeof policyModes)[number];
+
+/** Values that are no mistake. */
+const plainValues: readonly string[] = ['true', 'false', ''];
+/** Longer ones are not shown as a whole. */
+const SHOWN = 40;
+
+export function monitorModeOf({ annotations }: MetadataObject): PolicyMode {
+  return annotations?.[monitorAnnotation] === 'true' ? 'monitor' : 'enforce';
+}
+
+/** Why the annotation of an object does not count: a sentence; undefined: it counts, or says that it should not. */
+export function misreadMonitor({ annotations }: MetadataObject): string | undefined {
+  const value = annotations?.[monitorAnnotation] ?? '';
+  if (plainValues.includes(value)) return undefined;
+  return `${JSON.stringify(value.slice(0, SHOWN))} does not count: only "true" is monitor mode.`;
+}
+
+/** What {@link misreadMonitor} says of a Namespace, for one of its policies. */
+export function namespaceWarning(policy: PolicyKey, message: string): PolicyWarning {
+  return { policy, field: `metadata.annotations of Namespace ${policy.split('/')[0]}`, message };
+}
