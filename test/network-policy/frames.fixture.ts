@@ -24,7 +24,7 @@ interface Interface {
   readonly mac: Buffer;
 }
 
-function interfaceOf({ namespace }: Host, device = 'eth0'): Interface {
+export function interfaceOf({ namespace }: Host, device = 'eth0'): Interface {
   const shown = namespace.run(() => execFileSync('ip', ['-o', 'link', 'show', device], { encoding: 'utf8' }));
   const [, index, mac = ''] = /^(\d+):.* link\/ether (\S+) /.exec(shown) ?? [];
   if (index === undefined) throw new Error(`no ${device}: ${shown}`);
@@ -98,13 +98,29 @@ export function ipPacket(
   return Buffer.concat([header, filled]);
 }
 
-export function bytesOf(address: string): Buffer {
+/** An ICMPv6 packet by which its sender becomes a router of its link, with a prefix that others take addresses from (RFC 4861). */
+export function routerAdvertisement(source: string, prefix: string): Buffer {
+  const header = Buffer.alloc(16);
+  header.set([134, 0, 0, 0, 64]);
+  header.writeUInt16BE(100, 6);
+  const option = Buffer.alloc(16);
+  option.set([3, 4, 64, 0xc0]);
+  option.writeUInt32BE(3600, 4);
+  option.writeUInt32BE(3600, 8);
+  const message = Buffer.concat([header, option, bytesOf(prefix)]);
+  return ipPacket(source, 'ff02::1', protocolNumbers.ICMPv6, message, 2, 255);
+}
+
+/** To whom it goes (RFC 2464, 7). */
+export const allNodesMac = Buffer.from('333300000001', 'hex');
+
+function bytesOf(address: string): Buffer {
   if (!address.includes(':')) return Buffer.from(address.split('.').map(Number));
   return Buffer.from(addressValue(address).toString(16).padStart(32, '0'), 'hex');
 }
 
 /** RFC 1071 */
-export function checksum(bytes: Buffer): number {
+function checksum(bytes: Buffer): number {
   const even = bytes.length % 2 === 0 ? bytes : Buffer.concat([bytes, Buffer.of(0)]);
   let sum = 0;
   for (let at = 0; at < even.length; at += 2) sum += even.readUInt16BE(at);

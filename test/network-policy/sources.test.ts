@@ -2,13 +2,24 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
+import { sampled } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
 import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
 import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { anySourceLabel } from '../../guards/network-policy/node/sources/source-check.ts';
-import { datagram, etherTypes, macTowards, sendFrame } from './frames.fixture.ts';
+import { derivedAddress } from '../../guards/network-policy/node/sources/pod-interfaces.ts';
+import {
+  allNodesMac,
+  datagram,
+  etherTypes,
+  interfaceOf,
+  macTowards,
+  routerAdvertisement,
+  sendFrame,
+} from './frames.fixture.ts';
+import { PacketCounter } from './packet-counter.fixture.ts';
 import {
   dropAddress,
   foreignAddress,
@@ -136,7 +147,7 @@ for (const { backend, open, skip } of backends) {
                 ['x/a', 'x/a', 'z/c'],
               ] as const) {
                 const packet = datagram(of(source), of(to));
-                for (const tags of [[vlan], [serviceVlan], [vlan, vlan], [serviceVlan, vlan]]) {
+                for (const tags of sampled([[vlan], [serviceVlan], [vlan, vlan], [serviceVlan, vlan]], 2)) {
                   const what = `${from} as ${source} to ${to}, ${tags.join()}`;
                   assert.equal(await send(from, [...tags, type], to, packet), 'refused', what);
                 }
@@ -146,6 +157,23 @@ for (const { backend, open, skip } of backends) {
             assert.equal(await send('x/a', [experimental], 'z/c', Buffer.alloc(60)), 'refused');
           },
         );
+
+        test('router advertisements: of no pod', { skip: backend !== 'nftables' || !bridge }, async () => {
+          using seen = new PacketCounter(host('x/b'), { six: 'icmpv6 type nd-router-advert' });
+          const refused = refusedSources(node.network);
+          const own = derivedAddress(
+            interfaceOf(host('z/b'))
+              .mac.toString('hex')
+              .replaceAll(/..(?!$)/g, '$&:'),
+          );
+          const packet = routerAdvertisement(own, 'fd00:bad::');
+          sendFrame(host('z/b'), allNodesMac, [etherTypes[6]], packet);
+          const fate = await until('what becomes of it', () => {
+            if (seen.count('six') > 0) return 'arrived';
+            return refusedSources(node.network) > refused ? 'refused' : undefined;
+          });
+          assert.equal(fate, 'refused');
+        });
 
         test('of a pod that is let off: any, if its Namespace has the label too; a pod that goes takes its chain with it', async () => {
           const labelled = (value: string | null) =>

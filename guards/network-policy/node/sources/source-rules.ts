@@ -55,9 +55,10 @@ export function sourceRules({ link, addresses, isIsolated }: CheckedPod, refuse:
     // A probe for an address, before it is in use, has none as its source (RFC 5227).
     other('arp saddr ip', isIsolated ? [...addresses[4], '0.0.0.0'] : addresses[4], 4),
     other('ip saddr', addresses[4], 4),
+    // By an advertisement, pods of the bridge get addresses that no policy knows, and a router that sees what they send.
+    `icmpv6 type { nd-router-advert, nd-redirect } ${no}`,
     ...(isIsolated
       ? [
-          `icmpv6 type { nd-router-advert, nd-redirect } ${no}`,
           `icmpv6 type nd-neighbor-advert ${addresses[6].map((own) => `@th,64,128 != ${hexOf(own)} `).join('')}${no}`,
           `ip6 saddr :: ${fromUnspecified} accept`,
         ]
