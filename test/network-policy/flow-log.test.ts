@@ -8,6 +8,7 @@ import { suite, test } from 'node:test';
 import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
+import { monitorAnnotation } from '../../guards/network-policy/engine/monitor.ts';
 import { flowLines } from '../../guards/network-policy/flow-line.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
 import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
@@ -30,6 +31,8 @@ const onlyOutside = {
   policyTypes: ['Egress'],
   egress: [{ to: [{ ipBlock: { cidr: '10.7.0.0/16' } }, { ipBlock: { cidr: 'fd00:7::/64' } }] }],
 };
+
+const monitoring = { [monitorAnnotation]: 'true' };
 
 const backends = [
   ['nftables', undefined, undefined],
@@ -59,6 +62,7 @@ suite('allowed connections', { skip: namespaceObstacle() ?? false }, () => {
         const services = network.addServices(['x/a', 'x/b']);
         await node.apply('x/a-from-y', onlyFromY);
         await node.apply('z/outside', onlyOutside);
+        await node.apply('y/monitored', { podSelector: { matchLabels: { pod: 'a' } } }, monitoring);
         await node.start({ flowsPerSecond: 10_000 });
         const [client, silent] = [network.host('y/b'), network.host('z/c')];
         const [a, b] = [network.host('x/a').addresses, network.host('x/b').addresses];
@@ -79,6 +83,7 @@ suite('allowed connections', { skip: namespaceObstacle() ?? false }, () => {
           ],
           [undefined, () => reaches(silent, b[4])],
           ['ingress x/b -: TCP 10.7.0.2 -> x/b 81', () => reaches(network.outside, b[4], { port: 81 })],
+          ['ingress y/a -: TCP y/b -> y/a 80', () => reaches(client, network.host('y/a').addresses[4])],
           ['ingress x/b -: ICMP y/b -> x/b -', () => sendPing(client, b[4])],
           ['ingress x/b -: ICMPv6 y/b -> x/b -', () => sendPing(client, b[6])],
           [undefined, () => sendPing(client, a[4])],
