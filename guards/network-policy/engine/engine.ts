@@ -28,6 +28,7 @@ import {
   type PolicyKey,
   type PolicyProblem,
   policyRulesKey,
+  type PolicyRules,
   type PolicyWarning,
   type RulesChange,
 } from './rules.ts';
@@ -234,20 +235,22 @@ export class PolicyEngine {
     return pods;
   }
 
+  /** A pod that comes or goes mostly changes none: the same map then. */
   #policiesAnew(): NodeRules['policies'] {
-    const policies = new Map(this.#rules.policies);
+    let policies: Map<string, PolicyRules> | undefined;
     for (const key of this.#dirty.policies) {
       const compiled = this.#compiledOf(key);
       for (const direction of directions) {
         const rulesKey = policyRulesKey(direction, key);
         const rules = compiled?.rules(direction);
         if (rules === this.#rules.policies.get(rulesKey)) continue;
+        policies ??= new Map(this.#rules.policies);
         if (rules === undefined) policies.delete(rulesKey);
         else policies.set(rulesKey, rules);
         this.#touchedPolicies.add(rulesKey);
       }
     }
-    return policies;
+    return policies ?? this.#rules.policies;
   }
 
   #peersAnew(): NodeRules['peers'] {
