@@ -1,8 +1,10 @@
 /** Network policies with nftables: one table of ours, changed by transactions. */
 import { libnftables } from '../../../../lib/ebpf/ffi.ts';
 import { KeptNamespace } from '../namespace.ts';
+import { readCounters } from './named-counters.ts';
 import { Nftables } from './nftables.ts';
 import { NftablesChanges } from './nftables-changes.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 import { sleep, systemClock } from '../../../../lib/time/clock.ts';
 import {
   type NodeRules,
@@ -37,7 +39,7 @@ import {
 import { elementChanges, type ElementChanges, peerSets } from './peer-sets.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
-import { isEnforcing, isMissing, isRefusal, readTable } from './table.ts';
+import { isEnforcing, isRefusal, readTable } from './table.ts';
 
 /**
  * What the objects belong to: `base`, `pod KEY`, or the key of a policy's rules or of peers, each with a prefix of its own. The maps
@@ -276,25 +278,12 @@ class NftablesDataplane implements Dataplane {
 
   counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     return promised(() => {
-      let listing: string;
-      try {
-        listing = this.#reading((nft) => nft.list(`list counters table ${tableName}`, { json: true }));
-      } catch (error) {
-        if (isMissing(error)) return [];
-        throw error;
-      }
-      const { nftables } = JSON.parse(listing) as {
-        readonly nftables: readonly {
-          readonly counter?: { readonly name: string; readonly packets: number; readonly bytes: number };
-        }[];
-      };
-      return nftables.flatMap(({ counter }) => {
-        if (counter === undefined) return [];
-        const { chain, verdict } = parseCounterName(counter.name);
+      using socket = this.#namespace.run(() => new NetlinkSocket({ protocol: NETLINK_NETFILTER }));
+      const counts = readCounters(socket, 'inet', bareTableName);
+      return [...counts].flatMap(([name, count]) => {
+        const { chain, verdict } = parseCounterName(name);
         const owner = this.#chainOwners.get(chain);
-        return owner === undefined
-          ? []
-          : [{ ...owner, verdict, packets: counter.packets, bytes: counter.bytes }];
+        return owner === undefined ? [] : [{ ...owner, verdict, ...count }];
       });
     }, signal);
   }

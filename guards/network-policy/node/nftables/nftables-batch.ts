@@ -15,7 +15,7 @@ const NFNL_SUBSYS_NFTABLES = 10;
 const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
 /** NFPROTO_*. */
-const tableFamilies = { inet: 1, netdev: 5 } as const;
+export const tableFamilies = { inet: 1, netdev: 5 } as const;
 const NLM_F_REQUEST = 0x1;
 const NLM_F_ACK = 0x4;
 const NESTED = 0x8000;

@@ -3,7 +3,7 @@
  * policies. It stays when the process ends.
  */
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
-import type { Address, AddressChange, PodKey, RefusalVerdict } from '../../engine/rules.ts';
+import type { AddressChange, PodKey, RefusalVerdict } from '../../engine/rules.ts';
 import { logPrefixOf, parseLogPrefix } from '../log-prefix.ts';
 import { Encoder } from '../nftables/encode.ts';
 import {
@@ -15,10 +15,12 @@ import {
   podChain,
   sourceTableName,
 } from '../nftables/names.ts';
+import { type Count, readCounters } from '../nftables/named-counters.ts';
 import { Nftables } from '../nftables/nftables.ts';
 import { NftablesBatch } from '../nftables/nftables-batch.ts';
 import { isMissing, isRefusal } from '../nftables/table.ts';
 import type { KnownInterface } from './pod-interfaces.ts';
+import { addressCommands, elementCommand, familyOf, refuseChain, ruleCommands } from './source-commands.ts';
 import { type CheckedPod, sourceRules, takenSets } from './source-rules.ts';
 import { type ListedTable, parseListing } from './source-listing.ts';
 import type { TakenAddresses } from './taken-addresses.ts';
@@ -142,8 +144,8 @@ export class SourceTable implements Disposable {
   }
 
   #programAll(): void {
+    const counts = this.#counts();
     this.#nft((nft) => {
-      const counts = countsOf(nft);
       nft.run(
         [
           `add table ${sourceTableName}`,
@@ -221,7 +223,7 @@ export class SourceTable implements Disposable {
 
   /** Packets with forged sources, by pod. */
   counters(): ForgedSources[] {
-    return [...this.#nft(countsOf)].flatMap(([name, { packets }]) => {
+    return [...this.#counts()].flatMap(([name, { packets }]) => {
       const { chain, verdict } = parseCounterName(name);
       const pod = this.#chains.get(chain)?.pod;
       return pod === undefined ? [] : [{ pod, verdict, packets }];
@@ -264,8 +266,7 @@ export class SourceTable implements Disposable {
         encoder.command({ do: verb, set, keys });
       }
     }
-    this.#socket ??= this.#inNetwork(() => new NetlinkSocket({ protocol: NETLINK_NETFILTER }));
-    batch.send(this.#socket);
+    batch.send(this.#netlink);
   }
 
   /** Two interfaces may have the same address. */
@@ -322,6 +323,15 @@ export class SourceTable implements Disposable {
     ];
   }
 
+  /** By the names of the counters, which are those of the chains. */
+  #counts(): ReadonlyMap<string, Count> {
+    return readCounters(this.#netlink, 'netdev', bareSourceTableName);
+  }
+
+  get #netlink(): NetlinkSocket {
+    return (this.#socket ??= this.#inNetwork(() => new NetlinkSocket({ protocol: NETLINK_NETFILTER })));
+  }
+
   #refuseRules(name: string): string[] {
     return ruleCommands(refuseChain(name), [
       `limit rate 10/minute burst 10 packets log prefix "${logPrefixOf(this.#verdict, [logWord, name])}" group ${this.#logGroup}`,
@@ -349,11 +359,6 @@ export function removeSourceTable(nft: Nftables): boolean {
   }
 }
 
-interface Count {
-  readonly packets: number;
-  readonly bytes: number;
-}
-
 const knownForm = /chain (pod-out-\w+) \{\n(?:(?!\n\t\}).)*?iif != \S+ accept comment "([^"]*)"/gs;
 /** Of the prefix of logged packets, before the chain. */
 const logWord = 'source';
@@ -367,36 +372,9 @@ function podChainOf(pod: PodKey, checked: CheckedPod, name: string): PodChain {
   return { pod, device: link.name, mac: link.mac, rules: sourceRules(checked, refuseChain(name)) };
 }
 
-function refuseChain(chain: string): string {
-  return `refuse-${chain}`;
-}
-
 /** @param chain - As it is listed. */
 function isHooked(chain: string, device: string): boolean {
   return chain.includes(`"${device}"`) && chain.includes(` priority ${PRIORITY}; policy accept;`);
-}
-
-function familyOf(address: Address): 4 | 6 {
-  return address.includes(':') ? 6 : 4;
-}
-
-function addressCommands(verb: 'add' | 'delete', addresses: readonly Address[]): string[] {
-  return families.flatMap((family) =>
-    elementCommand(verb, family, new Set(addresses.filter((address) => familyOf(address) === family))),
-  );
-}
-
-function elementCommand(
-  verb: 'add' | 'delete',
-  set: keyof typeof takenSets,
-  elements: ReadonlySet<string>,
-): string[] {
-  if (elements.size === 0) return [];
-  return [`${verb} element ${sourceTableName} ${takenSets[set].name} { ${[...elements].join(', ')} }`];
-}
-
-function ruleCommands(chain: string, rules: readonly string[]): string[] {
-  return rules.map((rule) => `add rule ${sourceTableName} ${chain} ${rule}`);
 }
 
 function listed(nft: Nftables): string | undefined {
@@ -406,19 +384,4 @@ function listed(nft: Nftables): string | undefined {
     if (isMissing(error)) return undefined;
     throw error;
   }
-}
-
-/** By the names of the counters, which are those of the chains. */
-function countsOf(nft: Nftables): Map<string, Count> {
-  let listing: string;
-  try {
-    listing = nft.list(`list counters table ${sourceTableName}`, { json: true });
-  } catch (error) {
-    if (isMissing(error)) return new Map();
-    throw error;
-  }
-  const { nftables } = JSON.parse(listing) as {
-    readonly nftables: readonly { readonly counter?: Count & { readonly name: string } }[];
-  };
-  return new Map(nftables.flatMap(({ counter }) => (counter === undefined ? [] : [[counter.name, counter]])));
 }
