@@ -4,6 +4,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 
+import { until } from '../../../lib/testing/until.fixture.ts';
+import { datagram, etherTypes, interfaceOf, sendFrame } from '../../../test/network-policy/frames.fixture.ts';
 import { icmpErrors, sendIcmpError } from '../../../test/network-policy/icmp.fixture.ts';
 import { Network } from '../../../test/network-policy/network.fixture.ts';
 import { PacketCounter } from '../../../test/network-policy/packet-counter.fixture.ts';
@@ -54,6 +56,37 @@ export function connectionTests(lab: DataplaneLab): void {
         { unknownPods },
       ));
   }
+
+  test('whoever forges the address of the node beyond it is not the node', () =>
+    withDataplane(
+      async (dataplane) => {
+        const { network } = lab;
+        const known = network.pods.filter(({ name }) => name !== 'z/a');
+        await dataplane.sync(nodeRules(known, [ingress(['x/a'])]));
+        const refused = async (): Promise<number> =>
+          (await dataplane.counters()).reduce((sum, { packets }) => sum + packets, 0);
+        // Over IPv4, the kernel itself drops what comes from its own addresses.
+        for (const name of ['x/a', 'z/a']) {
+          const pod = network.host(name);
+          using seen = new PacketCounter(pod, { six: 'udp dport 80' });
+          const before = await refused();
+          const { mac } = interfaceOf(network.node, 'outside');
+          sendFrame(
+            network.outside,
+            mac,
+            [etherTypes[6]],
+            datagram(network.node.addresses[6], pod.addresses[6]),
+          );
+          const fate = await until('what becomes of it', async () => {
+            if (seen.count('six') > 0) return 'arrived';
+            return (await refused()) > before ? 'refused' : undefined;
+          });
+          assert.equal(fate, 'refused', name);
+          assert.ok(await reaches(network.node, pod.addresses[6], { family: 6 }));
+        }
+      },
+      { unknownPods: 'deny' },
+    ));
 
   test('a connection goes on over every change, also where it would not be allowed anew', () =>
     withDataplane(async (dataplane) => {

@@ -22,6 +22,7 @@ import {
 import { type FamilyRules, type IptablesRules, noFamilyRules, type Top } from './rules.ts';
 
 export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
+const notFromNode = '-m addrtype ! --src-type LOCAL';
 /** Which end of a packet is checked in which chain. */
 const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
 
@@ -111,12 +112,13 @@ function linkLocalBlocks({ pods }: NodeRules, family: Family): string[] {
 }
 
 function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[] {
-  const target = topChains[name];
-  if (blocks.length === 0) return [`${comment('kube-router netpol')} -j ${target}`];
+  // A node always reaches its own pods. Not in FORWARD: there, a source address of the node is forged.
+  const target = name === 'OUTPUT' ? `${notFromNode} -j ${topChains[name]}` : `-j ${topChains[name]}`;
+  if (blocks.length === 0) return [`${comment('kube-router netpol')} ${target}`];
   return sides[name].flatMap((side) =>
     blocks.map((block) => {
       const id = idOf(name, side, block);
-      return `${side} ${block} ${comment(`kube-router netpol - ${id}`)} -j ${target}`;
+      return `${side} ${block} ${comment(`kube-router netpol - ${id}`)} ${target}`;
     }),
   );
 }
@@ -145,7 +147,7 @@ function monitoredUnknown(
   return sides[name].flatMap((side) =>
     blocks.flatMap((block) => {
       const direction = side === '-s' ? 'egress' : 'ingress';
-      const fromNode = side === '-s' ? '' : ' -m addrtype ! --src-type LOCAL';
+      const fromNode = side === '-s' ? '' : ` ${notFromNode}`;
       // Not what belongs to a connection, nor neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
       const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)}${fromNode} -m conntrack --ctstate NEW`;
       return [
@@ -185,9 +187,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
   return [
     `${established} -j ACCEPT`,
     ...common(family),
-    // A node always reaches its own pods, including those it does not know yet.
     ...refusals('-s', 'egress'),
-    '-m addrtype --src-type LOCAL -j RETURN',
     ...refusals('-d', 'ingress'),
   ];
 }

@@ -18,7 +18,7 @@ import {
 import { parseLogPrefix } from '../log-prefix.ts';
 import { blockMatch } from './blocks.ts';
 import { behindOthers } from './listing.ts';
-import { type BuiltinChain, countNote, topChains, unknownPodsChain } from './names.ts';
+import { type BuiltinChain, countNote, topChains } from './names.ts';
 import type { FamilyRules, IptablesRules, Lines } from './rules.ts';
 
 const protocolNumbers: Readonly<Record<string, number>> = {
@@ -43,14 +43,21 @@ export function decideInKernel(
   const isRefused = walk.builtin(packet.fromNode ? 'OUTPUT' : 'FORWARD') === 'refuse';
   return {
     verdict: isRefused ? 'refused' : walk.isMonitored ? 'would-refuse' : 'allowed',
-    isKnown: walk.isKnown,
+    isKnown: isKnown(rules, direction, packet),
     chains: walk.chains,
   };
 }
 
+/** What comes from the node does not pass the rules of pods. */
+function isKnown({ families }: IptablesRules, direction: Direction, packet: KernelPacket): boolean {
+  const [side, { family, text }] =
+    direction === 'egress' ? (['-s', packet.source] as const) : (['-d', packet.destination] as const);
+  const { pods = [] } = families[family].tops.get(topChains.FORWARD) ?? {};
+  return pods.some((line) => line.startsWith(`${side} ${blockMatch(family, text)} `));
+}
+
 class Walk {
   readonly chains: string[] = [];
-  isKnown = false;
   /** The packet is logged as one that would be refused. */
   isMonitored = false;
   readonly #rules: FamilyRules;
@@ -106,9 +113,7 @@ class Walk {
       }
       const value = words[at + 1] ?? '';
       if (word === '-j') {
-        // A rule of the pod whose rules are followed.
-        const ofEnd = words.includes('-s') || words.includes('-d');
-        return this.#target(value, words.slice(at + 2), ofEnd, line);
+        return this.#target(value, words.slice(at + 2), line);
       }
       const fits = this.#fits(word, value, words[at + 2] ?? '', line);
       if (fits === isNot) return 'continue';
@@ -165,7 +170,7 @@ class Walk {
     }
   }
 
-  #target(name: string, options: readonly string[], ofEnd: boolean, line: string): RuleVerdict {
+  #target(name: string, options: readonly string[], line: string): RuleVerdict {
     switch (name) {
       case 'ACCEPT':
         return 'accept';
@@ -185,7 +190,6 @@ class Walk {
       }
       default:
         if (options.length > 0) throw unknownRule(line);
-        this.isKnown ||= ofEnd && name.startsWith('KUBE-POD-FW-') && name !== unknownPodsChain;
         return this.#chain(name);
     }
   }

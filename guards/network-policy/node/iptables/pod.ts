@@ -70,10 +70,6 @@ function chainOf(
         : []),
     `${comment('rule for stateful firewall for pod')} ${established} -j ACCEPT`,
     ...common(family, `${comment('run through common network policy chain')} `),
-    ...addresses.map(
-      (address) =>
-        `-d ${address} ${comment("rule to permit the traffic traffic to pods when source is the pod's local node")} -m addrtype --src-type LOCAL -j ACCEPT`,
-    ),
     // Through a Service that leads back to it.
     ...addresses.map(
       (address) =>
