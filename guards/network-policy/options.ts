@@ -4,7 +4,7 @@ import { choice, isGiven, number, texts } from '../../guard/option-values.ts';
 import { parseBlock } from './engine/addresses.ts';
 import { policyModes, type PolicyMode } from './engine/monitor.ts';
 import type { BackendChoice } from './node/backend.ts';
-import { defaultDataplaneOptions } from './node/dataplane.ts';
+import { defaultDataplaneOptions, type LogGroups } from './node/dataplane.ts';
 
 export interface NetworkPolicyOptions {
   readonly unknownPods: 'allow' | 'deny';
@@ -14,7 +14,7 @@ export interface NetworkPolicyOptions {
   readonly backend: BackendChoice;
   readonly established: 'keep' | 'cut';
   /** Of NFLOG. */
-  readonly logGroup: number;
+  readonly logGroups: LogGroups;
   /** Allowed connections that are logged a second at most; 0: none. */
   readonly flowsPerSecond: number;
   /** Where the guard is switched off. */
@@ -74,10 +74,11 @@ export const networkPolicyOptions: readonly GuardOption[] = [
   },
   {
     flags: '--network-policy-log-group <number>',
-    description: 'the NFLOG group that refused packets are logged to, read by the agent',
+    description:
+      'the NFLOG group that refused packets are logged to, read by the agent; repeatable: the others are for other programs; default: 100',
     on: ['agent', 'standalone'],
+    repeatable: true,
     parse: numberUpTo(MOST_GROUP),
-    default: defaultDataplaneOptions.logGroup,
   },
   {
     flags: '--network-flow-log <number>',
@@ -95,13 +96,14 @@ export const networkPolicyOptions: readonly GuardOption[] = [
 ];
 
 export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOptions {
+  const [group, ...groups] = new Set(texts(values, 'networkPolicyLogGroup').map(Number));
   return {
     unknownPods: choice(values, 'networkPolicyDefault', verdicts),
     mode: choice(values, 'networkPolicyMode', policyModes),
     podCidrs: texts(values, 'podCidr'),
     backend: choice(values, 'networkPolicyBackend', backends),
     established: choice(values, 'networkPolicyEstablished', established),
-    logGroup: number(values, 'networkPolicyLogGroup'),
+    logGroups: group === undefined ? defaultDataplaneOptions.logGroups : [group, ...groups],
     flowsPerSecond: number(values, 'networkFlowLog'),
     keepsRules: isGiven(values, 'networkPolicyKeepRules'),
   };

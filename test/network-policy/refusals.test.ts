@@ -6,6 +6,10 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
 import { noOtherRules, type OtherRules } from '../../guards/network-policy/node/other-rules.ts';
 import { refusalLines } from '../../guards/network-policy/refusal-line.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { openNflog } from '../../guards/network-policy/node/nflog.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
@@ -132,15 +136,47 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     assert.match(reason, /^10\.1\.0\.10 belongs to no known pod/);
   });
 
-  test('are told from the NFLOG group that is asked for, also while rules of other programs are still read', async () => {
+  for (const { backend, open, obstacle } of [
+    { backend: 'nftables', open: openNftablesDataplane, obstacle: undefined },
+    {
+      backend: 'iptables',
+      open: (options: object = {}) => openIptablesDataplane({ ...options, variant: 'nft' }),
+      obstacle: iptablesObstacle('nft'),
+    },
+  ] as const) {
+    test(
+      `by ${backend}: are told from the first NFLOG group that is asked for, and go to another program by the second`,
+      { skip: obstacle ?? false },
+      async () => {
+        await using node = await PolicyNode.create({ open });
+        const { network } = node;
+        const prefixes: string[] = [];
+        using _other = network.node.namespace.run(() =>
+          openNflog({
+            group: 8,
+            onPacket: ({ prefix }) => void prefixes.push(prefix),
+            onLost: () => assert.fail(),
+            onError: (error) => assert.fail(String(error)),
+          }),
+        );
+        await node.apply('x/a-from-y', onlyFromY);
+        await node.start({ logGroups: [7, 8] }, { logGroups: [7, 8] });
+        assert.equal(await reaches(network.host('z/b'), network.host('x/a').addresses[4]), false);
+        await until('the line', () => node.refusals.length > 0);
+        await until('the packet of the other program', () => prefixes.length > 0);
+        assert.match(prefixes[0] ?? '', /^rampart \S+ (?:in )?x\/a x\/a-from-y/);
+        assert.equal(node.refusals.length, prefixes.length);
+      },
+    );
+  }
+
+  test('are told also while rules of other programs are still read', async () => {
     await using node = await PolicyNode.create();
     const others = Promise.withResolvers<OtherRules>();
     using stack = new DisposableStack();
     stack.defer(() => others.resolve(noOtherRules));
     await node.apply('x/a-from-y', onlyFromY);
-    await node.start({ logGroup: 7, otherRules: () => others.promise }, { logGroup: 7 });
-    assert.match(node.rules(), / group 7$/m);
-    assert.doesNotMatch(node.rules(), / group 100$/m);
+    await node.start({ otherRules: () => others.promise });
     const { network } = node;
     assert.equal(await reaches(network.host('z/b'), network.host('x/a').addresses[4]), false);
     await until('the line', () => node.refusals.length > 0);

@@ -62,7 +62,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
     await dataplane.sync(nodeRules([pod], [policy]));
     const taken = new TakenAddresses();
     taken.change({ gone: [], come: ['10.1.0.10'] });
-    using sources = new SourceTable((work) => namespace.run(work), 100, taken);
+    using sources = new SourceTable((work) => namespace.run(work), [100], taken);
     sources.program(new Map());
     refuseFlows(nft, [{ from: '10.1.0.9', fromPort: 40_000, to: '10.1.0.10', port: 80 }]);
     const { status, stdout } = cleanup(namespace, rampart);

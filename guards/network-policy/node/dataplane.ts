@@ -11,17 +11,19 @@ import type {
   RulesChange,
 } from '../engine/rules.ts';
 
+export type LogGroups = readonly [number, ...number[]];
+
 export interface DataplaneOptions {
   /**
    * For addresses within the node's podCidrs that belong to no known pod, such as one that has just started. `monitor`: they are allowed,
    * and what `deny` would refuse is reported.
    */
   readonly unknownPods: 'allow' | 'deny' | 'monitor';
-  /** The NFLOG group for packets that are refused or would be: ten a minute for each pod and direction. */
-  readonly logGroup: number;
+  /** NFLOG groups for packets that are refused or would be, ten a minute for each pod and direction: the agent reads the first one. */
+  readonly logGroups: LogGroups;
 }
 
-export const defaultDataplaneOptions: DataplaneOptions = { unknownPods: 'allow', logGroup: 100 };
+export const defaultDataplaneOptions: DataplaneOptions = { unknownPods: 'allow', logGroups: [100] };
 
 /** What a call has changed in the kernel. */
 export interface Programmed {

@@ -9,7 +9,7 @@ import { PolicyEngine } from '../engine/engine.ts';
 import type { Cutter, CutterOptions } from './established/cutter.ts';
 import { Departed } from './established/departed.ts';
 import type { BridgeOptions } from './bridge.ts';
-import { type Dataplane, defaultDataplaneOptions } from './dataplane.ts';
+import { type Dataplane, defaultDataplaneOptions, type LogGroups } from './dataplane.ts';
 import { Enforcement } from './enforcement.ts';
 import { type FollowedObjects, followObjects } from './followed-objects.ts';
 import { coverageOf, nodeFacts } from '../status/node-facts.ts';
@@ -41,7 +41,7 @@ function isHopeless(error: unknown): boolean {
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context, options) => {
-  const { unknownPods, podCidrs, mode, backend, established, logGroup, flowsPerSecond } = options;
+  const { unknownPods, podCidrs, mode, backend, established, logGroups, flowsPerSecond } = options;
   // First: the API answers while the kernel is tried.
   const followed = follow(context, podCidrs, mode);
   using _objects = followed.objects;
@@ -49,7 +49,7 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
   const { openBackend } = await import('./backend.ts');
   const { logger, signal } = context;
   const unknown = unknownPods === 'deny' && mode === 'monitor' ? 'monitor' : unknownPods;
-  const opened = await openBackend(backend, { unknownPods: unknown, logGroup }, logger, signal);
+  const opened = await openBackend(backend, { unknownPods: unknown, logGroups }, logger, signal);
   using dataplane = opened.dataplane;
   logger.info(`network policies are programmed by ${opened.name}`);
   if (mode === 'monitor')
@@ -62,7 +62,7 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
     backend: opened.name,
     mode,
     cutsEstablished: established === 'cut',
-    logGroup,
+    logGroups,
     flowsPerSecond,
   };
   await runNetworkPolicyNode(context, how, followed);
@@ -97,8 +97,8 @@ export interface NetworkPolicyNodeOptions {
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: CutterOptions['inNetwork'];
   readonly bridges?: BridgeOptions;
-  /** The NFLOG group that the dataplane logs to. */
-  readonly logGroup?: number;
+  /** The NFLOG groups that the dataplane logs to: the first one is read here. */
+  readonly logGroups?: LogGroups;
   /** Allowed connections that are logged a second at most. Default: 0, none. */
   readonly flowsPerSecond?: number;
   /** Those of other programs in the kernel. Default: they are not looked at. */
@@ -121,7 +121,7 @@ export async function runNetworkPolicyNode(
 ): Promise<void> {
   const { signal, logger, metrics, health } = context;
   const { dataplane, backend = 'nftables', mode = 'enforce', inNetwork } = options;
-  const { logGroup = defaultDataplaneOptions.logGroup } = options;
+  const { logGroups = defaultDataplaneOptions.logGroups } = options;
   const counts = new NodeCounts();
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
   let problem: string | undefined = 'not programmed yet';
@@ -129,12 +129,12 @@ export async function runNetworkPolicyNode(
   const recorder = context.recorder();
   const refusesUnknown = options.refusesUnknown === true;
   using sources = new SourceCheck({
-    ...{ engine, logger, logGroup, mode, inNetwork },
+    ...{ engine, logger, logGroups, mode, inNetwork },
     isNeeded: () => refusesUnknown || objects.policies.size > 0,
   });
   using refusals = new Refusals({
     ...{ context, recorder, engine, objects, counts, dataplane, sources },
-    group: logGroup,
+    group: logGroups[0],
     ...(inNetwork && { inNetwork }),
   });
   using cutter = options.cutsEstablished === true ? await openCutter(context, counts, inNetwork) : undefined;

@@ -142,7 +142,7 @@ function monitoredUnknown(
   name: keyof typeof topChains,
   family: Family,
   blocks: readonly string[],
-  { logGroup }: DataplaneOptions,
+  { logGroups }: DataplaneOptions,
 ): string[] {
   return sides[name].flatMap((side) =>
     blocks.flatMap((block) => {
@@ -151,7 +151,7 @@ function monitoredUnknown(
       // Not what belongs to a connection, nor neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
       const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)}${fromNode} -m conntrack --ctstate NEW`;
       return [
-        `${who} ${nflog(logGroup, 'would-refuse', unknownPodsChain, direction)}`,
+        ...nflog(logGroups, who, 'would-refuse', unknownPodsChain, direction),
         // It is empty: the rule only counts.
         `${who} -j ${unknownPodsChain}`,
       ];
@@ -174,13 +174,13 @@ function ofNoPod(side: '-s' | '-d', family: Family): string {
   return `-m set ! --match-set ${knownName(family)} ${word} -m addrtype ! ${type} LOCAL`;
 }
 
-function unknownPods(family: Family, denied: readonly string[], { logGroup }: DataplaneOptions): string[] {
+function unknownPods(family: Family, denied: readonly string[], { logGroups }: DataplaneOptions): string[] {
   if (denied.length === 0) return [];
   const refusals = (side: '-s' | '-d', direction: Direction): string[] =>
     denied.flatMap((block) => {
       const who = `${side} ${block} ${ofNoPod(side, family)}`;
       return [
-        `${who} ${nflog(logGroup, 'refused', unknownPodsChain, direction)}`,
+        ...nflog(logGroups, who, 'refused', unknownPodsChain, direction),
         ...rejects(family, `${side} ${block}`, ofNoPod(side, family)),
       ];
     });
@@ -192,8 +192,10 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
   ];
 }
 
+/** A rule for each group. */
 export function nflog(
-  group: number,
+  groups: readonly number[],
+  matches: string,
   ...of: readonly [
     verdict: RefusalVerdict,
     chain: string,
@@ -201,8 +203,9 @@ export function nflog(
     pod?: string,
     policies?: readonly string[],
   ]
-): string {
-  return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(...of)}" --nflog-group ${group}`;
+): string[] {
+  const log = `${matches} -m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(...of)}" --nflog-group`;
+  return groups.map((group) => `${log} ${group}`);
 }
 
 /**

@@ -52,7 +52,7 @@ function chainOf(
   pod: LocalPod,
   family: Family,
   addresses: readonly string[],
-  { logGroup }: DataplaneOptions,
+  { logGroups }: DataplaneOptions,
 ): string[] {
   const chain = podChain(pod.pod);
   const isolated = (['ingress', 'egress'] as const).filter((direction) => pod[direction] !== undefined);
@@ -85,16 +85,16 @@ function chainOf(
         // What enforcing drops without a report.
         const who = `${end} ${countNote} ${notAllowed} -m conntrack ! --ctstate INVALID`;
         return [
-          `${who} ${nflog(logGroup, 'would-refuse', chain, direction, pod.pod, pod[direction])}`,
+          ...nflog(logGroups, who, 'would-refuse', chain, direction, pod.pod, pod[direction]),
           `${who} -j MARK --set-xmark ${allowedMark}/${allowedMark}`,
         ];
       }),
     ),
     ...enforced.flatMap((direction) =>
-      ends(direction).map(
-        (end) =>
-          `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed} ${nflog(logGroup, 'refused', chain, direction, pod.pod, pod[direction])}`,
-      ),
+      ends(direction).flatMap((end) => {
+        const who = `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed}`;
+        return nflog(logGroups, who, 'refused', chain, direction, pod.pod, pod[direction]);
+      }),
     ),
     ...enforced.flatMap((direction) =>
       ends(direction).flatMap((end) =>

@@ -41,6 +41,7 @@ import {
   rule,
   type Rule,
   type Side,
+  type Statement,
   type Transport,
   type Verdict,
 } from './rule.ts';
@@ -171,17 +172,18 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
 function refusal(
   chain: string,
   verdict: RefusalVerdict,
-  { logGroup }: DataplaneOptions,
+  { logGroups }: DataplaneOptions,
   pod?: string,
   policies?: readonly string[],
 ): Rule[] {
   const isRefused = verdict === 'refused';
+  const prefix = logPrefix(verdict, chain, pod, policies);
   return [
     // What the chain of an isolated pod drops without a report.
     ...(isRefused ? [] : [rule({ kind: 'connection state', states: ['invalid'] }, accept)]),
     rule(
       { kind: 'limit', perMinute: 10, burst: 10 },
-      { kind: 'log', prefix: logPrefix(verdict, chain, pod, policies), group: logGroup },
+      ...logGroups.map((group): Statement => ({ kind: 'log', prefix, group })),
     ),
     rule(
       { kind: 'counter', name: counterName(chain, verdict) },

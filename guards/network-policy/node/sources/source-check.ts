@@ -25,7 +25,7 @@ export interface SourceCheckOptions {
   readonly logger: Logger;
   /** Whether somebody depends on it. */
   readonly isNeeded: () => boolean;
-  readonly logGroup: number;
+  readonly logGroups: readonly number[];
   /** `monitor`: nothing is refused; what would be is reported. Default: `enforce`. */
   readonly mode?: PolicyMode | undefined;
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
@@ -53,7 +53,7 @@ export class SourceCheck implements Disposable {
     this.#options = options;
     this.#inNetwork = options.inNetwork ?? ((work) => work());
     const verdict = options.mode === 'monitor' ? 'would-refuse' : 'refused';
-    this.#table = new SourceTable(this.#inNetwork, options.logGroup, this.#taken, verdict);
+    this.#table = new SourceTable(this.#inNetwork, options.logGroups, this.#taken, verdict);
   }
 
   get isProgrammed(): boolean {

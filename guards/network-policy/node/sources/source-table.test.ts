@@ -17,7 +17,7 @@ class Scene implements Disposable {
   constructor() {
     this.namespace.ip('link add one type veth peer name two');
     this.taken.change({ gone: [], come: ['10.1.0.10', '10.1.0.11', 'fd00:1::10'] });
-    this.table = new SourceTable((work) => this.namespace.run(work), 100, this.taken);
+    this.table = new SourceTable((work) => this.namespace.run(work), [100, 5], this.taken);
   }
 
   checked(name: string, address: string): CheckedPod {

@@ -50,7 +50,7 @@ export interface ForgedSources extends Sender {
 /** Runs commands in the node's network namespace. Each change is one transaction. Dispose it after use. */
 export class SourceTable implements Disposable {
   readonly #inNetwork: <T>(work: () => T) => T;
-  readonly #logGroup: number;
+  readonly #logGroups: readonly number[];
   readonly #verdict: RefusalVerdict;
   readonly #taken: TakenAddresses;
   /** As they should be, by name. */
@@ -68,12 +68,12 @@ export class SourceTable implements Disposable {
    */
   constructor(
     inNetwork: <T>(work: () => T) => T,
-    logGroup: number,
+    logGroups: readonly number[],
     taken: TakenAddresses,
     verdict: RefusalVerdict = 'refused',
   ) {
     this.#inNetwork = inNetwork;
-    this.#logGroup = logGroup;
+    this.#logGroups = logGroups;
     this.#verdict = verdict;
     this.#taken = taken;
   }
@@ -333,8 +333,10 @@ export class SourceTable implements Disposable {
   }
 
   #refuseRules(name: string): string[] {
+    const prefix = logPrefixOf(this.#verdict, [logWord, name]);
+    const logs = this.#logGroups.map((group) => `log prefix "${prefix}" group ${group}`);
     return ruleCommands(refuseChain(name), [
-      `limit rate 10/minute burst 10 packets log prefix "${logPrefixOf(this.#verdict, [logWord, name])}" group ${this.#logGroup}`,
+      `limit rate 10/minute burst 10 packets ${logs.join(' ')}`,
       `counter name ${counterName(name, this.#verdict)} ${this.#verdict === 'refused' ? 'drop' : 'accept'}`,
     ]);
   }
