@@ -1,4 +1,7 @@
-/** New connections, as the kernel tells of each once its first packet has passed all rules (nf_conntrack events, by ctnetlink). */
+/**
+ * New connections, as the kernel tells of each once its first packet has passed all rules: events of nf_conntrack, by ctnetlink
+ * (decision 0022).
+ */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
