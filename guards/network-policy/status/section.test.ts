@@ -170,6 +170,7 @@ suite('the section of network-policy', () => {
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
     const around = told({}, { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' });
     const silent = told({}, { untold: 'cannot read NFLOG group 100: another program reads it' });
+    const unlogged = told({}, { unlogged: 'net.netfilter.nf_conntrack_events is 0' });
     const leftOut = told(
       {},
       { refused: [0, 1].map((at) => ({ policy: 'shop/db', field: `spec.ingress[${at}]`, message: 'full' })) },
@@ -184,14 +185,17 @@ suite('the section of network-policy', () => {
         nowMs,
       );
     assert.deepEqual(
-      [refused, leftOut, around, silent].map((node) => verdictOf(of(node)).failing),
-      [1, 1, 1, 0],
+      [refused, leftOut, around, silent, unlogged].map((node) => verdictOf(of(node)).failing),
+      [1, 1, 1, 0, 0],
     );
     const headline = (report: SectionReport): string => report.headline(verdictOf(report), plain);
     assert.equal(headline(of(refused)), '1 of 1 NetworkPolicies is not enforced as written.');
     assert.equal(headline(of(silent)), '1 NetworkPolicy is enforced on all its nodes.');
     assert.deepEqual(of(refused).foot, [
       'network-policy on n1: the kernel refuses the rules: nftables refused a change: No space left on device',
+    ]);
+    assert.deepEqual(of(unlogged).foot, [
+      'network-policy on n1: allowed connections are not logged: net.netfilter.nf_conntrack_events is 0',
     ]);
     assert.deepEqual(of(leftOut).foot, [
       'network-policy on n1: a rule is left out: shop/db and 1 more: spec.ingress[0]: full',
