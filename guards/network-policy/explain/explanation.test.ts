@@ -129,6 +129,10 @@ suite('an explanation', () => {
     );
     const onNode = explain({ ...cluster, monitoringNodes: new Set(['one']) }, question);
     assert.deepEqual([onNode.allowed, onNode.wouldRefuse], [true, true]);
+    assert.match(
+      onNode.ingress.words,
+      /none of its rules allow this\. Node one is in monitor mode, so this passes\./,
+    );
     assert.equal(explain(cluster, { ...question, protocol: 'TCP', port: 5432 }).wouldRefuse, false);
     const [shop, other] = cluster.namespaces;
     const odd = { metadata: { ...shop!.metadata, annotations: { [monitorAnnotation]: 'on' } } };

@@ -32,13 +32,15 @@ export type Decision =
   | ({ readonly verdict: 'allowed' } & Fit)
   | RefusalDecision;
 
-/** `would-refuse`: the packet passes, because all policies that isolate the pod are in monitor mode. */
+/** `would-refuse`: the packet passes, because all policies that isolate the pod are in monitor mode, or its node is. */
 export interface RefusalDecision {
   readonly verdict: RefusalVerdict;
   /** Those that isolate the pod, sorted. */
   readonly policies: readonly PolicyKey[];
   /** What came closest to allowing it: undefined if no part of any rule matches. */
   readonly nearest: NearMiss | undefined;
+  /** The node whose mode lets it pass, whatever that of the policies. */
+  readonly monitoringNode?: string;
 }
 
 export function isRefusal(decision: Decision): decision is RefusalDecision {
@@ -111,11 +113,11 @@ function decisionOf(
   }
   // A matching peer is more telling than a matching port.
   const nearest = misses.find(({ fits }) => fits === 'peer') ?? misses[0];
-  const isMonitored =
-    monitoringNodes.has(target.pod?.spec?.nodeName ?? '') ||
-    isolating.every((policy) => isMonitoring(policy, namespaces));
-  const verdict = isMonitored ? 'would-refuse' : 'refused';
-  return { verdict, policies: isolating.map(objectKey), nearest };
+  const refusal = { policies: isolating.map(objectKey), nearest };
+  const node = target.pod?.spec?.nodeName ?? '';
+  if (monitoringNodes.has(node)) return { verdict: 'would-refuse', monitoringNode: node, ...refusal };
+  const isMonitored = isolating.every((policy) => isMonitoring(policy, namespaces));
+  return { verdict: isMonitored ? 'would-refuse' : 'refused', ...refusal };
 }
 
 /** By its own annotation, or that of its Namespace. */

@@ -44,11 +44,14 @@ export function decisionWords(
     }
     case 'refused':
     case 'would-refuse': {
-      const { verdict, policies: isolating, nearest } = decision;
+      const { verdict, policies: isolating, nearest, monitoringNode } = decision;
       const isOne = isolating.length === 1;
       const who = isOne ? `Policy ${isolating[0]} isolates` : `Policies ${isolating.join(', ')} isolate`;
       const none = isOne ? 'none of its rules allow this' : 'none of their rules allow this';
-      const monitored = isOne ? 'The policy is in monitor mode' : 'These policies are in monitor mode';
+      const monitored =
+        monitoringNode === undefined
+          ? `${isOne ? 'The policy is' : 'These policies are'} in monitor mode`
+          : `Node ${monitoringNode} is in monitor mode`;
       const passes = verdict === 'refused' ? '' : ` ${monitored}, so this passes.`;
       const near = nearest === undefined ? '' : ` ${nearestWords(direction, nearest, names, policies)}`;
       return `${who} ${names.own} for ${direction}, and ${none}.${passes}${near}`;

@@ -10,6 +10,7 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { addressText } from '../engine/addresses.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
+import type { PolicyMode } from '../engine/monitor.ts';
 import type { Address, PodKey } from '../engine/rules.ts';
 import { isRefusal } from '../judge/judge.ts';
 import { decisionWords, ruleField } from '../judge/words.ts';
@@ -30,6 +31,8 @@ export interface RefusalsOptions {
   readonly engine: PolicyEngine;
   readonly objects: DecidingObjects;
   readonly counts: NodeCounts;
+  /** That of the node. Default: `enforce`. */
+  readonly mode?: PolicyMode | undefined;
   /** The NFLOG group that the dataplane logs to. */
   readonly group: number;
   /** Runs code that opens the group in the node's network namespace. Default: that of the calling thread. */
@@ -143,7 +146,11 @@ export class Refusals implements Disposable {
       packet: { from, to, family: packet.family, protocol, port: packet.destinationPort },
     });
     // What the kernel did, which the mode of the node and annotations at that time decided.
-    const decision = decided !== undefined && isRefusal(decided) ? { ...decided, verdict } : undefined;
+    const monitoringNode = this.#options.mode === 'monitor' ? this.#options.context.nodeName : undefined;
+    const decision =
+      decided !== undefined && isRefusal(decided)
+        ? { ...decided, verdict, ...(monitoringNode !== undefined && { monitoringNode }) }
+        : undefined;
     const nearest = decision?.nearest;
     const names = { [from]: source ?? from, [to]: destination ?? to };
     const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];

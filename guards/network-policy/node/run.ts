@@ -133,7 +133,7 @@ export async function runNetworkPolicyNode(
     isNeeded: () => refusesUnknown || objects.policies.size > 0,
   });
   using refusals = new Refusals({
-    ...{ context, recorder, engine, objects, counts, dataplane, sources },
+    ...{ context, recorder, engine, objects, counts, dataplane, sources, mode },
     group: logGroups[0],
     ...(inNetwork && { inNetwork }),
   });
