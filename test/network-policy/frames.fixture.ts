@@ -60,11 +60,15 @@ export function sendFrame(from: Host, toMac: Buffer, types: readonly number[], p
   });
 }
 
-/** An IP packet with a datagram for port 80. */
-export function datagram(source: string, destination: string): Buffer {
+/** An IP packet with a datagram. */
+export function datagram(
+  source: string,
+  destination: string,
+  [fromPort, toPort]: readonly [number, number] = [40_000, 80],
+): Buffer {
   const udp = Buffer.alloc(9, '?');
-  udp.writeUInt16BE(40_000, 0);
-  udp.writeUInt16BE(80, 2);
+  udp.writeUInt16BE(fromPort, 0);
+  udp.writeUInt16BE(toPort, 2);
   udp.writeUInt16BE(udp.length, 4);
   udp.writeUInt16BE(0, 6);
   return ipPacket(source, destination, protocolNumbers.UDP, udp, 6);
@@ -120,7 +124,7 @@ function bytesOf(address: string): Buffer {
 }
 
 /** RFC 1071 */
-function checksum(bytes: Buffer): number {
+export function checksum(bytes: Buffer): number {
   const even = bytes.length % 2 === 0 ? bytes : Buffer.concat([bytes, Buffer.of(0)]);
   let sum = 0;
   for (let at = 0; at < even.length; at += 2) sum += even.readUInt16BE(at);

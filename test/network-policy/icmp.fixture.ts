@@ -1,19 +1,22 @@
 /** ICMP by raw sockets: pings, and errors that no router has sent: each tells of a datagram of no connection, and carries what its sender likes. */
 import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
+import { checksum } from './frames.fixture.ts';
 import type { Host } from './listeners.fixture.ts';
 import { sendRaw } from './raw-packet.fixture.ts';
 
 /** Types of errors: RFC 792 and RFC 4443. */
 export const icmpErrors = { 4: [3, 11, 12], 6: [1, 2, 3, 4] } as const;
 
-export function sendIcmpError(from: Host, to: string, type: number): void {
+/** @param lost - What it is about: an IP packet. */
+export function sendIcmpError(
+  from: Host,
+  to: string,
+  type: number,
+  lost = lostDatagram(to.includes(':')),
+): void {
   const { ICMP, ICMPv6 } = protocolNumbers;
   const isSix = to.includes(':');
-  const message = Buffer.concat([
-    Buffer.of(type, 0, 0, 0, 0, 0, 0, 0),
-    lostDatagram(isSix),
-    Buffer.alloc(64, 'x'),
-  ]);
+  const message = Buffer.concat([Buffer.of(type, 0, 0, 0, 0, 0, 0, 0), lost, Buffer.alloc(64, 'x')]);
   // The kernel itself makes the checksum of ICMPv6.
   if (!isSix) message.writeUInt16BE(checksum(message), 2);
   sendRaw(from, to, isSix ? ICMPv6 : ICMP, message);
@@ -40,12 +43,4 @@ function lostDatagram(isSix: boolean): Buffer {
     header.writeUInt16BE(checksum(header), 10);
   }
   return Buffer.concat([header, Buffer.of(0x30, 0x39, 0x30, 0x3a, 0, 72, 0, 0)]);
-}
-
-/** RFC 1071 */
-function checksum(bytes: Buffer): number {
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  return ~sum & 0xffff;
 }

@@ -7,11 +7,11 @@ import { test } from 'node:test';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { datagram, etherTypes, interfaceOf, sendFrame } from '../../../test/network-policy/frames.fixture.ts';
 import { icmpErrors, sendIcmpError } from '../../../test/network-policy/icmp.fixture.ts';
-import { Network } from '../../../test/network-policy/network.fixture.ts';
+import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { PacketCounter } from '../../../test/network-policy/packet-counter.fixture.ts';
 import { connects, reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { type DataplaneLab, egress, ingress } from './dataplane-lab.fixture.ts';
-import { addressesOf, changeBetween, nodeRules } from './rules.fixture.ts';
+import { addressesOf, changeBetween, nodeRules, port } from './rules.fixture.ts';
 
 /** For what is lost where it should not be: a test that fails ends, too. */
 const answerTimeoutMs = 10_000;
@@ -56,6 +56,68 @@ export function connectionTests(lab: DataplaneLab): void {
         { unknownPods },
       ));
   }
+
+  test('an isolated pod sends ICMP errors about its own connections only', () =>
+    withDataplane(async (dataplane) => {
+      const { network } = lab;
+      const [isolated, peer, outside] = ['x/a', 'y/a', 'outside'].map((name) => network.host(name)) as [
+        Host,
+        Host,
+        Host,
+      ];
+      // The peer is isolated too, so that its rules do not let through what those of the other refuse.
+      const everybody = { peers: 'everyone', ports: 'any' } as const;
+      await dataplane.sync(
+        nodeRules(network.pods, [
+          egress(['x/a'], { peers: 'everyone', ports: [port('UDP', 80)] }),
+          ingress(['y/a'], everybody),
+          egress(['y/a'], everybody),
+        ]),
+      );
+      const refused = async (): Promise<number> =>
+        (await dataplane.counters()).reduce((sum, { packets }) => sum + packets, 0);
+      const { mac } = interfaceOf(network.node, 'outside');
+      const towards = {
+        'x/a': interfaceOf(network.node, 'pod0').mac,
+        'y/a': interfaceOf(network.node, 'pod3').mac,
+      };
+      for (const family of [4, 6] as const) {
+        const [own, other, foreign] = [isolated, peer, outside].map(({ addresses }) => addresses[family]) as [
+          string,
+          string,
+          string,
+        ];
+        const lost = {
+          'foreign to other': datagram(foreign, other),
+          'own to other': datagram(own, other),
+          'foreign to own': datagram(foreign, own),
+        };
+        sendFrame(outside, mac, [etherTypes[family]], lost['foreign to other']);
+        sendFrame(outside, mac, [etherTypes[family]], lost['foreign to own']);
+        sendFrame(isolated, towards['x/a'], [etherTypes[family]], lost['own to other']);
+        /** Of the isolated pod. */
+        const fate = async (to: Host, about: Buffer): Promise<string> => {
+          using seen = new PacketCounter(to, {
+            error: family === 4 ? 'icmp type destination-unreachable' : 'icmpv6 type destination-unreachable',
+          });
+          const before = await refused();
+          sendIcmpError(isolated, to.addresses[family], family === 4 ? 3 : 1, about);
+          return await until('what becomes of it', async () => {
+            if (seen.count('error') > 0) return 'arrived';
+            return (await refused()) > before ? 'refused' : undefined;
+          });
+        };
+        const answer = datagram(other, own, [80, 40_000]);
+        assert.equal(await fate(peer, answer), 'arrived', 'of the client');
+        assert.equal(await fate(outside, lost['foreign to own']), 'arrived', 'of the server');
+        assert.equal(await fate(outside, lost['foreign to other']), 'refused', 'of others');
+        assert.equal(
+          await fate(peer, datagram(other, foreign, [80, 40_000])),
+          'refused',
+          'of a pod of the node',
+        );
+      }
+    }));
 
   test('whoever forges the address of the node beyond it is not the node', () =>
     withDataplane(

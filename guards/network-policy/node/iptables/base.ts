@@ -21,6 +21,7 @@ import {
 } from './names.ts';
 import { type FamilyRules, type IptablesRules, noFamilyRules, type Top } from './rules.ts';
 
+export const errors = { 4: 'icmp', 6: 'ipv6-icmp' } as const;
 export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
 const notFromNode = '-m addrtype ! --src-type LOCAL';
 /** Which end of a packet is checked in which chain. */

@@ -112,9 +112,7 @@ class Walk {
         continue;
       }
       const value = words[at + 1] ?? '';
-      if (word === '-j') {
-        return this.#target(value, words.slice(at + 2), line);
-      }
+      if (word === '-j') return this.#target(value, words.slice(at + 2), line);
       const fits = this.#fits(word, value, words[at + 2] ?? '', line);
       if (fits === isNot) return 'continue';
       isNot = false;
@@ -154,7 +152,8 @@ class Walk {
       }
       case '--ctstate':
         if (value === 'NEW' && line.includes(countNote)) return true;
-        if (!/^(?:INVALID|RELATED,ESTABLISHED|DNAT)$/.test(value)) throw unknownRule(line);
+        if (!/^(?:INVALID|ESTABLISHED|RELATED|RELATED,ESTABLISHED|DNAT)$/.test(value))
+          throw unknownRule(line);
         // Established or invalid connections, not the first packet of one; translated ones are only refused in another way.
         return false;
       case '--src-type':

@@ -1,7 +1,7 @@
 /** The firewall chain of a pod, and the jumps to it. */
 import { type Direction, type Family, isEnforced, type LocalPod } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
-import { common, established, nflog, rejects } from './base.ts';
+import { common, errors, nflog, rejects } from './base.ts';
 import { blockMatch } from './blocks.ts';
 import {
   allowedMark,
@@ -68,7 +68,8 @@ function chainOf(
       : isolated.length > 0
         ? [invalid]
         : []),
-    `${comment('rule for stateful firewall for pod')} ${established} -j ACCEPT`,
+    `${comment('rule for stateful firewall for pod')} -m conntrack --ctstate ESTABLISHED -j ACCEPT`,
+    `! -p ${errors[family]} ${comment('rule for stateful firewall for pod')} -m conntrack --ctstate RELATED -j ACCEPT`,
     ...common(family, `${comment('run through common network policy chain')} `),
     // Through a Service that leads back to it.
     ...addresses.map(
@@ -77,6 +78,9 @@ function chainOf(
     ),
     // Somebody else may use this mark.
     `-j MARK --set-xmark 0x0/${allowedMark}`,
+    ...isolated.flatMap((direction) =>
+      addresses.flatMap((address) => allowedErrors(family, direction, address)),
+    ),
     ...(['ingress', 'egress'] as const).flatMap((direction) =>
       jumps(pod, family, direction, ends(direction)),
     ),
@@ -108,6 +112,20 @@ function chainOf(
     `-j MARK --set-xmark 0x0/${allowedMark}`,
     `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${compliesMark}`,
   ];
+}
+
+/**
+ * Whoever knows of a connection can make up an ICMP error about it: an isolated pod tells of its own, and is told of its own, which the kernel
+ * sees to. Not accepted at once, as the rules of the other end are still to come.
+ */
+function allowedErrors(family: Family, direction: Direction, address: string): string[] {
+  const [own] = address.split('/');
+  const ends = direction === 'ingress' ? [''] : [` --ctorigsrc ${own}`, ` --ctreplsrc ${own}`];
+  const side = direction === 'ingress' ? '-d' : '-s';
+  return ends.map(
+    (end) =>
+      `${side} ${address} -p ${errors[family]} ${comment('rule to permit errors about connections of the pod')} -m conntrack --ctstate RELATED${end} -j MARK --set-xmark ${allowedMark}/${allowedMark}`,
+  );
 }
 
 function jumps(pod: LocalPod, family: Family, direction: Direction, ends: readonly string[]): string[] {

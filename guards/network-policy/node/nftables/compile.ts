@@ -130,11 +130,20 @@ function directionChain(direction: Direction, hasUnknown: boolean): Chain {
   const side = podSide[direction];
   const podRule = (family: Family): Rule =>
     rule({ kind: 'verdict map', family, side, map: podMap(direction, family) });
+  // Whoever knows of a connection can make up an error about it: an isolated pod tells of its own.
+  const errorRule = (family: Family): Rule =>
+    rule(
+      { kind: 'connection state', states: ['related'] },
+      { kind: 'protocol', protocol: family === 4 ? protocolNumbers.ICMP : protocolNumbers.ICMPv6 },
+      ...podRule(family).statements,
+    );
   return {
     kind: 'chain',
     name: shortDirection[direction],
     rules: [
-      rule({ kind: 'connection state', states: ['established', 'related'] }, accept),
+      rule({ kind: 'connection state', states: ['established'] }, accept),
+      ...(direction === 'egress' ? families.map(errorRule) : []),
+      rule({ kind: 'connection state', states: ['related'] }, accept),
       podRule(4),
       // Packets of IPv4 need not pass them.
       ...ofLink,
@@ -230,6 +239,17 @@ function gotoPod(direction: Direction, pod: LocalPod): Verdict {
   return verdict;
 }
 
+/** Only errors come here as `related`: the source of either direction is an end of the connection, a pod behind a Service too. */
+function ownErrors(address: Address): Rule[] {
+  return (['original', 'reply'] as const).map((way) =>
+    rule(
+      { kind: 'connection state', states: ['related'] },
+      { kind: 'connection source', way, address },
+      accept,
+    ),
+  );
+}
+
 export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObject[] {
   return directions.flatMap((direction): TableObject[] => {
     const policies = pod[direction];
@@ -246,6 +266,9 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
           ...(verdict === 'refused'
             ? [rule({ kind: 'connection state', states: ['invalid'] }, { kind: 'drop' })]
             : []),
+          ...(direction === 'egress' ? families.flatMap((family) => pod.addresses[family]) : []).flatMap(
+            (address) => ownErrors(address),
+          ),
           // Through a Service that leads back to it.
           ...families.flatMap((family) =>
             pod.addresses[family].map((address) =>

@@ -98,6 +98,7 @@ function chainVerdicts(
       case 'hop limit':
       case 'icmpv6 type':
       case 'connection state':
+      case 'connection source':
         return 'continue';
       // They choose how a packet is refused.
       case 'translated destination':

@@ -9,7 +9,10 @@ import { icmpv6Types, type Rule, type Side, type Statement, transports } from '.
 import { ruleText } from './rule-text.ts';
 
 const metaKeys = { networkProtocol: 15, transportProtocol: 16, inputKind: 26 } as const;
-const connectionKeys = { state: 0, status: 2 } as const;
+/** NFT_CT_*; the sources since Linux 4.17. */
+const connectionKeys = { state: 0, status: 2, source: { 4: 19, 6: 21 } } as const;
+/** IP_CT_DIR_* */
+const ways = { original: 0, reply: 1 } as const;
 /** IPS_DST_NAT (include/uapi/linux/netfilter/nf_conntrack_common.h) */
 const STATUS_DESTINATION_NAT = 1 << 5;
 /** IFNAMSIZ: as long as a name of an interface is that of its kind. */
@@ -104,6 +107,12 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       batch.mask(hostNumber(statement.states.reduce((bits, state) => bits | stateBits[state], 0)));
       batch.compare(compare.notEqual, hostNumber(0));
       return true;
+    case 'connection source': {
+      const family = statement.address.includes(':') ? 6 : 4;
+      batch.connection(connectionKeys.source[family], ways[statement.way]);
+      batch.compare(compare.equal, addressBytes(family, addressValue(statement.address)));
+      return true;
+    }
     case 'translated destination':
       batch.connection(connectionKeys.status);
       batch.mask(hostNumber(STATUS_DESTINATION_NAT));

@@ -71,6 +71,8 @@ const rules: Chain = {
     rule(source(6, '::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'), accept),
     rule({ kind: 'hop limit', family: 6, hops: 0 }, source(6, 'fd00::1'), accept),
     rule({ kind: 'local address', side: 'daddr', is: false }, accept),
+    rule({ kind: 'connection source', way: 'original', address: '10.0.0.1' }, accept),
+    rule({ kind: 'connection source', way: 'reply', address: 'fd00::1' }, accept),
     { ...rule({ kind: 'jump', chain: 'other' }), comment: 'y' },
   ],
 };

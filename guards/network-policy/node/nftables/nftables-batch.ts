@@ -227,11 +227,15 @@ export class NftablesBatch {
     });
   }
 
-  /** @param key - `NFT_CT_*` */
-  connection(key: number): void {
+  /**
+   * @param key - `NFT_CT_*`
+   * @param way - `IP_CT_DIR_*`, for what each direction of a connection has.
+   */
+  connection(key: number, way?: number): void {
     this.#expression('ct', () => {
       this.number(2, key);
       this.number(1, 1);
+      if (way !== undefined) this.data(3, Buffer.of(way));
     });
   }
 

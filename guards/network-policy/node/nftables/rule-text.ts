@@ -53,6 +53,8 @@ function statementText(statement: Statement): string {
       return `ip6 hoplimit ${statement.hops}`;
     case 'connection state':
       return `ct state ${statement.states.join(',')}`;
+    case 'connection source':
+      return `ct ${statement.way} ${statement.address.includes(':') ? 'ip6' : 'ip'} saddr ${statement.address}`;
     case 'translated destination':
       return 'ct status dnat';
     case 'from a bridge':
@@ -170,6 +172,10 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
   [
     /^ct state ((?:established|related|invalid)(?:,(?:established|related|invalid))*)(?= )/,
     (list = '') => ({ kind: 'connection state', states: list.split(',') as ConnectionState[] }),
+  ],
+  [
+    /^ct (original|reply) ip6? saddr ([\d.a-f:]+)(?= )/,
+    (way, address = '') => ({ kind: 'connection source', way: way as 'original' | 'reply', address }),
   ],
   [/^ct status dnat(?= )/, () => ({ kind: 'translated destination' })],
   [/^meta iifkind "bridge"/, () => ({ kind: 'from a bridge' })],
