@@ -122,7 +122,12 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
     kind: 'chain',
     name: `${hook}-${shortDirection[direction]}`,
     base: { hook, priority: priority[direction] },
-    rules: [...first, rule({ kind: 'jump', chain: shortDirection[direction] })],
+    rules: [
+      ...first,
+      rule({ kind: 'jump', chain: shortDirection[direction] }),
+      // What comes back: the chain of its pod has counted it.
+      rule({ kind: 'goto', chain: 'refuse' }),
+    ],
   };
 }
 
@@ -155,6 +160,7 @@ function directionChain(direction: Direction, hasUnknown: boolean): Chain {
           { kind: 'goto', chain: unknownChain(direction) },
         ),
       ),
+      rule(accept),
     ],
   };
 }
@@ -177,7 +183,10 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
   ];
 }
 
-/** The end of a chain: what comes here is refused, or is reported and passes. */
+/**
+ * The end of a chain: what comes here is refused, or is reported and passes. Few rules, and no way to others: with each change, the kernel follows
+ * all chains of pods from each hook (nf_tables_api.c, nft_chain_validate), which is most of the time that the change takes.
+ */
 function refusal(
   chain: string,
   verdict: RefusalVerdict,
@@ -185,20 +194,15 @@ function refusal(
   pod?: string,
   policies?: readonly string[],
 ): Rule[] {
-  const isRefused = verdict === 'refused';
   const prefix = logPrefix(verdict, chain, pod, policies);
-  return [
-    // What the chain of an isolated pod drops without a report.
-    ...(isRefused ? [] : [rule({ kind: 'connection state', states: ['invalid'] }, accept)]),
-    rule(
-      { kind: 'limit', perMinute: 10, burst: 10 },
-      ...logGroups.map((group): Statement => ({ kind: 'log', prefix, group })),
-    ),
-    rule(
-      { kind: 'counter', name: counterName(chain, verdict) },
-      isRefused ? { kind: 'goto', chain: 'refuse' } : accept,
-    ),
-  ];
+  const report = rule(
+    { kind: 'counter', name: counterName(chain, verdict) },
+    { kind: 'limit', perMinute: 10, burst: 10 },
+    ...logGroups.map((group): Statement => ({ kind: 'log', prefix, group })),
+  );
+  if (verdict === 'refused') return [report];
+  // What the chain of an isolated pod drops without a report.
+  return [rule({ kind: 'connection state', states: ['invalid'] }, accept), report, rule(accept)];
 }
 
 /**
