@@ -148,9 +148,8 @@ function monitoredUnknown(
   return sides[name].flatMap((side) =>
     blocks.flatMap((block) => {
       const direction = side === '-s' ? 'egress' : 'ingress';
-      const fromNode = side === '-s' ? '' : ` ${notFromNode}`;
       // Not what belongs to a connection, nor neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
-      const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)}${fromNode} -m conntrack --ctstate NEW`;
+      const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)} -m conntrack --ctstate NEW`;
       return [
         ...nflog(logGroups, who, 'would-refuse', unknownPodsChain, direction),
         // It is empty: the rule only counts.
