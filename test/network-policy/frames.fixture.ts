@@ -65,8 +65,9 @@ export function datagram(
   source: string,
   destination: string,
   [fromPort, toPort]: readonly [number, number] = [40_000, 80],
+  payload = Buffer.from('?'),
 ): Buffer {
-  const udp = Buffer.alloc(9, '?');
+  const udp = Buffer.concat([Buffer.alloc(8), payload]);
   udp.writeUInt16BE(fromPort, 0);
   udp.writeUInt16BE(toPort, 2);
   udp.writeUInt16BE(udp.length, 4);

@@ -30,6 +30,7 @@ import {
   unusedAddress,
 } from './forging.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
+import type { Host } from './network.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
 
@@ -61,6 +62,22 @@ async function isolate(node: PolicyNode): Promise<void> {
   });
 }
 
+/** As flannel has it: one VXLAN, whose packets come from any node. */
+const tunnel = { device: 'tunnel', port: 8472, header: Buffer.of(8, 0, 0, 0, 0, 0, 1, 0) } as const;
+
+/** @returns false where the kernel has none */
+function addTunnel({ namespace }: Host): boolean {
+  try {
+    namespace.ip(
+      `link add ${tunnel.device} type vxlan id 1 local 10.7.0.1 dstport ${tunnel.port} nolearning`,
+      `link set ${tunnel.device} up`,
+    );
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 for (const { backend, open, skip } of backends) {
   for (const bridge of [false, true]) {
     suite(
@@ -69,9 +86,11 @@ for (const { backend, open, skip } of backends) {
       () => {
         let node: PolicyNode;
         let stop: () => Promise<void>;
+        let hasTunnel = false;
         before(async () => {
           node = await PolicyNode.create({ open, bridge });
           if (bridge) node.network.filterBridge();
+          if (backend === 'nftables') hasTunnel = addTunnel(node.network.node);
           await isolate(node);
           stop = await node.start();
           await untilChains(9);
@@ -157,6 +176,42 @@ for (const { backend, open, skip } of backends) {
             assert.equal(await send('x/a', [experimental], 'z/c', Buffer.alloc(60)), 'refused');
           },
         );
+
+        test('packets for a tunnel of the node: of no pod', { skip: backend !== 'nftables' }, async (t) => {
+          if (!hasTunnel) return t.skip('this kernel has no VXLAN');
+          const { mac } = interfaceOf(node.network.node, tunnel.device);
+          const foreignMac = Buffer.of(2, 0, 0, 0, 0, 1);
+          for (const family of families) {
+            const [from, to] = [host('z/b'), host('x/b')];
+            // As one that may reach it.
+            const inner = datagram(host('y/a').addresses[family], to.addresses[family]);
+            const type = etherTypes[family];
+            const payload = Buffer.concat([
+              tunnel.header,
+              mac,
+              foreignMac,
+              Buffer.of(type >> 8, type & 0xff),
+              inner,
+            ]);
+            const outer = datagram(
+              from.addresses[4],
+              node.network.node.addresses[4],
+              [40_000, tunnel.port],
+              payload,
+            );
+            using seen = new PacketCounter(to, { inner: 'udp dport 80' });
+            const refused = refusedSources(node.network);
+            const nextHop = bridge
+              ? interfaceOf(node.network.node, 'pods').mac
+              : macTowards(node.network, from, to, bridge);
+            sendFrame(from, nextHop, [etherTypes[4]], outer);
+            const fate = await until('what becomes of it', () => {
+              if (seen.count('inner') > 0) return 'arrived';
+              return refusedSources(node.network) > refused ? 'refused' : undefined;
+            });
+            assert.equal(fate, 'refused', `IPv${family}`);
+          }
+        });
 
         test('router advertisements: of no pod', { skip: backend !== 'nftables' || !bridge }, async () => {
           using seen = new PacketCounter(host('x/b'), { six: 'icmpv6 type nd-router-advert' });

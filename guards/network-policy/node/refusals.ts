@@ -127,7 +127,7 @@ export class Refusals implements Disposable {
       source: lineEnd(from, sender, packet.sourcePort),
       destination: lineEnd(to, engine.podAt(to), packet.destinationPort),
       reason: isOwn
-        ? `${sender} sent this with another MAC address or a VLAN tag, or as a router of its link.`
+        ? `${sender} sent this with another MAC address or a VLAN tag, as a router of its link, or into a tunnel of its node.`
         : `${sender} sent this as ${from}, ${whose}.`,
     };
   }

@@ -2,6 +2,7 @@
  * Finds the interfaces of the pods of this node, and notices when they are gone. A pod that comes costs as much as one pod, whatever else is on
  * the node: only interfaces of no pod are asked for what is at their other ends.
  */
+import { noTunnels, type Tunnels } from '../../../../lib/netlink/tunnels.ts';
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 import { isLinkLocal } from '../../engine/addresses.ts';
 import { equal } from '../../engine/equal.ts';
@@ -36,6 +37,7 @@ export class InterfaceSearch implements Disposable {
   readonly #found = new Map<PodKey, Match>();
   readonly #missing = new Set<PodKey>();
   #lookedMs = -Infinity;
+  #tunnels: Tunnels = noTunnels;
 
   /** @throws {RampartError} if this process may not have the sockets. */
   constructor({ known, inNetwork, clock = systemClock }: InterfaceSearchOptions) {
@@ -58,6 +60,11 @@ export class InterfaceSearch implements Disposable {
     return this.#network.addresses;
   }
 
+  /** Of the node, as of the last {@link searchAll}. */
+  get tunnels(): Tunnels {
+    return this.#tunnels;
+  }
+
   /**
    * Reads everything anew, also the other ends of interfaces that were found.
    *
@@ -67,6 +74,7 @@ export class InterfaceSearch implements Disposable {
   searchAll(pods: Pods): Set<PodKey> {
     this.#network.refresh();
     this.#network.forget();
+    this.#tunnels = this.#network.tunnels;
     const changed = this.#match(pods, new Set(pods.keys()));
     this.#missing.clear();
     for (const key of pods.keys()) if (!this.#found.has(key)) this.#missing.add(key);

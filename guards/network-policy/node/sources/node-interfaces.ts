@@ -15,6 +15,7 @@ import {
 } from '../../../../lib/netlink/peer-namespaces.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
+import { type Tunnels, tunnelsOf } from '../../../../lib/netlink/tunnels.ts';
 import { addressText, isLinkLocal } from '../../engine/addresses.ts';
 import type { Address } from '../../engine/rules.ts';
 import type { SeenInterface } from './pod-interfaces.ts';
@@ -70,6 +71,11 @@ export class NodeInterfaces implements Disposable {
   /** Of the node itself; the same list as long as they are the same. @throws {KernelRefusal} */
   get addresses(): readonly Address[] {
     return (this.#addresses ??= interfaceAddresses(this.#route).map(textOf));
+  }
+
+  /** Of the node, read anew. @throws {KernelRefusal} */
+  get tunnels(): Tunnels {
+    return tunnelsOf(this.#route);
   }
 
   /**

@@ -5,6 +5,7 @@
  * A pod whose interface is not known is not checked. What fails here leaves the policies in force.
  */
 import { messageOf } from '../../../../lib/errors/errors.ts';
+import { noTunnels } from '../../../../lib/netlink/tunnels.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import type { PolicyEngine } from '../../engine/engine.ts';
 import type { PolicyMode } from '../../engine/monitor.ts';
@@ -120,7 +121,8 @@ export class SourceCheck implements Disposable {
       this.#unchecked.add(key);
       return undefined;
     }
-    return { link, addresses: pod.addresses, isIsolated: this.#isIsolated(pod) };
+    const tunnels = this.#search?.tunnels ?? noTunnels;
+    return { link, addresses: pod.addresses, tunnels, isIsolated: this.#isIsolated(pod) };
   }
 
   /** Looks whether somebody has changed the table. Whether it was as it should be. */

@@ -7,12 +7,15 @@
  */
 import { addressValue } from '../../engine/addresses.ts';
 import type { Address, ByFamily } from '../../engine/rules.ts';
+import type { Tunnels } from '../../../../lib/netlink/tunnels.ts';
 import type { PodInterface } from './pod-interfaces.ts';
 
 export interface CheckedPod {
   readonly link: PodInterface;
   /** With the link-local ones of its interface. */
   readonly addresses: ByFamily<readonly Address[]>;
+  /** Of its node. */
+  readonly tunnels: Tunnels;
   readonly isIsolated: boolean;
 }
 
@@ -37,7 +40,7 @@ const ipTypes = '{ ip, ip6, arp }';
 const vlanTypes = '{ 8021q, 8021ad }';
 
 /** @param refuse - The chain for what the pod may not send. */
-export function sourceRules({ link, addresses, isIsolated }: CheckedPod, refuse: string): string[] {
+export function sourceRules({ link, addresses, tunnels, isIsolated }: CheckedPod, refuse: string): string[] {
   const { index, mac, isBridged } = link;
   const no = `goto ${refuse}`;
   /** Nothing of a family that it has no address of. */
@@ -55,6 +58,9 @@ export function sourceRules({ link, addresses, isIsolated }: CheckedPod, refuse:
     // A probe for an address, before it is in use, has none as its source (RFC 5227).
     other('arp saddr ip', isIsolated ? [...addresses[4], '0.0.0.0'] : addresses[4], 4),
     other('ip saddr', addresses[4], 4),
+    // What a node takes out of a tunnel has the source that the sender of the tunnel's packet wrote there, on any node.
+    ...(tunnels.protocols.length === 0 ? [] : [`meta l4proto { ${tunnels.protocols.join(', ')} } ${no}`]),
+    ...(tunnels.udpPorts.length === 0 ? [] : [`udp dport { ${tunnels.udpPorts.join(', ')} } ${no}`]),
     // By an advertisement, pods of the bridge get addresses that no policy knows, and a router that sees what they send.
     `icmpv6 type { nd-router-advert, nd-redirect } ${no}`,
     ...(isIsolated

@@ -27,7 +27,8 @@ class Scene implements Disposable {
     });
     const mac = `02:00:00:00:00:0${index}`;
     const link = { index, name, isBridged: true, mac, linkLocal: ['fe80::1'] };
-    return { link, addresses: { 4: [address], 6: ['fd00:1::10', 'fe80::1'] }, isIsolated: true };
+    const tunnels = { udpPorts: [4789], protocols: [4] };
+    return { link, addresses: { 4: [address], 6: ['fd00:1::10', 'fe80::1'] }, tunnels, isIsolated: true };
   }
 
   /** Both pods, then another address for the second one. */
