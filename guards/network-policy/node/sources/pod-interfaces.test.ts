@@ -67,4 +67,17 @@ suite('the interfaces of pods', () => {
     const later = matchInterfaces(pods, [seen(1, '10.1.0.10', other), seen(2, '10.1.0.11', other)], first);
     assert.deepEqual(linkLocal(later), [[derivedAddress(mac(1))], [other, own].toSorted()]);
   });
+
+  test('a pod has a few link-local addresses, however many it adds: that of its MAC address and those it had before', () => {
+    const added = Array.from({ length: 40 }, (_, at) => `fe80::${at + 1}`);
+    const known = { index: 1, mac: mac(1), linkLocal: ['fe80::abc'] };
+    const found = matchInterfaces(
+      new Map([['x/a', ['10.1.0.10']]]),
+      [seen(1, '10.1.0.10', ...added, 'fe80::abc')],
+      new Map([['x/a', known]]),
+    );
+    const linkLocal = found.get('x/a')?.linkLocal ?? [];
+    assert.equal(linkLocal.length, 4);
+    assert.ok(linkLocal.includes(derivedAddress(mac(1))) && linkLocal.includes('fe80::abc'));
+  });
 });

@@ -25,6 +25,12 @@ export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'is
   readonly mac: string;
 }
 
+/**
+ * A pod that may configure its network can add as many as it likes, each with rules for all packets of the node. If it is isolated, it does not
+ * send with those beyond that.
+ */
+const mostLinkLocal = 4;
+
 export type KnownInterface = Pick<PodInterface, 'index' | 'mac' | 'linkLocal'>;
 
 /**
@@ -79,7 +85,9 @@ export function matchInterfaces(
   }
   for (const [pod, { now, mac, derived }] of found) {
     const { index, name, isBridged } = now;
-    const linkLocal = ownedBy(pod, [...new Set([derived, ...now.linkLocal])]).toSorted();
+    const known = (before.get(pod)?.linkLocal ?? []).filter((address) => now.linkLocal.includes(address));
+    const own = ownedBy(pod, [...new Set([derived, ...known, ...now.linkLocal])]);
+    const linkLocal = own.slice(0, mostLinkLocal).toSorted();
     all.set(pod, { index, name, isBridged, mac, linkLocal });
   }
   return all;

@@ -51,7 +51,7 @@ export function sourceRules({ link, addresses, tunnels, isIsolated }: CheckedPod
   };
   return [
     // A chain of nftables may outlive its interface, and then sees another one of the same name (Linux 6.16).
-    `iif != ${index} accept comment "${[index, mac, ...link.linkLocal].join(' ')}"`,
+    `iif != ${index} accept comment "${commentOf(link)}"`,
     `ether type ${isIsolated ? `!= ${ipTypes}` : vlanTypes} ${no}`,
     ...(isBridged ? [other('ether saddr', [mac], 'mac')] : []),
     ...(isBridged && isIsolated ? [`arp saddr ether != ${mac} ${no}`] : []),
@@ -71,6 +71,19 @@ export function sourceRules({ link, addresses, tunnels, isIsolated }: CheckedPod
       : []),
     other('ip6 saddr', addresses[6], 6),
   ];
+}
+
+/** A comment may have 127 bytes. */
+const longestComment = 127;
+
+/** For the next process: as many of the addresses as fit. */
+function commentOf({ index, mac, linkLocal }: PodInterface): string {
+  let text = `${index} ${mac}`;
+  for (const address of linkLocal) {
+    if (text.length + 1 + address.length > longestComment) break;
+    text += ` ${address}`;
+  }
+  return text;
 }
 
 /** The target of an advertisement is no field for nft 1.0.6. */

@@ -97,6 +97,17 @@ suite('the table that checks sources', { skip: namespaceObstacle() ?? false }, (
     assert.ok(sources.isIntact());
   });
 
+  test('takes a pod with many and long link-local addresses', () => {
+    using scene = new Scene();
+    const linkLocal = [1, 2, 3, 4].map((last) => `febf:1111:2222:3333:4444:5555:6666:777${last}`);
+    const pod = scene.checked('one', '10.1.0.10');
+    const addresses = { ...pod.addresses, 6: [...pod.addresses[6], ...linkLocal] };
+    scene.table.program(new Map([['x/a', { ...pod, addresses, link: { ...pod.link, linkLocal } }]]));
+    assert.ok(scene.table.isIntact());
+    const known = scene.table.adopted(['x/a']).get('x/a');
+    assert.deepEqual([known?.mac, known?.linkLocal], [pod.link.mac, linkLocal.slice(0, 2)]);
+  });
+
   test('is programmed anew where somebody has taken an address away', () => {
     using scene = new Scene();
     const { taken, table: sources } = scene;
