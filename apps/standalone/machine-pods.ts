@@ -1,3 +1,4 @@
+import { sleep, systemClock } from '../../lib/time/clock.ts';
 import type { Cri } from '../../lib/cri/cri.ts';
 import type { NodeContainer } from '../../lib/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from './mirror/machine-pod.ts';
@@ -11,6 +12,9 @@ interface Ending {
 }
 
 const ASK_MS = 2_000;
+/** A runtime with much to do answers late. */
+const TRIES = 5;
+const PAUSE_MS = 500;
 /** Where containers end all the time, what is known is told nevertheless. */
 const PATIENCE_MS = 1_000;
 
@@ -19,6 +23,7 @@ export function followMachinePods(source: NodeRuntime, tell: (state: MachineStat
   /** By id. */
   const endings = new Map<string, Ending | 'asking'>();
   let waitingSinceMs: number | undefined;
+  const stop = new AbortController();
 
   function changed(): void {
     const { state } = source;
@@ -46,15 +51,21 @@ export function followMachinePods(source: NodeRuntime, tell: (state: MachineStat
 
   async function ask(cri: Cri, id: string): Promise<void> {
     endings.set(id, 'asking');
+    // Where the runtime does not answer, it is not known how it ended.
     let ending: Ending = { startedMs: 0, finishedMs: 0, exitCode: undefined };
-    try {
-      const { status } = await cri.call('ContainerStatus', { containerId: id }, { timeoutMs: ASK_MS });
-      if (status !== undefined) {
-        const { startedAt, finishedAt, exitCode } = status;
-        ending = { startedMs: ms(startedAt), finishedMs: ms(finishedAt), exitCode };
+    for (let tried = 1; tried <= TRIES; tried++) {
+      try {
+        const { status } = await cri.call('ContainerStatus', { containerId: id }, { timeoutMs: ASK_MS });
+        if (status !== undefined) {
+          const { startedAt, finishedAt, exitCode } = status;
+          ending = { startedMs: ms(startedAt), finishedMs: ms(finishedAt), exitCode };
+        }
+        break;
+      } catch {
+        await sleep(systemClock, PAUSE_MS, stop.signal).catch(() => undefined);
+        // Gone meanwhile.
+        if (stop.signal.aborted || !endings.has(id)) return;
       }
-    } catch {
-      // Gone meanwhile, or the runtime does not answer: then it is not known how it ended.
     }
     endings.set(id, ending);
     changed();
@@ -75,6 +86,7 @@ export function followMachinePods(source: NodeRuntime, tell: (state: MachineStat
       ready: pod.state === 'ready',
       ips: pod.ips,
       hostNetwork: pod.hostNetwork,
+      isAsked: containers.some(({ id }) => endings.get(id) === 'asking'),
       containers: containers.map((one) => containerOf(one, runtime)),
     };
   }
@@ -99,7 +111,13 @@ export function followMachinePods(source: NodeRuntime, tell: (state: MachineStat
   }
 
   changed();
-  return source.onState(changed);
+  const following = source.onState(changed);
+  return {
+    [Symbol.dispose]: () => {
+      stop.abort();
+      following[Symbol.dispose]();
+    },
+  };
 }
 
 function ms(nanoseconds: bigint): number {

@@ -39,6 +39,8 @@ export interface MachinePod {
   readonly ips: readonly string[];
   readonly hostNetwork: boolean;
   readonly containers: readonly MachineContainer[];
+  /** Of containers that have exited, it is still being asked how they ended: what they were shows only then. */
+  readonly isAsked: boolean;
 }
 
 /** All pods that there are, or why that is not known. */

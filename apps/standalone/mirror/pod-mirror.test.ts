@@ -52,6 +52,7 @@ function machinePod(change: Partial<MachinePod> = {}): MachinePod {
     ips: ['192.168.0.3', 'fd00::3'],
     hostNetwork: false,
     containers: [container('nginx')],
+    isAsked: false,
     ...change,
   };
 }
@@ -241,6 +242,21 @@ suite('pods of the machine in the API', () => {
     );
     assert.equal(second.metadata.uid, first.metadata.uid);
     assert.equal(second.spec?.ephemeralContainers?.[0]?.name, 'debug');
+  });
+
+  test('a pod waits until it is known how its containers have ended: init containers show by it', async () => {
+    await using machine = await Machine.start();
+    const unknown = container('init', { state: 'exited', createdMs: at + 100, exitCode: undefined });
+    machine.tell(
+      machinePod({ containers: [unknown, container('nginx')], isAsked: true }),
+      machinePod({ name: 'other', uid: 'uid-2', sandboxId: 'sandbox-2' }),
+    );
+    await machine.shows(() => machine.pod('shop', 'other'), Boolean);
+    assert.equal(await machine.pod(), undefined);
+    const known = { ...unknown, exitCode: 0, finishedMs: at + 500 };
+    machine.tell(machinePod({ containers: [known, container('nginx')] }));
+    const pod = await machine.podWhen(({ spec }) => spec?.containers[0]?.name === 'nginx');
+    assert.equal(pod.spec?.initContainers?.[0]?.name, 'init');
   });
 
   test('an init container that is seen before the others', async () => {

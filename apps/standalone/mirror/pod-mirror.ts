@@ -14,7 +14,7 @@ import type { MachinePod, MachineState } from './machine-pod.ts';
 import { annotationOf, isMirrored, runtimeUidAnnotation } from '../../../guard/mirrored.ts';
 import { labelsOfUsers, mergedStatus, withMetadata } from './merge.ts';
 import { desiredNode, type NodeFacts } from './node-object.ts';
-import { canBeMirrored, desiredPod, isOutgrown } from './pod-object.ts';
+import { canBeCreated, canBeMirrored, desiredPod, isOutgrown } from './pod-object.ts';
 
 interface PodMirrorOptions {
   /** In the name of `mirrorUser`. */
@@ -153,7 +153,11 @@ export class PodMirror {
     const resource = this.#resource('pods');
     const place = { namespace: pod.namespace, name: pod.name };
     let old = found;
-    if (old !== undefined && (!isMirrored(old) || !isSamePod(old, pod) || isOutgrown(pod, old))) {
+    const isReplaced =
+      old !== undefined && (!isMirrored(old) || !isSamePod(old, pod) || isOutgrown(pod, old));
+    // What is asked is told as soon as it is known, or nobody answers.
+    if ((old === undefined || isReplaced) && !canBeCreated(pod)) return;
+    if (old !== undefined && isReplaced) {
       if (!isMirrored(old)) {
         logger.warn({ pod: keyOf(old) }, 'replacing a manually created pod with the one that runs here');
       }

@@ -30,6 +30,11 @@ export function canBeMirrored({ containers }: MachinePod): boolean {
   return containers.length > 0;
 }
 
+/** The lists of its containers do not change later: it is created once it is known which were init containers. */
+export function canBeCreated({ isAsked }: MachinePod): boolean {
+  return !isAsked;
+}
+
 /** @param old the mirrored pod as it is in the API, `undefined` where it is not there yet. */
 export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | undefined): DesiredPod {
   const latest = latestOf(pod.containers);
