@@ -263,5 +263,37 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
         assert.ok(await elsewhere.echoes());
       },
     );
+
+    test(`${name}: nor of one of another node, which was allowed`, { skip: obstacle ?? false }, async () => {
+      await using node = await PolicyNode.create({ ...(open && { open }) });
+      const { network } = node;
+      const [pod, peer] = [network.host('x/a'), network.outside];
+      await node.createPod({ ...peer, name: 'y/remote' }, 'node-2');
+      await node.apply('x/from-remote', {
+        podSelector: { matchLabels: { pod: 'a' } },
+        ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { pod: 'remote' } } }] }],
+      });
+      await node.start();
+      for (const family of [4, 6] as const) {
+        const address = pod.addresses[family];
+        await until('the rules', async () => !(await reaches(network.host('y/c'), address, { family })));
+      }
+      using stack = new DisposableStack();
+      const opened: Connection[] = [];
+      for (const family of [4, 6] as const)
+        opened.push(stack.use(await Connection.open(peer, pod.addresses[family])));
+      for (const one of opened) assert.ok(await one.echoes());
+      await node.labelPod('y/remote', { more: 'yes' });
+      await node.removePod('y/remote');
+      const values = [peer.addresses[4], peer.addresses[6]].map((address) => parseAddress(address)?.value);
+      using conntrack = network.node.namespace.run(() => new Conntrack());
+      await until('its connections are forgotten', () =>
+        [...conntrack.flows()].flat().every(({ original }) => !values.includes(original.source)),
+      );
+      await node.createPod({ ...peer, name: 'y/other' }, 'node-2');
+      using atPod = new PacketCounter(pod, { to80: 'tcp dport 80' });
+      for (const { socket } of opened) socket.write('!');
+      assert.equal(atPod.count('to80'), 0);
+    });
   }
 });

@@ -2,7 +2,14 @@
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
-import { isNoChange, type NodeRules, noRules, type PodKey, type PolicyProblem } from '../engine/rules.ts';
+import {
+  type RulesChange,
+  isNoChange,
+  type NodeRules,
+  noRules,
+  type PodKey,
+  type PolicyProblem,
+} from '../engine/rules.ts';
 import { type BridgeOptions, filterBridges } from './bridge.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { Cutter } from './established/cutter.ts';
@@ -74,7 +81,7 @@ export class Enforcement {
     const { dataplane, engine, counts, refusals, sources, cutter, signal } = this.#options;
     const beganMs = systemClock.monotonicMs();
     sources.look(true);
-    engine.takeChange();
+    const change = engine.takeChange();
     // What changes meanwhile is for the next turn.
     const { rules } = engine;
     this.#isProgrammed = this.#isNeeded();
@@ -85,7 +92,7 @@ export class Enforcement {
       this.#refused = (await dataplane.sync(rules, signal)).refused ?? [];
       cutter?.programmed(rules);
     } else await dataplane.idle(signal);
-    this.#afterwards(rules);
+    this.#afterwards(rules, change);
     counts.fullSyncs++;
     counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -100,11 +107,11 @@ export class Enforcement {
     if (isNoChange(change)) return this.#programSources();
     if (this.#isNeeded() !== this.#isProgrammed) return await this.programAll();
     const { rules } = engine;
-    if (!this.#isProgrammed) return this.#afterwards(rules, change.pods);
+    if (!this.#isProgrammed) return this.#afterwards(rules, change, change.pods);
     const beganMs = systemClock.monotonicMs();
     this.#refused = (await dataplane.apply(rules, change, signal)).refused ?? [];
     cutter?.programmed(rules);
-    this.#afterwards(rules, change.pods);
+    this.#afterwards(rules, change, change.pods);
     counts.partialSyncs++;
     counts.syncSeconds.add((systemClock.monotonicMs() - beganMs) / 1000);
     this.#countRules();
@@ -136,8 +143,18 @@ export class Enforcement {
   }
 
   /** What follows from the rules beside them. @param changed - Default: any pod may be different. */
-  #afterwards(rules: NodeRules, changed?: ReadonlySet<PodKey>): void {
-    this.#options.departed.programmed(rules, changed);
+  #afterwards(rules: NodeRules, { peers }: RulesChange, changed?: ReadonlySet<PodKey>): void {
+    const { departed, engine } = this.#options;
+    const gone = [...peers.values()].flatMap((change) => [
+      ...(change?.[4].gone ?? []),
+      ...(change?.[6].gone ?? []),
+    ]);
+    // A peer that only has other labels keeps its connections.
+    departed.programmed(
+      rules,
+      changed,
+      gone.filter((address) => engine.podAt(address) === undefined),
+    );
     this.#programSources();
   }
 

@@ -32,6 +32,8 @@ export interface DepartedOptions {
 const MOST_ADDRESSES = 4096;
 const RETRY = { baseMs: 100, maxMs: 60_000 };
 const SLICE_MS = 4;
+/** Connections are read for peers at most this often. */
+const PEERS_MS = 1000;
 
 /** Reads all connections once for all addresses that pods have left since the last read. */
 export class Departed {
@@ -40,6 +42,9 @@ export class Departed {
   #rules: NodeRules = noRules;
   /** Connections of these are still to be forgotten. */
   #left = new Set<Address>();
+  /** Also of these, of pods of other nodes. */
+  #leftPeers = new Set<Address>();
+  #pausing: AbortController | undefined;
   #problem: string | undefined;
   #running: Promise<void> | undefined;
 
@@ -56,8 +61,9 @@ export class Departed {
    * The kernel has these rules now, if it needs any.
    *
    * @param changed - Pods that are different from those of the last call. Default: any may be.
+   * @param gonePeers - Addresses that rules allowed, and no pod has any longer.
    */
-  programmed(rules: NodeRules, changed?: ReadonlySet<PodKey>): void {
+  programmed(rules: NodeRules, changed?: ReadonlySet<PodKey>, gonePeers: readonly Address[] = []): void {
     const { pods } = this.#rules;
     this.#rules = rules;
     for (const key of changed ?? pods.keys()) {
@@ -66,7 +72,9 @@ export class Departed {
       const kept = new Set(now === undefined ? [] : addressesOf(now));
       for (const address of addressesOf(pod)) if (!kept.has(address)) this.#left.add(address);
     }
-    if (this.#left.size > 0) this.#running ??= this.#run().finally(() => (this.#running = undefined));
+    for (const address of gonePeers) this.#leftPeers.add(address);
+    if (this.#left.size > 0) this.#pausing?.abort();
+    if (this.#isLeft) this.#running ??= this.#run().finally(() => (this.#running = undefined));
   }
 
   /** Resolves when nothing is left to forget. */
@@ -74,12 +82,27 @@ export class Departed {
     await this.#running;
   }
 
+  get #isLeft(): boolean {
+    return this.#left.size + this.#leftPeers.size > 0;
+  }
+
+  /** Peers may be all pods of a cluster, of which some are gone at any time; a pod of this node does not wait. */
+  async #pause(): Promise<void> {
+    if (this.#left.size > 0) return;
+    this.#pausing = new AbortController();
+    const signal = AbortSignal.any([this.#options.signal, this.#pausing.signal]);
+    await sleep(systemClock, PEERS_MS, signal).catch(() => undefined);
+    this.#pausing = undefined;
+  }
+
   async #run(): Promise<void> {
     const { signal, logger, onForgotten } = this.#options;
     const backoff = new Backoff(RETRY);
-    while (this.#left.size > 0 && !signal.aborted) {
-      const left = this.#left;
+    while (this.#isLeft && !signal.aborted) {
+      await this.#pause();
+      const left = this.#left.union(this.#leftPeers);
       this.#left = new Set();
+      this.#leftPeers = new Set();
       try {
         const flows = await this.#forget(left);
         this.#problem = undefined;
