@@ -1,7 +1,6 @@
 /** The way of packets that are measured. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 
@@ -9,13 +8,17 @@ import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.t
 export const port = 8080;
 export const iperfPort = 9000;
 
+const serving = `
+  const server = require('node:net').createServer((socket) => void socket.on('error', () => {}).resume());
+  server.listen(process.argv[1], () => process.stdout.write('listening'));
+`;
+
 /** A client and the last pod on two sides of a node. */
 export class Path implements Disposable {
   readonly node = new NetworkNamespace();
   readonly client = new NetworkNamespace();
   readonly pod = new NetworkNamespace();
   readonly #children: ChildProcess[] = [];
-  readonly #stack = new DisposableStack();
 
   constructor(podAddress: string, clientAddress: string) {
     const { node } = this;
@@ -41,13 +44,14 @@ export class Path implements Disposable {
     }
   }
 
-  /** Takes connections. */
+  /** Takes connections, in a process of its own: what is garbage in this one is not to take part in it. */
   async serve(): Promise<void> {
-    const server = createServer((socket) => void socket.on('error', () => {}).resume());
-    this.#stack.defer(() => void server.close());
-    const listening = once(server, 'listening');
-    await this.pod.runTick(() => server.listen(port));
-    await listening;
+    const server = this.pod.run(() =>
+      spawn(process.execPath, ['-e', serving, String(port)], { stdio: ['ignore', 'pipe', 'inherit'] }),
+    );
+    this.#children.push(server);
+    // It says so when it listens.
+    await once(server.stdout as NodeJS.ReadableStream, 'data');
   }
 
   async serveIperf(): Promise<void> {
@@ -72,7 +76,6 @@ export class Path implements Disposable {
 
   [Symbol.dispose](): void {
     for (const child of this.#children) child.kill('SIGKILL');
-    this.#stack.dispose();
     for (const each of [this.node, this.client, this.pod]) each[Symbol.dispose]();
   }
 }
