@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { assertReached, deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   accept,
@@ -140,8 +140,8 @@ suite('killed', { timeout: 300_000 }, () => {
       }
     };
     await Promise.all(Array.from({ length: LANES }, lane));
-    assert.ok(byKilled.good > 0 && byKilled.moody > 0, 'the killed ones have delivered, too');
-    assert.ok(count > 5 * KILLS, `only ${count} alerts`);
+    assertReached(byKilled.good > 0 && byKilled.moody > 0, 'the killed ones have delivered, too');
+    assertReached(count > 5 * KILLS, `only ${count} alerts`);
     t.diagnostic(
       `${count} alerts taken, none lost, ${byKilled.good + byKilled.moody} delivered by the killed ones, ` +
         `${leftover} left by the last kill, ${twice} delivered twice`,

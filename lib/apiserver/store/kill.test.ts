@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 
-import { scaled } from '../../testing/depth.fixture.ts';
+import { assertReached, scaled } from '../../testing/depth.fixture.ts';
 import { openStore } from './store.ts';
 import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts';
 
@@ -122,7 +122,7 @@ test(`${KILLS} times kill -9 while writing`, async (t) => {
   }
   const sum = (pick: (lane: Lane) => number): number => lanes.reduce((total, lane) => total + pick(lane), 0);
   const whileWriting = sum((lane) => lane.killsWhileWriting);
-  assert.ok(whileWriting >= KILLS * 0.85, `only ${whileWriting} of ${KILLS} were writing`);
+  assertReached(whileWriting >= KILLS * 0.85, `only ${whileWriting} of ${KILLS} were writing`);
   t.diagnostic(
     `${whileWriting} kills while writing, ${sum((lane) => lane.acknowledged)} acknowledged writes, none lost; ` +
       `${sum((lane) => lane.doneUnheard)} done whose acknowledgement the kill cut off`,
