@@ -60,10 +60,11 @@ export const policyGroup = 'policies.kubewarden.io';
 
 const status = { statusSubresource: true, columns: policyColumns } as const;
 
-function bothVersions<Fields>(description: string, fields: Fields) {
+function bothVersions<Fields>(description: string, fields: Fields, columns = policyColumns) {
+  const more = { fields, statusSubresource: true, columns } as const;
   return {
-    v1: { description: `${description}.`, storage: true, fields, ...status },
-    v1alpha2: { description: `${description}; the same as v1.`, storage: false, fields, ...status },
+    v1: { description: `${description}.`, storage: true, ...more },
+    v1alpha2: { description: `${description}; the same as v1.`, storage: false, ...more },
   } as const;
 }
 
@@ -71,6 +72,7 @@ export const clusterAdmissionPolicies = defineResource({
   group: policyGroup,
   kind: 'ClusterAdmissionPolicy',
   plural: 'clusteradmissionpolicies',
+  shortNames: ['cap'],
   scope: 'Cluster',
   versions: bothVersions('A policy for objects of the whole cluster', {
     spec: clusterPolicySpec,
@@ -82,6 +84,7 @@ export const admissionPolicies = defineResource({
   group: policyGroup,
   kind: 'AdmissionPolicy',
   plural: 'admissionpolicies',
+  shortNames: ['ap'],
   scope: 'Namespaced',
   versions: bothVersions('A policy for objects of its namespace', {
     spec: policySpec,
@@ -93,6 +96,7 @@ export const clusterAdmissionPolicyGroups = defineResource({
   group: policyGroup,
   kind: 'ClusterAdmissionPolicyGroup',
   plural: 'clusteradmissionpolicygroups',
+  shortNames: ['capg'],
   scope: 'Cluster',
   versions: {
     v1: {
@@ -107,6 +111,7 @@ export const admissionPolicyGroups = defineResource({
   group: policyGroup,
   kind: 'AdmissionPolicyGroup',
   plural: 'admissionpolicygroups',
+  shortNames: ['apg'],
   scope: 'Namespaced',
   versions: {
     v1: {
@@ -121,17 +126,16 @@ export const policyServers = defineResource({
   group: policyGroup,
   kind: 'PolicyServer',
   plural: 'policyservers',
+  shortNames: ['ps'],
   scope: 'Cluster',
-  versions: {
-    v1: {
-      description: 'A server that evaluates policies, run by the operator.',
-      fields: { spec: policyServerSpec, status: optional(policyServerStatus) },
-      columns: [
-        column('Replicas', '.spec.replicas', 'Policy Server replicas'),
-        column('Image', '.spec.image', 'Policy Server image'),
-      ],
-    },
-  },
+  versions: bothVersions(
+    'A server that evaluates policies, run by the operator',
+    { spec: policyServerSpec, status: optional(policyServerStatus) },
+    [
+      column('Replicas', '.spec.replicas', 'Policy Server replicas'),
+      column('Image', '.spec.image', 'Policy Server image'),
+    ],
+  ),
 });
 
 export type ClusterAdmissionPolicy = ObjectOf<typeof clusterAdmissionPolicies, 'v1'>;

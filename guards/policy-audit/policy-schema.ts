@@ -185,6 +185,12 @@ const namespaceSelector = optional(
   selectorSchema('Selects namespaces by their labels: those of objects, and Namespace objects themselves.'),
 );
 
+const allowInsideAdmissionControllerNamespace = optional(
+  boolean(
+    'Whether it also applies to writes in the namespace of the policy servers, rampart-system, which it does not otherwise. Such a policy can keep Rampart from starting.',
+  ),
+);
+
 const transitions: readonly Rule[] = [
   rule(
     "!(oldSelf.mode == 'protect' && self.mode == 'monitor')",
@@ -233,6 +239,7 @@ export const clusterPolicySpec = object(
     rules: rulesOf(clusterRule),
     namespaceSelector,
     contextAwareResources: optional(contextAwareResources),
+    allowInsideAdmissionControllerNamespace,
   },
   { rules: [...transitions, evaluationFits] },
 );
@@ -245,6 +252,7 @@ export const clusterGroupSpec = object(
     ...group,
     rules: rulesOf(clusterRule),
     namespaceSelector,
+    allowInsideAdmissionControllerNamespace,
     policies: mapOf(
       object({ ...member, contextAwareResources: optional(contextAwareResources) }),
       membersOptions,

@@ -13,6 +13,9 @@ import {
   string,
 } from '../../lib/kube/crd/schema.ts';
 
+const port = (description: string) =>
+  optional(integer(description, { format: 'int32', minimum: 1, maximum: 65_535 }));
+
 const quantities = (description: string) => optional(mapOf(intOrString(), { description }));
 
 export const policyServerSpec = object(
@@ -26,6 +29,11 @@ export const policyServerSpec = object(
       intOrString('maxUnavailable of its PodDisruptionBudget; cannot be combined with minAvailable.'),
     ),
     annotations: optional(mapOf(string(), { description: 'Annotations of its pods.' })),
+    labels: optional(
+      mapOf(string(), {
+        description: 'Labels of its Deployment and pods; those that the operator sets take precedence.',
+      }),
+    ),
     env: optional(list(anyObject(), { description: 'Environment of its container, as in a pod.' })),
     serviceAccountName: optional(string('The service account of its pods.')),
     imagePullSecret: optional(string('The Secret with the credentials for registries of modules.')),
@@ -62,9 +70,19 @@ export const policyServerSpec = object(
           "Host calls that namespaced policies may use: 'oci/v1/verify', 'net/*', '*'. All by default.",
       }),
     ),
+    webhookPort: port('The port on which its pods listen for webhooks; 8443 by default.'),
+    readinessProbePort: port('The port of the readiness probe of its pods; 8081 by default.'),
+    metricsPort: port(
+      'The port of its Service for metrics; 8080 by default. Pods listen on 8080, or on the next port that is free.',
+    ),
   },
   {
     rules: [
+      rule(
+        '(has(self.webhookPort) ? self.webhookPort : 8443) != (has(self.readinessProbePort) ? self.readinessProbePort : 8081)',
+        'readinessProbePort must differ from webhookPort',
+        { fieldPath: '.readinessProbePort' },
+      ),
       rule(
         '!(has(self.minAvailable) && has(self.maxUnavailable))',
         'minAvailable and maxUnavailable cannot be both set',

@@ -99,6 +99,20 @@ ${more}`;
     await remove('everything');
   });
 
+  test('only a policy that asks for it applies in rampart-system', async () => {
+    const inside = { namespace: 'rampart-system' };
+    await policy('outside', cel('protect', 'CREATE', 'false'));
+    await create('free', inside);
+    await remove('outside');
+    await policy(
+      'inside',
+      cel('protect', 'CREATE', 'false', '  allowInsideAdmissionControllerNamespace: true'),
+    );
+    await assert.rejects(create('held', inside), denied('inside'));
+    const { out } = await kubectl('get', 'cap', '-o', 'name');
+    assert.equal(out, 'clusteradmissionpolicy.policies.kubewarden.io/inside');
+  });
+
   test('create, update, apply, patch and dry runs are refused by a policy that protects', async () => {
     await create('old');
     await policy(

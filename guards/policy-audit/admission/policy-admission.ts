@@ -39,7 +39,7 @@ type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undef
 
 /**
  * Mutating policies are evaluated before an object is validated, one after the other; the others after that, all at
- * once. They are not evaluated for what Rampart itself keeps in its namespace and for pods that mirror the machine: those run
+ * once. Unless they ask for it, they are not evaluated for what Rampart itself keeps in its namespace; none is for pods that mirror the machine: those run
  * already, and an audit reports them.
  */
 export class PolicyAdmission implements Admission {
@@ -76,13 +76,14 @@ export class PolicyAdmission implements Admission {
     isMutating: boolean,
   ): (readonly [OpenPolicy, GroupVersionResource])[] {
     const { resource, namespace, name, user } = request;
-    if (user.name === mirrorUser || namespace === systemNamespace) return [];
-    if (resource.plural === 'namespaces' && resource.group === '' && name === systemNamespace) return [];
+    if (user.name === mirrorUser) return [];
+    const isNamespace = resource.plural === 'namespaces' && resource.group === '';
+    const isSystem = (isNamespace ? name : namespace) === systemNamespace;
     const found: (readonly [OpenPolicy, GroupVersionResource])[] = [];
     let target: MatchTarget | undefined;
     for (const open of this.#options.policies()) {
       // Deletions and refusals: a mutating policy can refuse, too.
-      if (open.policy.isMutating !== isMutating) continue;
+      if (open.policy.isMutating !== isMutating || (isSystem && !open.policy.isForSystem)) continue;
       target ??= this.#target(request, objects);
       if (open.policy.source === 'kubewarden' && isSpared(open.policy, target)) continue;
       const shown = matchPolicy(open.policy, target);

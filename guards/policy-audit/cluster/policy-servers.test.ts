@@ -24,7 +24,7 @@ import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
 import { Cluster, system, type Webhook } from './policy-servers.fixture.ts';
-import { budgetType } from './server-objects.ts';
+import { budgetType, serviceType } from './server-objects.ts';
 import { mutatingType, validatingType } from './webhooks.ts';
 
 suite('policy servers in a cluster', () => {
@@ -94,6 +94,54 @@ suite('policy servers in a cluster', () => {
     const secret = (await cluster.find(secrets, 'policy-server-default')) as Secret;
     const { body } = await askServer(configuration, secret, webhook);
     assert.equal(body.response.status.message, 'no roots');
+  });
+
+  test('its ports and labels; policies that also apply in the namespace of the servers', async () => {
+    await using cluster = await Cluster.start();
+    const ports = { webhookPort: 8080, readinessProbePort: 9081, metricsPort: 9090 };
+    await cluster.setServer('default', {
+      ...ports,
+      labels: { team: 'a', 'app.kubernetes.io/component': 'mine' },
+    });
+    await assert.rejects(
+      cluster.setServer('other', { webhookPort: 8081 }),
+      /readinessProbePort must differ from webhookPort/,
+    );
+    const everywhere = { allowInsideAdmissionControllerNamespace: true };
+    await cluster.setPolicy('everywhere', everywhere);
+    await cluster.setPolicy('changes', { ...everywhere, mutating: true });
+    cluster.startOperator();
+    const { namespaceSelector } = await cluster.afterRollOut(validatingType, 'clusterwide-everywhere');
+    assert.deepEqual(namespaceSelector, {});
+    const changes = await cluster.afterRollOut(mutatingType, 'clusterwide-changes');
+    assert.deepEqual(changes['namespaceSelector'], {
+      matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system'] }],
+    });
+
+    const deployment = await cluster.find(deployments, 'policy-server-default');
+    const { labels } = (deployment as unknown as Deployment).spec.template.metadata;
+    assert.deepEqual(
+      [deployment?.metadata.labels?.['team'], labels['team'], labels['app.kubernetes.io/component']],
+      ['a', 'a', 'policy-server'],
+    );
+    const [container] = (deployment as unknown as Deployment).spec.template.spec.containers;
+    const portOf = (name: string) => container?.ports.find((one) => one.name === name)?.containerPort;
+    assert.deepEqual(
+      [portOf('policy-server'), portOf('readiness'), portOf('metrics')],
+      // The user has taken that of metrics.
+      [8080, 9081, 8081],
+    );
+    assert.deepEqual(container?.args, ['policy-server', '--metrics', '0.0.0.0:8081']);
+    assert.equal(container.readinessProbe.httpGet.port, 9081);
+    assert.equal(container.env.find(({ name }) => name === 'KUBEWARDEN_PORT')?.value, '8080');
+    const service = await cluster.find(serviceType, 'policy-server-default');
+    assert.deepEqual(
+      (service as unknown as Service).spec.ports.map(({ port, targetPort }) => [port, targetPort]),
+      [
+        [443, 8080],
+        [9090, 8081],
+      ],
+    );
   });
 
   test('what changes: another rollout, a mutating policy, a policy that goes; and a server that goes takes its webhooks first', async () => {
@@ -298,12 +346,16 @@ suite('policy servers in a cluster', () => {
 interface Deployment {
   readonly spec: {
     readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
       readonly spec: {
         readonly volumes: readonly {
           readonly name: string;
           readonly configMap?: { readonly name: string };
         }[];
         readonly containers: readonly {
+          readonly args: readonly string[];
+          readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+          readonly readinessProbe: { readonly httpGet: { readonly port: number } };
           readonly resources: { readonly limits: { readonly memory: string } };
           readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
           readonly env: readonly { readonly name: string; readonly value: string }[];
@@ -311,6 +363,10 @@ interface Deployment {
       };
     };
   };
+}
+
+interface Service {
+  readonly spec: { readonly ports: readonly { readonly port: number; readonly targetPort: number }[] };
 }
 
 interface Answer {

@@ -27,10 +27,8 @@ export interface Wanted {
 
 /** In its ConfigMap. */
 export const policiesKey = 'policies.yml';
-const servingPort = 8443;
 const servicePort = 443;
-const readinessPort = 8081;
-const metricsPort = 8080;
+const defaultMetricsPort = 8080;
 
 export const serviceType = namespacedKind('', 'services', 'Service');
 export const budgetType = namespacedKind('policy', 'poddisruptionbudgets', 'PodDisruptionBudget');
@@ -71,6 +69,7 @@ export function serverObjects(parts: ServerParts): Wanted[] {
   // A change of policies creates new pods, which are ready once they have loaded them: only thus is it known when a policy is active.
   const version = hash('sha256', JSON.stringify(configuration)).slice(0, 32);
   const { minAvailable, maxUnavailable } = server.spec;
+  const ports = podPortsOf(server);
   return [
     {
       type: secrets,
@@ -90,13 +89,25 @@ export function serverObjects(parts: ServerParts): Wanted[] {
           type: 'ClusterIP',
           selector: { [serverLabel]: server.metadata.name ?? '' },
           ports: [
-            { name: 'policy-server', port: servicePort, targetPort: servingPort, protocol: 'TCP' },
-            { name: 'metrics', port: metricsPort, targetPort: metricsPort, protocol: 'TCP' },
+            { name: 'policy-server', port: servicePort, targetPort: ports.webhook, protocol: 'TCP' },
+            {
+              name: 'metrics',
+              port: server.spec.metricsPort ?? defaultMetricsPort,
+              targetPort: ports.metrics,
+              protocol: 'TCP',
+            },
           ],
         },
       }),
     },
-    { type: deployments, object: object(deployments, meta, { spec: deploymentSpec(parts, version) }) },
+    {
+      type: deployments,
+      object: object(
+        deployments,
+        { ...meta, labels: { ...server.spec.labels, ...meta.labels } },
+        { spec: deploymentSpec(parts, version) },
+      ),
+    },
     ...(minAvailable === undefined && maxUnavailable === undefined
       ? []
       : [
@@ -176,6 +187,14 @@ function labelsOf(server: PolicyServer): Record<string, string> {
   };
 }
 
+/** Where its pods listen. As in Kubewarden, `metricsPort` is that of the Service: two pods of a node never share an address here. */
+function podPortsOf({ spec }: PolicyServer) {
+  const { webhookPort: webhook = 8443, readinessProbePort: readiness = 8081 } = spec;
+  let metrics = defaultMetricsPort;
+  while (metrics === webhook || metrics === readiness) metrics++;
+  return { webhook, readiness, metrics };
+}
+
 const upstreamImage = /(?:^|\/)kubewarden\/(?:[^/]+\/)*policy-server(?:[:@]|$)/;
 
 function deploymentSpec(parts: ServerParts, version: string): object {
@@ -188,7 +207,7 @@ function deploymentSpec(parts: ServerParts, version: string): object {
     strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
     template: {
       metadata: {
-        labels: labelsOf(server),
+        labels: { ...spec.labels, ...labelsOf(server) },
         annotations: { ...spec.annotations, 'rampart.dev/policies': version },
       },
       spec: {
@@ -209,19 +228,20 @@ function deploymentSpec(parts: ServerParts, version: string): object {
 
 function containerOf({ server, image }: ServerParts): object {
   const { spec } = server;
+  const { webhook, readiness, metrics } = podPortsOf(server);
   return {
     name: serverName(server),
     image: upstreamImage.test(spec.image) ? image : spec.image,
-    args: ['policy-server'],
+    args: ['policy-server', ...(metrics === defaultMetricsPort ? [] : ['--metrics', `0.0.0.0:${metrics}`])],
     // What the user gives comes last, and wins.
     env: [...environmentOf(server), ...(spec.env ?? [])],
     ports: [
-      { name: 'policy-server', containerPort: servingPort },
-      { name: 'readiness', containerPort: readinessPort },
-      { name: 'metrics', containerPort: metricsPort },
+      { name: 'policy-server', containerPort: webhook },
+      { name: 'readiness', containerPort: readiness },
+      { name: 'metrics', containerPort: metrics },
     ],
     readinessProbe: {
-      httpGet: { path: '/readiness', port: readinessPort, scheme: 'HTTP' },
+      httpGet: { path: '/readiness', port: readiness, scheme: 'HTTP' },
       // The default, 10 s, would report a server that hangs after half a minute.
       periodSeconds: 2,
     },
@@ -280,12 +300,14 @@ function givenFiles({ verificationConfig, sigstoreTrustConfig, imagePullSecret }
   ].filter(({ given }) => given !== undefined);
 }
 
-function environmentOf({ spec }: PolicyServer): object[] {
+function environmentOf(server: PolicyServer): object[] {
+  const { spec } = server;
+  const { webhook, readiness } = podPortsOf(server);
   return Object.entries({
     KUBEWARDEN_CERT_FILE: '/pki/tls.crt',
     KUBEWARDEN_KEY_FILE: '/pki/tls.key',
-    KUBEWARDEN_PORT: String(servingPort),
-    KUBEWARDEN_READINESS_PROBE_PORT: String(readinessPort),
+    KUBEWARDEN_PORT: String(webhook),
+    KUBEWARDEN_READINESS_PROBE_PORT: String(readiness),
     KUBEWARDEN_POLICIES: `/config/${policiesKey}`,
     KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
     KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',

@@ -30,7 +30,7 @@ export interface WebhookParts {
   readonly service: object;
   /** PEM: the authorities that may have signed its certificate. */
   readonly authorities: string;
-  /** The namespace of the server itself: no policy of the cluster applies there, so that it can always be repaired. */
+  /** The namespace of the server itself: no policy of the cluster applies there unless it says so, so that it can always be repaired. */
   readonly systemNamespace: string;
 }
 
@@ -99,21 +99,19 @@ interface Selector {
 }
 
 function namespaceSelectorOf(
-  { origin, isMutating }: Policy,
+  { origin, isMutating, isForSystem }: Policy,
   own: Selector | undefined,
   systemNamespace: string,
 ): Selector {
   if (origin.namespace !== undefined) return { matchLabels: { [namespaceNameLabel]: origin.namespace } };
+  // What may change pods there has the cluster: the operator may not write such a webhook (deployment.ts), and the status of the policy says so.
+  const values = [...(isForSystem ? [] : [systemNamespace]), ...(isMutating ? ['kube-system'] : [])];
+  if (values.length === 0) return own ?? {};
   return {
     ...(own?.matchLabels && { matchLabels: own.matchLabels }),
     matchExpressions: [
       ...(own?.matchExpressions ?? []),
-      // What may change pods there has the cluster: the operator may not write such a webhook (deployment.ts).
-      {
-        key: namespaceNameLabel,
-        operator: 'NotIn',
-        values: isMutating ? [systemNamespace, 'kube-system'] : [systemNamespace],
-      },
+      { key: namespaceNameLabel, operator: 'NotIn', values },
     ],
   };
 }

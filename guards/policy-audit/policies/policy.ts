@@ -58,6 +58,8 @@ export interface Policy {
   readonly isMutating: boolean;
   readonly ignoresFailures: boolean;
   readonly backgroundAudit: boolean;
+  /** Whether it applies to writes in the namespace of Rampart, too. */
+  readonly isForSystem: boolean;
   readonly constraints: readonly Constraint[];
   readonly matchConditions: readonly NamedExpression[];
   /** Whether it may be evaluated in a dry run. */

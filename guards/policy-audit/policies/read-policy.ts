@@ -41,6 +41,9 @@ export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
     isMutating: 'module' in spec && spec.mutating,
     ignoresFailures: spec.failurePolicy === 'Ignore',
     backgroundAudit: spec.backgroundAudit,
+    isForSystem:
+      'allowInsideAdmissionControllerNamespace' in spec &&
+      (spec.allowInsideAdmissionControllerNamespace ?? false),
     constraints: [
       {
         rules: spec.rules.map(ruleOf),
@@ -105,6 +108,7 @@ export function readAdmissionPolicy(
     isMutating: false,
     ignoresFailures: !isFail,
     backgroundAudit: true,
+    isForSystem: false,
     constraints: [
       constraintOf(spec.matchConstraints),
       ...(matchResources === undefined ? [] : [constraintOf(matchResources)]),
