@@ -150,7 +150,7 @@ async function runParts(
     );
     await using stack = new AsyncDisposableStack();
     try {
-      await whenServed(client, guard.resources, {
+      await whenServed(client, guard.worksWithoutResources === true ? [] : guard.resources, {
         signal,
         onMissing: (reason) => {
           if (states.set(name, { state: 'waiting', reason })) log.warn(`${name} waits: ${reason}`);

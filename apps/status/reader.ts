@@ -158,9 +158,12 @@ function keyOf({ group, plural }: { readonly group: string; readonly plural: str
 }
 
 /** By what its section asked for of the kinds that users write. */
-function isInstalled({ guarded, resources }: Guard, served: ReadonlyMap<string, boolean>): boolean | null {
+function isInstalled(
+  { guarded, resources, worksWithoutResources }: Guard,
+  served: ReadonlyMap<string, boolean>,
+): boolean | null {
   const kinds = (guarded ?? resources).map((kind) => served.get(keyOf(kind)));
-  if (resources.length === 0 || kinds.includes(true)) return true;
+  if (worksWithoutResources === true || resources.length === 0 || kinds.includes(true)) return true;
   return kinds.includes(undefined) ? null : false;
 }
 

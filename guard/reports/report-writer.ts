@@ -4,15 +4,12 @@ import { managedBy, managedByLabel } from '../managed-by.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { isNotFound, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
-import { apiResources } from '../../lib/kube/client/discovery.ts';
 import type { ResourceType } from '../../lib/kube/object/object.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
-import { type Report, reportKinds } from './report-entry.ts';
+import type { Report } from './report-entry.ts';
 import { reportTypes } from './report-types.ts';
 import { digestOf, reportObject } from './report-object.ts';
-
-/** The first one that is served is written: who reads both would see each result twice. */
-const types: readonly ResourceType[] = reportKinds.map((kind) => reportTypes[kind].namespaced);
+import { servedReportKinds } from './served-kinds.ts';
 
 /** How soon a definition that is installed is found. */
 const ASK_AGAIN_MS = 60_000;
@@ -114,14 +111,8 @@ export class ReportWriter {
     const nowMs = this.#clock.monotonicMs();
     const served = this.#served;
     if (served !== undefined && (served.length > 0 || nowMs - this.#askedMs < ASK_AGAIN_MS)) return served;
-    const found: ResourceType[] = [];
-    for (const type of types) {
-      const resources = await apiResources(this.#client, type, { signal }).catch((error: unknown) => {
-        if (isNotFound(error)) return [];
-        throw error;
-      });
-      if (resources.some(({ name }) => name === type.plural)) found.push(type);
-    }
+    const kinds = await servedReportKinds(this.#client, signal);
+    const found = kinds.map((kind) => reportTypes[kind].namespaced);
     this.#served = found;
     this.#askedMs = nowMs;
     this.#tell(found);

@@ -25,6 +25,8 @@ export const policyAudit = defineGuard({
     admissionPolicyGroups,
     policyServers,
   ],
+  // ValidatingAdmissionPolicies are audited.
+  worksWithoutResources: true,
   commands: [
     { create: auditCommand, example: ['audit', 'show which objects violate a policy'] },
     { create: policyCommand },

@@ -1,17 +1,15 @@
 /** The command-line options of this guard. */
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
 import { choice, number, optionalText } from '../../guard/option-values.ts';
-import { type ReportKind, reportKinds } from '../../guard/reports/report-entry.ts';
+import type { ModuleFiles } from './modules/process-modules.ts';
+import { type WantedReportKind, wantedReportKinds } from './reports/report-kind.ts';
 
-export interface PolicyAuditOptions {
+export interface PolicyAuditOptions extends ModuleFiles {
   readonly auditIntervalMs: number;
   readonly reports: 'all' | 'failures';
-  readonly reportKind: ReportKind;
+  readonly reportKind: WantedReportKind;
   readonly reportsBy: 'namespace' | 'object';
   readonly policyModules: string | undefined;
-  readonly policySources: string | undefined;
-  readonly policyVerification: string | undefined;
-  readonly sigstoreTrustConfig: string | undefined;
   /** Default: that of the operator's Deployment. */
   readonly policyServerImage: string | undefined;
   /** In standalone: where it keeps its data. */
@@ -27,6 +25,19 @@ export const sigstoreTrustConfig = {
   description:
     'the Sigstore trust root that keyless signatures are verified with: a trusted_root.json or a ClientTrustConfig',
 };
+
+/** For each command that fetches modules for the policies of a cluster. */
+export const moduleFileOptions = [
+  {
+    flags: '--policy-sources <file>',
+    description: "insecure hosts of modules, and certificate authorities of hosts: Kubewarden's sources.yml",
+  },
+  {
+    flags: '--policy-verification <file>',
+    description: "the signatures that modules must have: Kubewarden's verification.yml",
+  },
+  sigstoreTrustConfig,
+];
 
 export const policyAuditOptions: readonly GuardOption[] = [
   {
@@ -46,10 +57,11 @@ export const policyAuditOptions: readonly GuardOption[] = [
   },
   {
     flags: '--report-kind <kind>',
-    description: 'write PolicyReports of wgpolicyk8s.io, or Reports of openreports.io',
+    description:
+      'write PolicyReports of wgpolicyk8s.io, or Reports of openreports.io; auto: PolicyReports if the API serves them, else Reports',
     on: ['operator', 'standalone'],
-    choices: reportKinds,
-    default: 'policyreport',
+    choices: wantedReportKinds,
+    default: 'auto',
   },
   {
     flags: '--reports-by <what>',
@@ -64,20 +76,7 @@ export const policyAuditOptions: readonly GuardOption[] = [
       'where policy modules are stored; default: in the data directory of standalone, else a temporary directory',
     on: ['operator', 'standalone'],
   },
-  {
-    flags: '--policy-sources <file>',
-    description: "insecure hosts of modules, and certificate authorities of hosts: Kubewarden's sources.yml",
-    on: ['operator', 'standalone'],
-  },
-  {
-    flags: '--policy-verification <file>',
-    description: "the signatures that modules must have: Kubewarden's verification.yml",
-    on: ['operator', 'standalone'],
-  },
-  {
-    ...sigstoreTrustConfig,
-    on: ['operator', 'standalone'],
-  },
+  ...moduleFileOptions.map((one): GuardOption => ({ ...one, on: ['operator', 'standalone'] })),
   {
     flags: '--policy-server-image <image>',
     description:
@@ -90,7 +89,7 @@ export function parsePolicyAuditOptions(values: OptionValues): PolicyAuditOption
   return {
     auditIntervalMs: number(values, 'auditInterval'),
     reports: choice(values, 'reports', writtenResults),
-    reportKind: choice(values, 'reportKind', reportKinds),
+    reportKind: choice(values, 'reportKind', wantedReportKinds),
     reportsBy: choice(values, 'reportsBy', reportScopes),
     policyModules: optionalText(values, 'policyModules'),
     policySources: optionalText(values, 'policySources'),

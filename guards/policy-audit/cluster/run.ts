@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
+import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
-import type { Logger } from '../../../lib/telemetry/log.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
@@ -16,11 +16,8 @@ import { PolicyFindings } from '../findings/policy-findings.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { imageOfOperator } from './operator-image.ts';
 import { ServerReaders } from './server-readers.ts';
-import { ModulesByTerms } from '../modules/lazy-modules.ts';
-import { openModules } from '../modules/open-modules.ts';
-import { joined, noSources, readSourcesFile } from '../modules/sources.ts';
-import { readTrustRootFile } from '../modules/trust-root.ts';
-import { readVerificationFile } from '../modules/verification.ts';
+import { processModules } from '../modules/process-modules.ts';
+import { withServedReports } from '../reports/with-served-reports.ts';
 import type { PolicyAuditOptions } from '../options.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
 import { toldPolicy } from '../policies/policy.ts';
@@ -39,18 +36,22 @@ export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (contex
   context.tellFacts({ [admissionFact]: context.admission === undefined ? byPolicyServers : inProcess });
   const findings = new PolicyFindings({ sink: context.sink });
   metrics.folded = () => findings.folded;
-  await context.lead((term) => work(term, context, options, { metrics, findings }));
+  await context.lead((term) =>
+    withServedReports(term, options.reportKind, (reportKind, own) =>
+      work(own, context, { ...options, reportKind }, { metrics, findings }),
+    ),
+  );
 };
 
 async function work(
   term: GuardContext,
   { admission, tellFacts }: ClusterContext,
-  options: PolicyAuditOptions,
+  options: PolicyAuditOptions & { readonly reportKind: ReportKind },
   { metrics, findings }: { readonly metrics: PolicyMetrics; readonly findings: PolicyFindings },
 ): Promise<void> {
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
-  await using modules = modulesOf(options, temporary, logger);
+  await using modules = processModules(options, () => moduleDirectory(options, temporary), logger);
   const spaces = term.cache<Namespace>({ type: namespaces });
   const asked = new AskedCluster(new KubeClusterReader(client));
   // In standalone, whoever may write policies is the administrator of the API.
@@ -132,24 +133,6 @@ async function work(
     scanner.run(),
     keepSummaries({ client, logger, summary }, signal),
   ]);
-}
-
-function modulesOf(options: PolicyAuditOptions, temporary: DisposableStack, logger: Logger): ModulesByTerms {
-  return new ModulesByTerms(async ({ sources = noSources, verification, trustRoot }, part) => {
-    const { policySources, policyVerification, sigstoreTrustConfig } = options;
-    const own = policySources === undefined ? noSources : readSourcesFile(policySources);
-    const needed =
-      verification ??
-      (policyVerification === undefined ? undefined : readVerificationFile(policyVerification));
-    return openModules({
-      cacheDirectory: join(moduleDirectory(options, temporary), part),
-      sources: joined(own, sources),
-      verification: needed,
-      trustRoot:
-        trustRoot ?? (sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig)),
-      logger,
-    });
-  });
 }
 
 function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: DisposableStack): string {

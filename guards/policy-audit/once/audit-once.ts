@@ -4,8 +4,7 @@ import { isUnreachable, KubeError } from '../../../lib/kube/client/client-errors
 import { namespaces } from '../../../lib/kube/object/object.ts';
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
-import { kubewardenTypes } from '../api.ts';
-import { checkNamespace, checkServed } from './needs.ts';
+import { checkNamespace, checkPolicies, checkServed } from './needs.ts';
 import { reasons } from './explain.ts';
 import { coversCreation } from '../policies/match.ts';
 import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
@@ -52,7 +51,8 @@ const LOOK_MS = 2000;
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
   const { namespaced, cluster } = reportTypes[reportKind];
-  await checkServed(context, [...kubewardenTypes, ...(stores ? [namespaced, cluster] : []), namespaces]);
+  const unlisted = await checkPolicies(context);
+  await checkServed(context, [...(stores ? [namespaced, cluster] : []), namespaces]);
   for (const name of options.onlyNamespaces ?? []) await checkNamespace(context, name);
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
@@ -79,7 +79,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const timer = setInterval(() => onProgress(scanner.progress), PROGRESS_MS);
   try {
     const summary = await passed.promise;
-    const problems = new Map(policies.problems);
+    const problems = new Map([...unlisted, ...policies.problems]);
     const skipped = skippedOf(policies.audited);
     const reports =
       memory === undefined ? await listed(options) : memory.list(reportTypes[reportKind], reportsBy);

@@ -3,8 +3,7 @@ import type { GuardContext } from '../../../guard/context.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { kubewardenTypes } from '../api.ts';
-import { checkServed } from './needs.ts';
+import { checkPolicies } from './needs.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 import { type Irrelevance, matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
@@ -67,7 +66,7 @@ export async function explain(
   { kind: wanted, name, namespace: within }: ExplainRequest,
 ): Promise<Explained> {
   const { client, signal } = context;
-  await checkServed(context, kubewardenTypes);
+  const unlisted = await checkPolicies(context);
   const { kinds } = await servedKinds(client, signal);
   const kind = findKind(kinds, wanted);
   const namespace = kind.type.namespaced ? within : '';
@@ -97,7 +96,8 @@ export async function explain(
     for (const open of policies.audited) {
       found.push(await explainPolicy(context, open, asked, kind, object, report));
     }
-    return { kind: kind.type.kind, namespace, name, policies: found, problems: new Map(policies.problems) };
+    const problems = new Map([...unlisted, ...policies.problems]);
+    return { kind: kind.type.kind, namespace, name, policies: found, problems };
   } finally {
     stop.abort();
     await running.catch(() => undefined);

@@ -3,10 +3,20 @@
  * a single scan.
  */
 import type { GuardContext } from '../../../guard/context.ts';
-import { isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import {
+  isForbidden,
+  isNotFound,
+  type KubeError,
+  orUndefined,
+} from '../../../lib/kube/client/client-errors.ts';
 import { namespaces, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { policyGroup } from '../api.ts';
+import {
+  kubewardenTypes,
+  policyGroup,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from '../api.ts';
 
 type Asked = Pick<GuardContext, 'client' | 'signal'>;
 
@@ -20,10 +30,7 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
       throw new RampartError(errorCodes.UNSUPPORTED, {
         what: 'cannot audit',
         why: `the API does not serve ${type.plural}.${type.group}`,
-        next:
-          type.group === policyGroup
-            ? 'Apply the CRDs of policies: deploy/'
-            : 'Apply deploy/policy-reports/, or write no reports: --disable-store',
+        next: 'Apply deploy/policy-reports/, or write no reports: --disable-store',
         cause: error,
       });
     }
@@ -31,6 +38,42 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
   // Of several that are missing, the first one of the list is told, whichever answer comes first.
   const checked = await Promise.allSettled(types.map(check));
   for (const one of checked) if (one.status === 'rejected') throw one.reason;
+}
+
+/**
+ * Whatever kinds of policies the API serves are enough: ValidatingAdmissionPolicies need no installation, and Kubewarden's no
+ * recent version of Kubernetes.
+ *
+ * @returns the kinds that may not be listed, as `validatingadmissionpolicies.admissionregistration.k8s.io`, and why: who asks for an
+ *   audit has mostly been given rights to Kubewarden's alone.
+ * @throws {RampartError} `UNSUPPORTED` if none is served; {KubeError} if none may be listed.
+ */
+export async function checkPolicies({ client, signal }: Asked): Promise<ReadonlyMap<string, string>> {
+  const refused = new Map<string, KubeError>();
+  let listed = 0;
+  const types: readonly ResourceType[] = [
+    ...kubewardenTypes,
+    validatingAdmissionPolicies,
+    validatingAdmissionPolicyBindings,
+  ];
+  for (const type of types) {
+    try {
+      await client.list(type, {}, { limit: 1, signal });
+      listed++;
+    } catch (error) {
+      if (isNotFound(error)) continue;
+      if (!isForbidden(error) || type.group === policyGroup) throw error;
+      refused.set(`${type.plural}.${type.group}`, error);
+    }
+  }
+  const [first] = refused.values();
+  if (listed > 0) return new Map([...refused].map(([kind, error]) => [kind, error.message]));
+  if (first !== undefined) throw first;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'cannot audit',
+    why: `the API serves neither policies of ${policyGroup} nor ValidatingAdmissionPolicies`,
+    next: 'Apply the CRDs of policies: deploy/',
+  });
 }
 
 /** @throws {RampartError} `INPUT` if there is no such namespace */

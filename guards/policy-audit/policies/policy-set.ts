@@ -6,7 +6,7 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import { objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { type KubeObject, objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
@@ -101,7 +101,12 @@ export class PolicySet {
     const { context } = options;
     this.#clock = options.clock ?? systemClock;
     this.#recorder = context.recorder();
-    this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }, type.plural));
+    this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }));
+    for (const cache of this.#caches) {
+      context.health.ready(cache.type.plural, () =>
+        cache.isSynced || cache.refusal === 'unserved' ? undefined : 'not listed yet',
+      );
+    }
     this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies, labelSelector: notOurs });
     this.#bindings = context.cache({
       ...{ type: validatingAdmissionPolicyBindings, labelSelector: notOurs },
@@ -169,7 +174,9 @@ export class PolicySet {
     const { signal, logger, metrics } = this.#options.context;
     using queue = keyQueue();
     using subscriptions = new DisposableStack();
-    await Promise.race([aborted(signal), Promise.all(this.#caches.map(({ synced }) => synced))]);
+    const ofKubernetes = [this.#admissionPolicies, this.#bindings];
+    const listed = [...this.#caches.map(listedIfServed), ...ofKubernetes.map(listedOrRefused)];
+    await Promise.race([aborted(signal), Promise.all(listed)]);
     if (signal.aborted) return;
     const initial = new Set<string>();
     const add = (key: string): void => queue.add(key);
@@ -177,7 +184,6 @@ export class PolicySet {
       subscriptions.use(cache.subscribe(({ key }) => add(sourceKey({ type: cache.type, key }))));
       for (const key of cache.keys()) initial.add(sourceKey({ type: cache.type, key }));
     }
-    // Not awaited: a cluster before 1.30 does not serve them.
     const ofAdmission = (name: string): string => sourceKey({ type: validatingAdmissionPolicies, key: name });
     subscriptions.use(this.#admissionPolicies.subscribe(({ key }) => add(ofAdmission(key))));
     subscriptions.use(
@@ -425,6 +431,17 @@ export class PolicySet {
       ),
     );
   }
+}
+
+/** A cluster without Kubewarden's definitions has ValidatingAdmissionPolicies. */
+async function listedIfServed(cache: IndexedCache<AnyKubewardenPolicy>): Promise<void> {
+  const refusal = await Promise.race([cache.synced, cache.refused]);
+  if (refusal === 'forbidden') await cache.synced;
+}
+
+/** A cluster before 1.30 does not serve them, and not everybody may read them. */
+async function listedOrRefused({ synced, refused }: Pick<IndexedCache<KubeObject>, 'refused' | 'synced'>) {
+  await Promise.race([synced, refused]);
 }
 
 const policyOfBinding = ({ spec }: ValidatingAdmissionPolicyBinding): string[] => [spec?.policyName ?? ''];

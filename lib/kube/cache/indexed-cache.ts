@@ -42,6 +42,8 @@ interface Entry {
   values: IndexValues;
 }
 
+export type Refusal = 'forbidden' | 'unserved';
+
 /**
  * Objects by key and by index.
  *
@@ -69,6 +71,8 @@ export class IndexedCache<T extends KubeObject> {
   readonly #indexes: CacheIndexes<T>;
   readonly #listeners = new Set<CacheListener<T>>();
   readonly #synced = Promise.withResolvers<void>();
+  readonly #refused = Promise.withResolvers<Refusal>();
+  #refusal: Refusal | undefined;
   readonly #tombstones = new Tombstones();
   #isSynced = false;
   /** Lists that were begun. */
@@ -94,6 +98,22 @@ export class IndexedCache<T extends KubeObject> {
 
   get isSynced(): boolean {
     return this.#isSynced;
+  }
+
+  /** Why the API did not answer the last list: it does not serve the kind, or does not permit it. Undefined once it does. */
+  get refusal(): Refusal | undefined {
+    return this.#refusal;
+  }
+
+  /** Resolves with the first refusal, for who can do without the objects; they are listed still once the API gives them. */
+  get refused(): Promise<Refusal> {
+    return this.#refused.promise;
+  }
+
+  /** For whoever feeds the cache. */
+  set refusal(refusal: Refusal | undefined) {
+    this.#refusal = refusal;
+    if (refusal !== undefined) this.#refused.resolve(refusal);
   }
 
   get size(): number {

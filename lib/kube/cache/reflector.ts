@@ -4,9 +4,16 @@ import { Backoff } from '../../time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import { loopSlice } from '../../time/loop-slice.ts';
 import { CallScope } from '../client/call-scope.ts';
-import { isGone, isNotFound, isUnreachable, KubeError, unreachable } from '../client/client-errors.ts';
+import {
+  isForbidden,
+  isGone,
+  isNotFound,
+  isUnreachable,
+  KubeError,
+  unreachable,
+} from '../client/client-errors.ts';
 import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
-import type { IndexedCache } from './indexed-cache.ts';
+import type { IndexedCache, Refusal } from './indexed-cache.ts';
 import { type KubeObject, objectKey } from '../object/object.ts';
 import type { ReflectorStats } from './reflector-metrics.ts';
 import {
@@ -76,8 +83,6 @@ class Reflector<T extends KubeObject> {
   readonly #cache: IndexedCache<T>;
   readonly #clock: Clock;
   readonly #level: FailureLevel;
-  /** The last answer was that there is no such kind. */
-  #isUnserved = false;
   readonly #random: () => number;
   readonly #backoff: Backoff;
   readonly #healthyMs: number;
@@ -170,7 +175,7 @@ class Reflector<T extends KubeObject> {
     this.#counts.lists++;
     this.#toldMs = this.#clock.monotonicMs();
     const { name, logger } = this.#options;
-    this.#isUnserved = false;
+    this.#cache.refusal = undefined;
     logger?.debug({ reflector: name, objects: this.#cache.size, version }, 'listed');
   }
 
@@ -315,15 +320,21 @@ class Reflector<T extends KubeObject> {
     const reason = reasonOf(error);
     this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
     const { name, logger } = this.#options;
-    const wasUnserved = this.#isUnserved;
+    const before = this.#cache.refusal;
     // An API that does not serve the kind answers so until somebody installs it.
-    if (!isUnreachable(error)) this.#isUnserved = isNotFound(error);
-    const isKnown = this.#isUnserved && wasUnserved;
+    if (!isUnreachable(error)) this.#cache.refusal = refusalIn(error);
+    const isUnserved = this.#cache.refusal === 'unserved';
+    const isKnown = isUnserved && before === 'unserved';
     // These are everyday; who waits for a kind that was never served says so.
-    const isEveryday = isGone(error) || isUnreachable(error) || (this.#isUnserved && !this.#cache.isSynced);
+    const isEveryday = isGone(error) || isUnreachable(error) || (isUnserved && !this.#cache.isSynced);
     const level = isKnown || this.#level(error, 0) === 'debug' ? 'debug' : isEveryday ? 'info' : 'warn';
     logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);
   }
+}
+
+function refusalIn(error: unknown): Refusal | undefined {
+  if (isNotFound(error)) return 'unserved';
+  return isForbidden(error) ? 'forbidden' : undefined;
 }
 
 function parseItem<T extends KubeObject>(text: string, plural: string): T {

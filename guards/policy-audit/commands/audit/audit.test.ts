@@ -16,7 +16,9 @@ import { parse } from 'yaml';
 import { createServer as createHttpServer } from '../../../../lib/net/node-http.ts';
 import { deepTest } from '../../../../lib/testing/depth.fixture.ts';
 import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixture.ts';
-import { namespaces } from '../../../../lib/kube/object/object.ts';
+import { configMaps, namespaces } from '../../../../lib/kube/object/object.ts';
+import { clusterOpenReports, openReports } from '../../../../guard/reports/open-reports.ts';
+import { validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '../../api.ts';
 import { type AuditReport, reportTypes } from '../../reports/report.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { policyAudit } from '../../guard.ts';
@@ -462,7 +464,7 @@ suite('rampart audit', () => {
     assert.deepEqual([away.code, away.stdout], [2, '']);
     assert.match(
       away.stderr,
-      /^rampart: cannot list \S+: no response from 127\.0\.0\.1:1: nothing listens there .*\n$/,
+      /^rampart: cannot get \S+: no response from 127\.0\.0\.1:1: nothing listens there .*\n$/,
     );
     const nowhere = await audit('/nowhere/kubeconfig');
     assert.deepEqual(
@@ -471,15 +473,38 @@ suite('rampart audit', () => {
     );
   });
 
-  test('2 for what the API does not serve: policies, reports, the namespace', async () => {
+  test('without the definitions of Kubewarden, ValidatingAdmissionPolicies are audited, in reports of the kind that is there', async () => {
     await using api = new TestApi(await startTestApi({ name: 'audit', memory: true }));
-    const policies = await audit(api.kubeconfig);
-    assert.equal(policies.code, 2);
-    assert.match(
-      policies.stderr,
-      /^rampart: cannot audit: the API does not serve \w+\.policies\.kubewarden\.io\. Apply the CRDs of policies: deploy\/\n$/,
-    );
+    const noCartsThere = {
+      matchConstraints: {
+        resourceRules: [
+          { apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] },
+        ],
+      },
+      validations: [{ expression: "object.metadata.name != 'cart'" }],
+    };
+    await api.client.create(validatingAdmissionPolicies, { metadata: { name: 'carts' }, spec: noCartsThere });
+    await api.client.create(validatingAdmissionPolicyBindings, {
+      metadata: { name: 'all' },
+      spec: { policyName: 'carts', validationActions: ['Deny'] },
+    });
+    await api.client.create(configMaps, { metadata: { name: 'cart', namespace: 'default' } });
+    const unstored = await audit(api.kubeconfig, '--disable-store', '-o', 'json');
+    assert.deepEqual([unstored.code, unstored.stderr], [1, '']);
+    assert.ok(saidOf(unstored).includes('default ConfigMap/cart carts/all=fail'), unstored.stdout);
+    assert.equal((await audit(api.kubeconfig, 'explain', 'configmap/cart', '-n', 'default')).code, 1);
+
+    await api.createDefinitions([openReports, clusterOpenReports]);
+    assert.equal((await audit(api.kubeconfig)).code, 1);
+    const { items } = await api.client.list(reportTypes.openreports.namespaced, { namespace: 'default' });
+    assert.ok(items.some(({ scope }) => scope?.name === 'cart'));
+    // Kubewarden is installed later.
     await api.createDefinitions(policyAudit.resources);
+    assert.equal((await audit(api.kubeconfig, '--report-kind', 'openreports')).code, 1);
+  });
+
+  test('2 for what the API does not serve: reports, the namespace', async () => {
+    await using api = new TestApi(await startTestApi({ name: 'audit', memory: true }));
     const reports = await audit(api.kubeconfig);
     assert.equal(reports.code, 2);
     assert.match(

@@ -1,10 +1,12 @@
 /** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { type ReportKind, reportKinds } from '../../../../guard/reports/report-entry.ts';
 import { append, outputOption } from '../../../../lib/cli/options.ts';
+import type { ModuleFiles } from '../../modules/process-modules.ts';
+import { moduleFileOptions } from '../../options.ts';
+import { type WantedReportKind, wantedReportKinds } from '../../reports/report-kind.ts';
 
-export interface ClusterOptions {
+export interface ClusterOptions extends ModuleFiles {
   readonly kubeconfig?: string;
   readonly data?: string;
   readonly policyModules?: string;
@@ -28,7 +30,7 @@ export interface AuditOptions extends ClusterOptions {
   readonly parallelResources: number;
   readonly parallelPolicies: number;
   readonly pageSize: number;
-  readonly reportKind: ReportKind;
+  readonly reportKind: WantedReportKind;
   readonly reports: 'all' | 'failures';
   readonly reportsBy: 'namespace' | 'object';
 }
@@ -48,10 +50,12 @@ function count(text: string): number {
 }
 
 function clusterOptions(command: Command): Command {
-  return command
+  command
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
     .option('--policy-modules <dir>', 'where policy modules are stored; default: a temporary directory');
+  for (const { flags, description } of moduleFileOptions) command.option(flags, description);
+  return command;
 }
 
 function explainCommand(): Command {
@@ -105,9 +109,12 @@ export function auditCommand(): Command {
     .option('--parallel-policies <number>', 'policies to evaluate in parallel for an object', count, 5)
     .option('--page-size <number>', 'objects per list request', count, 100)
     .addOption(
-      new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')
-        .choices(reportKinds)
-        .default('policyreport'),
+      new Option(
+        '--report-kind <kind>',
+        'PolicyReport, or Report of openreports.io; auto: PolicyReport if the API serves it, else Report',
+      )
+        .choices(wantedReportKinds)
+        .default('auto'),
     )
     .addOption(
       new Option('--reports-by <what>', 'one report per object or per namespace')

@@ -11,8 +11,7 @@ import { KubeClient } from '../../../../lib/kube/client/client.ts';
 import { Health } from '../../../../lib/telemetry/health.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
 import { policyAudit } from '../../guard.ts';
-import { ModulesByTerms } from '../../modules/lazy-modules.ts';
-import { openModules } from '../../modules/open-modules.ts';
+import { processModules } from '../../modules/process-modules.ts';
 import { KubeClusterReader } from '../../engine/host-calls/kube-reader.ts';
 import { AskedCluster } from '../../policies/asked-cluster.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
@@ -33,7 +32,7 @@ interface PolicyProcess {
  * @throws {RampartError} `INPUT` if there is no cluster.
  */
 export async function policyProcess(
-  { kubeconfig, data, policyModules }: ClusterOptions,
+  { kubeconfig, data, policyModules, ...files }: ClusterOptions,
   { stop, stack, level }: { stop: AbortController; stack: AsyncDisposableStack; level: string },
 ): Promise<PolicyProcess> {
   // An empty one is none, as for kubectl.
@@ -58,11 +57,7 @@ export async function policyProcess(
     policyModules === undefined
       ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-policies-'))).path
       : resolve(policyModules);
-  const modules = stack.use(
-    new ModulesByTerms((terms, part) =>
-      openModules({ cacheDirectory: join(cacheDirectory, part), ...terms, logger }),
-    ),
-  );
+  const modules = stack.use(processModules(files, () => cacheDirectory, logger));
   const asked = new AskedCluster(new KubeClusterReader(client));
   return {
     context,

@@ -9,6 +9,7 @@ import { paint, renderTable, type Row, wantsColour } from '../../../../lib/outpu
 import { type AuditOnce, auditOnce } from '../../once/audit-once.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
 import { checkPolicyServer, remoteRuntimes } from '../../policies/remote-runtimes.ts';
+import { servedReportKind, usualReportKind } from '../../reports/report-kind.ts';
 import type { Scope } from '../../reports/report.ts';
 import { describeFailure } from '../../../../lib/cli/failure.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
@@ -79,7 +80,8 @@ async function audit(options: AuditOptions, stop: AbortController): Promise<Audi
         options.policyServerUrl === undefined ? runtimes : await remote(options, runtimes, stop.signal),
       stores: options.disableStore !== true,
       failuresOnly: options.reports === 'failures',
-      reportKind: options.reportKind,
+      reportKind:
+        (await servedReportKind(options.reportKind, context.client, stop.signal)) ?? usualReportKind,
       reportsBy: options.reportsBy,
       parallelNamespaces: options.parallelNamespaces,
       parallelResources: options.parallelResources,

@@ -1,0 +1,37 @@
+/** The modules of a process that opens the policies of a cluster: by its files, and by the PolicyServers of policies. */
+import { join } from 'node:path';
+
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { ModulesByTerms } from './lazy-modules.ts';
+import { openModules } from './open-modules.ts';
+import { joined, noSources, readSourcesFile } from './sources.ts';
+import { readTrustRootFile } from './trust-root.ts';
+import { readVerificationFile } from './verification.ts';
+
+/** Paths; what a PolicyServer specifies is added to the sources, and replaces the others. */
+export interface ModuleFiles {
+  readonly policySources?: string | undefined;
+  readonly policyVerification?: string | undefined;
+  readonly sigstoreTrustConfig?: string | undefined;
+}
+
+/** @param directory - Where modules are kept; called once the first is fetched, which reads the files, too. */
+export function processModules(
+  { policySources, policyVerification, sigstoreTrustConfig }: ModuleFiles,
+  directory: () => string,
+  logger: Logger,
+): ModulesByTerms {
+  return new ModulesByTerms(async ({ sources = noSources, verification, trustRoot }, part) => {
+    const own = policySources === undefined ? noSources : readSourcesFile(policySources);
+    return openModules({
+      cacheDirectory: join(directory(), part),
+      sources: joined(own, sources),
+      verification:
+        verification ??
+        (policyVerification === undefined ? undefined : readVerificationFile(policyVerification)),
+      trustRoot:
+        trustRoot ?? (sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig)),
+      logger,
+    });
+  });
+}
