@@ -75,6 +75,20 @@ export function datagram(
   return ipPacket(source, destination, protocolNumbers.UDP, udp, 6);
 }
 
+/** An IP packet with flags of TCP that exclude each other: conntrack finds it invalid (net/netfilter/nf_conntrack_proto_tcp.c, tcp_valid_flags). */
+export function synFin(
+  source: string,
+  destination: string,
+  [fromPort, toPort]: readonly [number, number] = [40_000, 80],
+): Buffer {
+  const tcp = Buffer.alloc(20);
+  tcp.writeUInt16BE(fromPort, 0);
+  tcp.writeUInt16BE(toPort, 2);
+  tcp.writeUInt8(5 << 4, 12);
+  tcp.writeUInt8(0x03, 13);
+  return ipPacket(source, destination, protocolNumbers.TCP, tcp, 16);
+}
+
 /** @param sumAt - Where the payload has its checksum, which is over the addresses too. */
 export function ipPacket(
   source: string,

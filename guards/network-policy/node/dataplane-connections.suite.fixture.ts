@@ -5,7 +5,14 @@ import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { datagram, etherTypes, interfaceOf, sendFrame } from '../../../test/network-policy/frames.fixture.ts';
+import {
+  datagram,
+  etherTypes,
+  interfaceOf,
+  macTowards,
+  sendFrame,
+  synFin,
+} from '../../../test/network-policy/frames.fixture.ts';
 import { icmpErrors, sendIcmpError } from '../../../test/network-policy/icmp.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { PacketCounter } from '../../../test/network-policy/packet-counter.fixture.ts';
@@ -117,6 +124,43 @@ export function connectionTests(lab: DataplaneLab): void {
           'of a pod of the node',
         );
       }
+    }));
+
+  test('what belongs to no connection does not pass an isolated pod, whatever its policies allow, and is not counted', () =>
+    withDataplane(async (dataplane) => {
+      const { network } = lab;
+      const everybody = { peers: 'everyone', ports: 'any' } as const;
+      await dataplane.sync(
+        nodeRules(network.pods, [
+          ingress(['x/a'], everybody),
+          egress(['y/b'], everybody),
+          { ...ingress(['x/b'], everybody), mode: 'monitor' },
+        ]),
+      );
+      const passed: string[] = [];
+      for (const [from, to] of [
+        ['y/a', 'x/a'],
+        ['y/b', 'z/a'],
+        ['y/a', 'x/b'],
+        ['y/a', 'z/b'],
+      ] as const) {
+        const [sender, receiver] = [network.host(from), network.host(to)];
+        using seen = new PacketCounter(receiver, { invalid: 'tcp dport 80', last: 'udp dport 80' });
+        const mac = macTowards(network, sender, receiver, false);
+        for (const family of [4, 6] as const) {
+          const ends = [sender.addresses[family], receiver.addresses[family]] as const;
+          const before = [seen.count('invalid'), seen.count('last')] as const;
+          sendFrame(sender, mac, [etherTypes[family]], synFin(...ends));
+          sendFrame(sender, mac, [etherTypes[family]], datagram(...ends));
+          await until('the datagram behind it', async () => seen.count('last') > before[1]);
+          if (seen.count('invalid') > before[0]) passed.push(`${from} -> ${to} ${family}`);
+        }
+      }
+      assert.deepEqual(passed, ['y/a -> x/b 4', 'y/a -> x/b 6', 'y/a -> z/b 4', 'y/a -> z/b 6']);
+      assert.equal(
+        (await dataplane.counters()).reduce((sum, { packets }) => sum + packets, 0),
+        0,
+      );
     }));
 
   test('whoever forges the address of the node beyond it is not the node', () =>

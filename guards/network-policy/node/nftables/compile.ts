@@ -1,20 +1,17 @@
 /**
- * The rules of a node as the objects of one nftables table.
+ * The rules of a node as the objects of one nftables table: everything but the policies (policies.ts) and their peers.
  *
  * Each direction has base chains of its own: `accept` ends only one of them, so what a source may send is still
  * checked against what its destination may receive, and by the tables of others. No packet is marked.
  */
-import type {
-  Address,
-  Clause,
-  Direction,
-  Endpoint,
-  Family,
-  LocalPod,
-  NodeRules,
-  PolicyRules,
-  PortRange,
-  RefusalVerdict,
+import {
+  type Address,
+  type Direction,
+  type Family,
+  isEnforced,
+  type LocalPod,
+  type NodeRules,
+  type RefusalVerdict,
 } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
@@ -30,25 +27,14 @@ import {
   shortDirection,
   unknownChain,
 } from './names.ts';
-import type { ElementSet, EndpointElements, VerdictElements } from './nft-sets.ts';
+import type { AddressElements, ElementSet, PairElements, VerdictElements } from './nft-sets.ts';
 import type { Chain, TableObject } from './objects.ts';
-import { peerMatches, rangeSet } from './peer-sets.ts';
-import { endpointText } from './rule-text.ts';
-import {
-  accept,
-  type BaseChain,
-  type Match,
-  rule,
-  type Rule,
-  type Side,
-  type Statement,
-  type Transport,
-  type Verdict,
-} from './rule.ts';
+import { rangeSet } from './peer-sets.ts';
+import { pairText } from './rule-text.ts';
+import { accept, type BaseChain, rule, type Rule, type Statement, type Verdict } from './rule.ts';
 
 /** The address that identifies the pod: the source of what it sends, the destination of what it receives. */
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
-const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
 
 /**
  * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. Both stay on their link, which
@@ -77,7 +63,7 @@ const ofLink = [
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
 const priority = { egress: -10, ingress: -9 } as const;
 
-/** Everything except the pods and policies. */
+/** Everything except the pods and policies, and what is for all pods. */
 export function compileBase(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   const hasUnknown = options.unknownPods !== 'allow';
   return [
@@ -88,6 +74,7 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
     // A node always reaches its own pods. Not in forward: there, a source address of the node is forged.
     baseChain('output', 'ingress', [rule({ kind: 'local address', side: 'saddr', is: true }, accept)]),
     ...directions.map((direction) => directionChain(direction, hasUnknown)),
+    relatedChain,
     {
       kind: 'chain',
       name: 'refuse',
@@ -131,38 +118,81 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
   };
 }
 
+/**
+ * What is the same for all pods, before what their own chains add: with each change, the kernel follows all chains of pods from each hook
+ * (nf_tables_api.c, nft_chain_validate), which is most of the time that the change takes.
+ */
 function directionChain(direction: Direction, hasUnknown: boolean): Chain {
   const side = podSide[direction];
-  const podRule = (family: Family): Rule =>
-    rule({ kind: 'verdict map', family, side, map: podMap(direction, family) });
-  // Whoever knows of a connection can make up an error about it: an isolated pod tells of its own.
-  const errorRule = (family: Family): Rule =>
+  const ofPods = (family: Family): Rule[] => [
     rule(
-      { kind: 'connection state', states: ['related'] },
-      { kind: 'protocol', protocol: family === 4 ? protocolNumbers.ICMP : protocolNumbers.ICMPv6 },
-      ...podRule(family).statements,
-    );
+      { kind: 'connection state', states: ['invalid'] },
+      { kind: 'address in set', family, side, set: enforcedSet(direction, family) },
+      { kind: 'drop' },
+    ),
+    // Through a Service that leads back to it.
+    rule({ kind: 'pair in set', family, other: 'destination', set: samePodSet(family) }, accept),
+    rule({ kind: 'verdict map', family, side, map: podMap(direction, family) }),
+  ];
+  const related = { kind: 'connection state', states: ['related'] } as const;
   return {
     kind: 'chain',
     name: shortDirection[direction],
     rules: [
       rule({ kind: 'connection state', states: ['established'] }, accept),
-      ...(direction === 'egress' ? families.map(errorRule) : []),
-      rule({ kind: 'connection state', states: ['related'] }, accept),
-      podRule(4),
+      rule(related, direction === 'egress' ? { kind: 'jump', chain: relatedChain.name } : accept),
+      ...ofPods(4),
       // Packets of IPv4 need not pass them.
       ...ofLink,
-      podRule(6),
-      ...(hasUnknown ? families : []).map((family) =>
-        rule(
-          { kind: 'address in set', family, side, set: podCidrSet(family) },
-          { kind: 'local address', side, is: false },
-          { kind: 'goto', chain: unknownChain(direction) },
-        ),
-      ),
+      ...ofPods(6),
+      ...(hasUnknown ? unknownRules(direction) : []),
       rule(accept),
     ],
   };
+}
+
+function unknownRules(direction: Direction): Rule[] {
+  const side = podSide[direction];
+  return [
+    ...(direction === 'egress' ? [rule({ kind: 'connection state', states: ['related'] }, accept)] : []),
+    ...families.map((family) =>
+      rule(
+        { kind: 'address in set', family, side, set: podCidrSet(family) },
+        { kind: 'local address', side, is: false },
+        { kind: 'goto', chain: unknownChain(direction) },
+      ),
+    ),
+  ];
+}
+
+/**
+ * Whoever knows of a connection can make up an error about it. A pod tells of its own: an end of the connection, also behind a Service, is the
+ * source of either way. Other errors return, and an isolated pod needs a policy for them.
+ */
+const relatedChain: Chain = {
+  kind: 'chain',
+  name: 'related-out',
+  rules: [
+    ...families.flatMap((family) =>
+      (['original source', 'reply source'] as const).map((other) =>
+        rule({ kind: 'pair in set', family, other, set: samePodSet(family) }, accept),
+      ),
+    ),
+    ...[protocolNumbers.ICMP, protocolNumbers.ICMPv6].map((protocol) =>
+      rule({ kind: 'protocol', protocol }, { kind: 'return' }),
+    ),
+    rule(accept),
+  ],
+};
+
+/** Each address of a pod with each of the same pod. */
+function samePodSet(family: Family): string {
+  return `same-pod-${family}`;
+}
+
+/** The addresses of pods whose packets are refused unless a policy allows them. */
+function enforcedSet(direction: Direction, family: Family): string {
+  return `enforced-${shortDirection[direction]}-${family}`;
 }
 
 function podCidrSet(family: Family): string {
@@ -183,10 +213,7 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
   ];
 }
 
-/**
- * The end of a chain: what comes here is refused, or is reported and passes. Few rules, and no way to others: with each change, the kernel follows
- * all chains of pods from each hook (nf_tables_api.c, nft_chain_validate), which is most of the time that the change takes.
- */
+/** The end of a chain: what comes here is reported, and refused by the chain that led here; or it passes. */
 function refusal(
   chain: string,
   verdict: RefusalVerdict,
@@ -205,32 +232,48 @@ function refusal(
   return [rule({ kind: 'connection state', states: ['invalid'] }, accept), report, rule(accept)];
 }
 
+/** The sets and maps that have the addresses of all pods. */
+export function compilePodSets(pods: Iterable<LocalPod>): TableObject[] {
+  const all = [...pods];
+  return families.flatMap((family): ElementSet[] => [
+    samePods(all, family),
+    ...directions.flatMap((direction) => [
+      enforcedPods(all, direction, family),
+      podVerdicts(all, direction, family),
+    ]),
+  ]);
+}
+
+function samePods(pods: readonly LocalPod[], family: Family): PairElements {
+  const pairs = pods.flatMap(({ addresses }) =>
+    addresses[family].flatMap((first) => addresses[family].map((second) => ({ first, second }))),
+  );
+  const elements = new Map(pairs.map((pair) => [pairText(pair), pair]));
+  return { kind: 'set', holds: 'pairs', name: samePodSet(family), family, elements };
+}
+
+function enforcedPods(pods: readonly LocalPod[], direction: Direction, family: Family): AddressElements {
+  const enforced = pods.filter((pod) => isEnforced(pod, direction));
+  const elements = new Map(
+    enforced.flatMap(({ addresses }) => addresses[family].map((address) => [address, undefined] as const)),
+  );
+  return { kind: 'set', holds: 'addresses', name: enforcedSet(direction, family), family, elements };
+}
+
 /**
  * Maps the addresses of pods to their chains. A pod that is not isolated is included too: it is known. If two pods have
  * the same address, the isolated one gets it.
  */
-export function compileMaps(pods: Iterable<LocalPod>): TableObject[] {
-  const all = [...pods];
-  return directions.flatMap((direction) =>
-    families.map((family): VerdictElements => {
-      const elements = new Map<Address, Verdict>();
-      for (const pod of all) {
-        for (const address of pod.addresses[family]) {
-          if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
-          else if (!elements.has(address)) elements.set(address, accept);
-        }
-      }
-      return {
-        kind: 'map',
-        holds: 'verdicts',
-        name: podMap(direction, family),
-        family,
-        elements,
-      };
-    }),
-  );
+function podVerdicts(pods: readonly LocalPod[], direction: Direction, family: Family): VerdictElements {
+  const elements = new Map<Address, Verdict>();
+  for (const pod of pods) {
+    for (const address of pod.addresses[family]) {
+      if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
+      else if (!elements.has(address)) elements.set(address, accept);
+    }
+  }
+  return { kind: 'map', holds: 'verdicts', name: podMap(direction, family), family, elements };
 }
-
 const verdicts = { ingress: new WeakMap<LocalPod, Verdict>(), egress: new WeakMap<LocalPod, Verdict>() };
 
 /** A change affects one pod of a node: the names of the others are not hashed again. */
@@ -241,17 +284,6 @@ function gotoPod(direction: Direction, pod: LocalPod): Verdict {
     verdicts[direction].set(pod, verdict);
   }
   return verdict;
-}
-
-/** Only errors come here as `related`: the source of either direction is an end of the connection, a pod behind a Service too. */
-function ownErrors(address: Address): Rule[] {
-  return (['original', 'reply'] as const).map((way) =>
-    rule(
-      { kind: 'connection state', states: ['related'] },
-      { kind: 'connection source', way, address },
-      accept,
-    ),
-  );
 }
 
 export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObject[] {
@@ -267,24 +299,6 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
         name,
         comment: commentText(pod.pod),
         rules: [
-          ...(verdict === 'refused'
-            ? [rule({ kind: 'connection state', states: ['invalid'] }, { kind: 'drop' })]
-            : []),
-          ...(direction === 'egress' ? families.flatMap((family) => pod.addresses[family]) : []).flatMap(
-            (address) => ownErrors(address),
-          ),
-          // Through a Service that leads back to it.
-          ...families.flatMap((family) =>
-            pod.addresses[family].map((address) =>
-              rule(
-                {
-                  ...{ kind: 'address', family, side: peerSide[direction] },
-                  range: { first: address, last: address },
-                },
-                accept,
-              ),
-            ),
-          ),
           ...policies.map((policy) => ({
             ...rule({ kind: 'jump', chain: policyChain(direction, policy) }),
             comment: commentText(policy),
@@ -294,108 +308,4 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
       },
     ];
   });
-}
-
-/** A chain that accepts what the policy allows in this direction, and its sets of endpoints. The sets of peers are shared. */
-export function compilePolicy(
-  { policy, direction, rules }: PolicyRules,
-  peers: NodeRules['peers'],
-): TableObject[] {
-  const chain = policyChain(direction, policy);
-  const sets: ElementSet[] = [];
-  const accepting = rules.flatMap(({ index, clauses }) =>
-    clauses.flatMap((clause, place) => {
-      const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`, peers);
-      sets.push(...compiled.sets);
-      const comment = `${direction}[${index}]`;
-      return compiled.matches.map((matches): Rule => ({ statements: [...matches, accept], comment }));
-    }),
-  );
-  return [...sets, { kind: 'chain', name: chain, comment: commentText(policy), rules: accepting }];
-}
-
-interface CompiledClause {
-  /** Of each rule. */
-  readonly matches: readonly (readonly Match[])[];
-  readonly sets: readonly ElementSet[];
-}
-
-function compileClause(
-  clause: Clause,
-  direction: Direction,
-  name: string,
-  peers: NodeRules['peers'],
-): CompiledClause {
-  if (clause.peers === 'everyone' && 'ports' in clause) {
-    return { matches: portMatches(clause.ports), sets: [] };
-  }
-  const matches: Match[][] = [];
-  const sets: ElementSet[] = [];
-  for (const family of families) {
-    const matched = peersOf(clause.peers, { family, side: peerSide[direction] }, peers);
-    let destinations: readonly (readonly Match[])[];
-    if ('ports' in clause) {
-      destinations = portMatches(clause.ports);
-    } else {
-      const endpoints = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
-      // Nobody: no rule, so nothing is allowed, and no set for it.
-      if (endpoints.elements.size === 0) continue;
-      sets.push(endpoints);
-      destinations = [[{ kind: 'endpoint in set', family, set: endpoints.name }]];
-    }
-    for (const peer of matched) {
-      matches.push(...destinations.map((destination) => [...peer, ...destination]));
-    }
-  }
-  return { matches, sets };
-}
-
-function peersOf(
-  key: Clause['peers'],
-  of: { readonly family: Family; readonly side: Side },
-  all: NodeRules['peers'],
-): Match[][] {
-  if (key === 'everyone') return [[]];
-  const peers = all.get(key);
-  return peers === undefined ? [] : peerMatches(key, peers, of).map((match) => [match]);
-}
-
-function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[]): EndpointElements {
-  const elements = new Map(
-    endpoints.map(({ address, protocol, port }) => {
-      const element = { address, protocol: protocolNumbers[protocol], port };
-      return [endpointText(element), element];
-    }),
-  );
-  return { kind: 'set', holds: 'endpoints', name, family, elements };
-}
-
-/** Ports as matches of rules. */
-const lastPort = 65_535;
-
-/**
- * A list of matches for each range; an empty list matches everything. None: nothing is allowed. Not one set of ports for each rule: the
- * time that a listing takes grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
- */
-export function portMatches(ports: 'any' | readonly PortRange[]): Match[][] {
-  if (ports === 'any') return [[]];
-  const protocols = [...new Set(ports.map(({ protocol }) => protocol))].sort();
-  return protocols.flatMap((protocol) =>
-    mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }): Match[] => {
-      if (first === 0 && last === lastPort)
-        return [{ kind: 'protocol', protocol: protocolNumbers[protocol] }];
-      return [{ kind: 'destination port', protocol: protocol.toLowerCase() as Transport, first, last }];
-    }),
-  );
-}
-
-/** Ranges that overlap or touch are merged. */
-function mergedPorts(ports: readonly PortRange[]): { first: number; last: number }[] {
-  const merged: { first: number; last: number }[] = [];
-  for (const { first, last } of [...ports].sort((a, b) => a.first - b.first)) {
-    const before = merged.at(-1);
-    if (before !== undefined && first <= before.last + 1) before.last = Math.max(before.last, last);
-    else merged.push({ first, last });
-  }
-  return merged;
 }

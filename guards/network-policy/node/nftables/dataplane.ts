@@ -24,7 +24,7 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { parseLogPrefix } from '../log-prefix.ts';
-import { compileBase, compileMaps, compilePod, compilePolicy, tracking } from './compile.ts';
+import { compileBase, compilePod, compilePodSets, tracking } from './compile.ts';
 import { bareTableName, directions, parseCounterName, podChain, tableName, unknownChain } from './names.ts';
 import {
   type Command,
@@ -37,6 +37,7 @@ import {
   type TableObjects,
 } from './objects.ts';
 import { elementChanges, type ElementChanges, peerSets } from './peer-sets.ts';
+import { compilePolicy } from './policies.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
 import { isEnforcing, isRefusal, readTable } from './table.ts';
@@ -367,7 +368,7 @@ function peersObjects(rules: NodeRules, key: PeersKey): TableObjects {
 
 /** The maps, restricted to these pods: an address belongs to one pod. */
 function mapObjects(pods: NodeRules['pods'], keys: Iterable<PodKey> = pods.keys()): TableObjects {
-  return objectsOf(compileMaps([...keys].flatMap((key) => pods.get(key) ?? [])));
+  return objectsOf(compilePodSets([...keys].flatMap((key) => pods.get(key) ?? [])));
 }
 
 const nothing: TableObjects = new Map();

@@ -17,7 +17,7 @@ import { parseCounterName, podMap, shortDirection } from './names.ts';
 import type { ElementSet } from './nft-sets.ts';
 import { objectKey, type TableObjects } from './objects.ts';
 import { type Rule, type Side, type Statement, transports, type Verdict } from './rule.ts';
-import { endpointText, parseRule, ruleText } from './rule-text.ts';
+import { endpointText, pairText, parseRule, ruleText } from './rule-text.ts';
 
 /**
  * @param objects - As `readTable` has them.
@@ -83,6 +83,18 @@ function chainVerdicts(
         const key = endpointText({ address: address.text, protocol, port });
         return onlyIf(setOf(statement.set, rule).elements.has(key));
       }
+      case 'pair in set': {
+        const source = addressAt({ family: statement.family, side: 'saddr' });
+        // A first packet: those of its connection are its own.
+        const other =
+          statement.other === 'original source'
+            ? source
+            : addressAt({ family: statement.family, side: 'daddr' });
+        if (source === undefined || other === undefined) return 'continue';
+        return onlyIf(
+          setOf(statement.set, rule).elements.has(pairText({ first: source.text, second: other.text })),
+        );
+      }
       case 'local address':
         return onlyIf((statement.side === 'saddr' && fromNode) === statement.is);
       case 'protocol':
@@ -98,7 +110,6 @@ function chainVerdicts(
       case 'hop limit':
       case 'icmpv6 type':
       case 'connection state':
-      case 'connection source':
         return 'continue';
       // They choose how a packet is refused.
       case 'translated destination':

@@ -12,7 +12,7 @@ const metaKeys = { networkProtocol: 15, transportProtocol: 16, inputKind: 26 } a
 /** NFT_CT_*; the sources since Linux 4.17. */
 const connectionKeys = { state: 0, status: 2, source: { 4: 19, 6: 21 } } as const;
 /** IP_CT_DIR_* */
-const ways = { original: 0, reply: 1 } as const;
+const ways = { 'original source': 0, 'reply source': 1 } as const;
 /** IPS_DST_NAT (include/uapi/linux/netfilter/nf_conntrack_common.h) */
 const STATUS_DESTINATION_NAT = 1 << 5;
 /** IFNAMSIZ: as long as a name of an interface is that of its kind. */
@@ -26,6 +26,11 @@ const families = {
   4: { number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
   6: { number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
 } as const;
+/**
+ * Of a key of several fields, the register after that of an address: each starts at the next four bytes after the previous one (NFT_REG32_*),
+ * of which an address of IPv4 takes four.
+ */
+const registerAfter = { 4: 9, 6: 2 } as const;
 const stateBits = { invalid: 1, established: 2, related: 4 } as const;
 const fibFlags = { saddr: 1, daddr: 2 } as const;
 const RTN_LOCAL = 2;
@@ -107,10 +112,13 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       batch.mask(hostNumber(statement.states.reduce((bits, state) => bits | stateBits[state], 0)));
       batch.compare(compare.notEqual, hostNumber(0));
       return true;
-    case 'connection source': {
-      const family = statement.address.includes(':') ? 6 : 4;
-      batch.connection(connectionKeys.source[family], ways[statement.way]);
-      batch.compare(compare.equal, addressBytes(family, addressValue(statement.address)));
+    case 'pair in set': {
+      const { family, other } = statement;
+      loadAddress(batch, { family, side: 'saddr' });
+      if (other === 'destination')
+        loadAddress(batch, { family, side: 'daddr' }, { register: registerAfter[family] });
+      else batch.connection(connectionKeys.source[family], ways[other], registerAfter[family]);
+      batch.lookup(statement.set);
       return true;
     }
     case 'translated destination':
@@ -158,15 +166,17 @@ interface AddressOf {
 function loadAddress(
   batch: NftablesBatch,
   { family, side }: AddressOf,
-  sizeBytes: number = families[family].sizeBytes,
+  {
+    sizeBytes = families[family].sizeBytes,
+    register,
+  }: { readonly sizeBytes?: number | undefined; readonly register?: number } = {},
 ): void {
-  batch.payload(bases.network, families[family][side], sizeBytes);
+  batch.payload(bases.network, families[family][side], sizeBytes, register);
 }
 
 function endpointInSet(batch: NftablesBatch, family: Family, set: string): void {
-  // Each field starts at the next four-byte register after the previous one: NFT_REG32_*, of which an IPv4 address takes one.
   loadAddress(batch, { family, side: 'daddr' });
-  batch.meta(metaKeys.transportProtocol, family === 4 ? 9 : 2);
+  batch.meta(metaKeys.transportProtocol, registerAfter[family]);
   batch.payload(bases.transport, DESTINATION_PORT_OFFSET, 2, family === 4 ? 10 : 13);
   batch.lookup(set);
 }
@@ -184,7 +194,7 @@ function encodeRange(batch: NftablesBatch, of: AddressOf, range: AddressRange): 
   }
   // Whole bytes are compared as they are, bits through a mask.
   const wholeBytes = prefix > 0 && prefix % 8 === 0 ? prefix / 8 : undefined;
-  loadAddress(batch, of, wholeBytes);
+  loadAddress(batch, of, { sizeBytes: wholeBytes });
   if (wholeBytes === undefined) batch.mask(prefixMask(families[family].sizeBytes, prefix));
   batch.compare(compare.equal, first.subarray(0, wholeBytes));
   return true;

@@ -23,7 +23,7 @@ import {
   type TableObjects,
 } from './objects.ts';
 import { accept, rule, type Statement, type Transport } from './rule.ts';
-import { baseText, parseRule, ruleText } from './rule-text.ts';
+import { baseText, pairText, parseRule, ruleText } from './rule-text.ts';
 import { readTable } from './table.ts';
 import { wholeTable } from './whole-table.fixture.ts';
 
@@ -47,6 +47,19 @@ const wide: ElementSet = {
     'ffff::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff',
   ]),
 };
+const pairs = ([4, 6] as const).map((family): ElementSet => {
+  const [first, second] = { 4: ['10.0.0.1', '10.0.0.2'] as const, 6: ['fd00::1', 'fd00::2'] as const }[
+    family
+  ];
+  const list = [
+    { first, second: first },
+    { first, second },
+  ];
+  return {
+    ...{ kind: 'set', holds: 'pairs', name: `pairs${family}`, family },
+    elements: new Map(list.map((pair) => [pairText(pair), pair])),
+  };
+});
 const source = (family: Family, range: string): Statement => ({
   ...{ kind: 'address', family, side: 'saddr', range: rangeOf(range) },
 });
@@ -71,8 +84,10 @@ const rules: Chain = {
     rule(source(6, '::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'), accept),
     rule({ kind: 'hop limit', family: 6, hops: 0 }, source(6, 'fd00::1'), accept),
     rule({ kind: 'local address', side: 'daddr', is: false }, accept),
-    rule({ kind: 'connection source', way: 'original', address: '10.0.0.1' }, accept),
-    rule({ kind: 'connection source', way: 'reply', address: 'fd00::1' }, accept),
+    rule({ kind: 'pair in set', family: 4, other: 'destination', set: 'pairs4' }, accept),
+    rule({ kind: 'pair in set', family: 4, other: 'original source', set: 'pairs4' }, accept),
+    rule({ kind: 'pair in set', family: 6, other: 'destination', set: 'pairs6' }, accept),
+    rule({ kind: 'pair in set', family: 6, other: 'reply source', set: 'pairs6' }, accept),
     { ...rule({ kind: 'jump', chain: 'other' }), comment: 'y' },
   ],
 };
@@ -176,7 +191,7 @@ suite('commands as messages', { skip: namespaceObstacle() ?? false }, () => {
   });
 
   test('do it with sets of ranges and with each kind of match', () => {
-    run(blockSets.map((set) => objectsOf([set, rules, other])));
+    run(blockSets.map((set) => objectsOf([set, ...pairs, rules, other])));
     run([objectsOf([wide]), objectsOf([]), objectsOf([wide, other])]);
   });
 
@@ -187,7 +202,7 @@ suite('commands as messages', { skip: namespaceObstacle() ?? false }, () => {
     );
     const many: ElementSet = { ...manyBlocks, holds: 'addresses', elements: new Map(addresses) };
     const chains = Array.from({ length: 500 }, (_, at) => ({ ...rules, name: `chain-${at}` }));
-    run([objectsOf([many, other, ...chains]), objectsOf([other])]);
+    run([objectsOf([many, ...pairs, other, ...chains]), objectsOf([other])]);
   });
 });
 

@@ -108,7 +108,12 @@ export class Encoder {
     const batch = this.#batch;
     if (set.holds === 'unknown') throw inexpressible(setTypeText(set));
     const address = addressFields[set.family];
-    const fields = set.holds === 'endpoints' ? [address, protocolField, portField] : [address];
+    const fields =
+      set.holds === 'endpoints'
+        ? [address, protocolField, portField]
+        : set.holds === 'pairs'
+          ? [address, address]
+          : [address];
     const isMap = set.holds === 'verdicts';
     const order = fields.length === 1 ? byteOrder.network : byteOrder.host;
     batch.text(2, set.name);
@@ -177,6 +182,16 @@ export class Encoder {
             endpoint !== undefined && fits(endpoint.protocol, mostProtocol) && fits(endpoint.port, mostPort);
           if (!isKnown) throw inexpressible(key);
           batch.keyItem(endpointBytes(this.#address(set.family, endpoint.address), endpoint));
+        };
+      case 'pairs':
+        return (key) => {
+          const pair = set.elements.get(key);
+          if (pair === undefined) throw inexpressible(key);
+          const [first, second] = [pair.first, pair.second].map((one) => this.#address(set.family, one)) as [
+            Buffer,
+            Buffer,
+          ];
+          batch.keyItem(Buffer.concat([first, second]));
         };
       case 'ranges':
         return (key) => this.#range(set, key);

@@ -3,7 +3,7 @@
  * to compare them with what should be there.
  */
 import type { AddressRange } from '../../engine/rules.ts';
-import { elementsOf, type ElementSet, type EndpointElement } from './nft-sets.ts';
+import { type AddressPair, elementsOf, type ElementSet, type EndpointElement } from './nft-sets.ts';
 import { objectsOf, type TableObject } from './objects.ts';
 import type { Listed, Rule, Verdict } from './rule.ts';
 import { parseRange, parseVerdict } from './rule-text.ts';
@@ -64,6 +64,10 @@ function parseSet(kind: 'set' | 'map', name: string, body: string): ElementSet {
     const elements = elementsOf(keys, rangeElement);
     return elements === undefined ? unknown : { kind, name, holds: 'ranges', family, elements };
   }
+  if (end.startsWith(' . ipv')) {
+    const elements = elementsOf(keys, pairElement);
+    return elements === undefined ? unknown : { kind, name, holds: 'pairs', family, elements };
+  }
   if (end !== '') {
     const elements = elementsOf(keys, endpointElement);
     return elements === undefined ? unknown : { kind, name, holds: 'endpoints', family, elements };
@@ -80,6 +84,11 @@ function verdictElement(item: string): [string, Verdict] | undefined {
 function rangeElement(item: string): [string, AddressRange] | undefined {
   const range = parseRange(item);
   return range === undefined ? undefined : [item, range];
+}
+
+function pairElement(item: string): [string, AddressPair] | undefined {
+  const [, first, second] = /^(\S+) \. (\S+)$/.exec(item) ?? [];
+  return first === undefined || second === undefined ? undefined : [item, { first, second }];
 }
 
 function endpointElement(item: string): [string, EndpointElement] | undefined {

@@ -14,6 +14,7 @@ interface SetOf<Kind extends 'set' | 'map', Holds extends string, Element> {
 export type AddressElements = SetOf<'set', 'addresses', undefined>;
 export type RangeElements = SetOf<'set', 'ranges', AddressRange>;
 export type EndpointElements = SetOf<'set', 'endpoints', EndpointElement>;
+export type PairElements = SetOf<'set', 'pairs', AddressPair>;
 /** By address. */
 export type VerdictElements = SetOf<'map', 'verdicts', Verdict>;
 
@@ -22,6 +23,11 @@ export interface EndpointElement {
   /** One of IANA's numbers. */
   readonly protocol: number;
   readonly port: number;
+}
+
+export interface AddressPair {
+  readonly first: Address;
+  readonly second: Address;
 }
 
 /** Somebody else's, as it is listed: it differs from any of ours, and can only be deleted. */
@@ -33,7 +39,8 @@ export interface UnknownSet {
   readonly elements: ReadonlyMap<string, undefined>;
 }
 
-export type ElementSet = AddressElements | RangeElements | EndpointElements | VerdictElements | UnknownSet;
+export type ElementSet =
+  AddressElements | RangeElements | EndpointElements | PairElements | VerdictElements | UnknownSet;
 
 /** What is read of a listing. Undefined: one of them is none of ours. */
 export function elementsOf<Item, Element>(

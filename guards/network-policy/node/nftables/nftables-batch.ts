@@ -231,10 +231,10 @@ export class NftablesBatch {
    * @param key - `NFT_CT_*`
    * @param way - `IP_CT_DIR_*`, for what each direction of a connection has.
    */
-  connection(key: number, way?: number): void {
+  connection(key: number, way?: number, register = 1): void {
     this.#expression('ct', () => {
       this.number(2, key);
-      this.number(1, 1);
+      this.number(1, register);
       if (way !== undefined) this.data(3, Buffer.of(way));
     });
   }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { PortRange } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
 import { podChain, commentText } from './names.ts';
-import { portMatches } from './compile.ts';
+import { portMatches } from './policies.ts';
 import { ruleText } from './rule-text.ts';
 
 test('a range that is a block is told as its prefix, another one by its ends', () => {

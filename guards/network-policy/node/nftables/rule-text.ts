@@ -4,12 +4,13 @@
  */
 import type { AddressRange, Family } from '../../engine/rules.ts';
 import { blockRange, rangeText } from './addresses.ts';
-import type { ElementSet, EndpointElement } from './nft-sets.ts';
+import type { AddressPair, ElementSet, EndpointElement } from './nft-sets.ts';
 import {
   type BaseChain,
   type ConnectionState,
   icmpv6Types,
   type Listed,
+  type PairedAddress,
   type Rule,
   type Side,
   type Statement,
@@ -20,10 +21,11 @@ import {
 const ip = { 4: 'ip', 6: 'ip6' } as const;
 const addressTypes = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
 const typeEnds = {
-  addresses: '',
-  ranges: '',
-  endpoints: ' . inet_proto . inet_service',
-  verdicts: ' : verdict',
+  addresses: () => '',
+  ranges: () => '',
+  endpoints: () => ' . inet_proto . inet_service',
+  pairs: (family: Family) => ` . ${addressTypes[family]}`,
+  verdicts: () => ' : verdict',
 } as const;
 
 export function ruleText({ statements, comment }: Rule): string {
@@ -53,8 +55,8 @@ function statementText(statement: Statement): string {
       return `ip6 hoplimit ${statement.hops}`;
     case 'connection state':
       return `ct state ${statement.states.join(',')}`;
-    case 'connection source':
-      return `ct ${statement.way} ${statement.address.includes(':') ? 'ip6' : 'ip'} saddr ${statement.address}`;
+    case 'pair in set':
+      return `${ip[statement.family]} saddr . ${pairedField(statement)} @${statement.set}`;
     case 'translated destination':
       return 'ct status dnat';
     case 'from a bridge':
@@ -90,7 +92,12 @@ export function baseText(base: BaseChain | Listed): string {
 
 /** `ipv4_addr`, `ipv4_addr : verdict` */
 export function setTypeText(set: ElementSet): string {
-  return set.holds === 'unknown' ? set.type : `${addressTypes[set.family]}${typeEnds[set.holds]}`;
+  return set.holds === 'unknown' ? set.type : `${addressTypes[set.family]}${typeEnds[set.holds](set.family)}`;
+}
+
+/** Of an element of a set. */
+export function pairText({ first, second }: AddressPair): string {
+  return `${first} . ${second}`;
 }
 
 /** Of an element of a set. */
@@ -100,6 +107,11 @@ export function endpointText({ address, protocol, port }: EndpointElement): stri
 
 function addressField({ family, side }: { readonly family: Family; readonly side: string }): string {
   return `${ip[family]} ${side}`;
+}
+
+function pairedField({ family, other }: { readonly family: Family; readonly other: PairedAddress }): string {
+  if (other === 'destination') return `${ip[family]} daddr`;
+  return `ct ${other === 'original source' ? 'original' : 'reply'} ${ip[family]} saddr`;
 }
 
 function portsText({ first, last }: { readonly first: number; readonly last: number }): string {
@@ -150,6 +162,13 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
     },
   ],
   [
+    /^(ip6?) saddr \. (?:ip6? daddr|ct (original|reply) ip6? saddr) @(\S+)/,
+    (family, way, set = '') => ({
+      ...{ kind: 'pair in set', family: familyOf(family), set },
+      other: way === undefined ? 'destination' : (`${way} source` as PairedAddress),
+    }),
+  ],
+  [
     /^(ip6?) daddr \. meta l4proto \. th dport @(\S+)/,
     (family, set = '') => ({ kind: 'endpoint in set', family: familyOf(family), set }),
   ],
@@ -172,10 +191,6 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
   [
     /^ct state ((?:established|related|invalid)(?:,(?:established|related|invalid))*)(?= )/,
     (list = '') => ({ kind: 'connection state', states: list.split(',') as ConnectionState[] }),
-  ],
-  [
-    /^ct (original|reply) ip6? saddr ([\d.a-f:]+)(?= )/,
-    (way, address = '') => ({ kind: 'connection source', way: way as 'original' | 'reply', address }),
   ],
   [/^ct status dnat(?= )/, () => ({ kind: 'translated destination' })],
   [/^meta iifkind "bridge"/, () => ({ kind: 'from a bridge' })],

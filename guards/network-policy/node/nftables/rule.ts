@@ -2,7 +2,7 @@
  * Rules of nftables as data: the statements that this dataplane uses, and no others. rule-text.ts prints and reads them in nft's
  * language, encode-rule.ts encodes them for the kernel.
  */
-import type { Address, AddressRange, Family } from '../../engine/rules.ts';
+import type { AddressRange, Family } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 
 /** By nft's names. */
@@ -26,6 +26,8 @@ export const icmpv6Types = {
 } as const;
 
 export type Side = 'saddr' | 'daddr';
+/** The source of the first packet of the connection is `original source`, that of what answers it `reply source`. */
+export type PairedAddress = 'destination' | 'original source' | 'reply source';
 export type ConnectionState = 'established' | 'related' | 'invalid';
 
 export type Verdict =
@@ -59,8 +61,13 @@ export type Match =
   /** Of the header of IPv6: how many routers may still forward it. */
   | { readonly kind: 'hop limit'; readonly family: 6; readonly hops: number }
   | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] }
-  /** The source of the first packet of the connection, or of what answers it; an address of the other family does not match. */
-  | { readonly kind: 'connection source'; readonly way: 'original' | 'reply'; readonly address: Address }
+  /** Its source, with another address of the packet or of its connection. */
+  | {
+      readonly kind: 'pair in set';
+      readonly family: Family;
+      readonly other: PairedAddress;
+      readonly set: string;
+    }
   /** The destination of the connection was translated, as that of a Service is. */
   | { readonly kind: 'translated destination' }
   /** It came from a port of a bridge, or the bridge itself. */
