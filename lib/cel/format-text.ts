@@ -1,5 +1,5 @@
 /** `string.format` (cel-go `ext/formatting.go`, with the locale en-US). */
-import { goNumber, goQuote } from './go-text.ts';
+import { goExponential, goFixed, goNumber, goQuote } from './go-text.ts';
 import { failure } from './failure.ts';
 import { charge } from './meter.ts';
 import { typeNameOf } from './register.ts';
@@ -89,7 +89,7 @@ function fixed(number: number, digits: number): string {
 function fixedText(number: number, digits: number): string {
   if (Math.abs(number) >= 1e21)
     return BigInt(number).toString() + (digits > 0 ? `.${'0'.repeat(digits)}` : '');
-  return number.toFixed(Math.min(digits, 100)) + '0'.repeat(Math.max(0, digits - 100));
+  return goFixed(number, Math.min(digits, 100)) + '0'.repeat(Math.max(0, digits - 100));
 }
 
 const superscripts = '⁰¹²³⁴⁵⁶⁷⁸⁹';
@@ -97,7 +97,7 @@ const superscripts = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 /** `2.718280 × 10⁰⁰`; the precision is ignored, as in cel-go. */
 function scientific(number: number): string {
   if (!Number.isFinite(number)) return special(number);
-  const [mantissa = '', exponent = ''] = number.toExponential(defaultPrecision).split('e');
+  const [mantissa = '', exponent = ''] = goExponential(number, defaultPrecision).split('e');
   const power = exponent.slice(1).padStart(2, '0');
   const raised = Array.from(power, (digit) => superscripts.charAt(Number(digit))).join('');
   return `${mantissa}\u202f×\u202f10${exponent.startsWith('-') ? '⁻' : ''}${raised}`;

@@ -172,7 +172,8 @@ const wordUnits: ReadonlyMap<string, number> = new Map(
  */
 export function parseDuration(text: string): number | undefined {
   const nanoseconds = parseGoDuration(text);
-  if (nanoseconds !== undefined || text.length > maxDurationLength) return nanoseconds;
+  if (nanoseconds !== undefined) return Number(nanoseconds);
+  if (text.length > maxDurationLength) return undefined;
   const long = /^\s*(\d+)\s*([a-zµ]+)\s*$/i.exec(text);
   const unit = wordUnits.get((long?.[2] ?? '').toLowerCase());
   return long === null || unit === undefined ? undefined : Number(long[1]) * unit;
@@ -181,18 +182,19 @@ export function parseDuration(text: string): number | undefined {
 // Longer than any meaningful duration; the expressions below are not linear in it.
 const maxDurationLength = 256;
 
-/** Go's `time.ParseDuration`. */
-export function parseGoDuration(text: string): number | undefined {
+/** Go's `time.ParseDuration`, in nanoseconds: fractions of them are cut off. */
+export function parseGoDuration(text: string): bigint | undefined {
   if (text.length > maxDurationLength) return undefined;
-  const sign = text.startsWith('-') ? -1 : 1;
   const body = text.replace(/^[+-]/, '');
-  if (body === '0') return 0;
-  if (/^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(body)) {
-    let total = 0;
-    for (const [, amount, unit = ''] of body.matchAll(/([\d.]+)(ns|us|µs|μs|ms|s|m|h)/g)) {
-      total += Number(amount) * (nanosecondsPer[unit] ?? 0);
-    }
-    return total < 2 ** 63 ? sign * Math.round(total) : undefined;
+  if (body === '0') return 0n;
+  if (!/^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(body)) return undefined;
+  let total = 0n;
+  for (const [, whole = '', fraction = '', unit = ''] of body.matchAll(
+    /(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)/g,
+  )) {
+    const size = BigInt(nanosecondsPer[unit] ?? 0);
+    total += BigInt(whole) * size + (BigInt(fraction) * size) / 10n ** BigInt(fraction.length);
   }
-  return undefined;
+  const signed = text.startsWith('-') ? -total : total;
+  return BigInt.asIntN(64, signed) === signed ? signed : undefined;
 }

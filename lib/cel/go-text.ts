@@ -28,13 +28,42 @@ export function goQuote(text: string): string {
   return `${quoted}"`;
 }
 
-/** Go's `%v` of a float64: the shortest digits, with an exponent below 1e-4 and from 1e21 on. */
+/** Go's `%v` and `%g` of a float64: the shortest digits, with an exponent below 1e-4 and from 1e6 on. */
 export function goNumber(value: number): string {
   if (Object.is(value, -0)) return '-0';
   if (value === Infinity) return '+Inf';
   if (value === -Infinity) return '-Inf';
-  const size = Math.abs(value);
-  if (!Number.isFinite(value) || value === 0 || (size >= 1e-4 && size < 1e21)) return String(value);
   const [mantissa = '', exponent = ''] = value.toExponential().split('e');
+  const power = Number(exponent);
+  if (!Number.isFinite(value) || (power >= -4 && power < 6)) return String(value);
   return `${mantissa}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, '0')}`;
+}
+
+/** A number of JSON as Go's `%v`: whole ones are integers there, as far as 64 bits hold them. */
+export function goJsonNumber(value: number): string {
+  return Number.isInteger(value) && Math.abs(value) < 2 ** 63 ? BigInt(value).toString() : goNumber(value);
+}
+
+/** Go's `%.<digits>f` of a finite number: halves are rounded to the even digit. At most 100 digits. */
+export function goFixed(value: number, digits: number): string {
+  return halfToEven(value.toFixed(digits), value.toFixed(Math.min(100, digits + moreDigits)));
+}
+
+/** As {@link goFixed}, of `%.<digits>e`, with JavaScript's exponent. */
+export function goExponential(value: number, digits: number): string {
+  const [mantissa = '', exponent] = value.toExponential(Math.min(100, digits + moreDigits)).split('e');
+  const [rounded = '', power] = value.toExponential(digits).split('e');
+  // Rounding up to the next power of ten is no tie.
+  return `${power === exponent ? halfToEven(rounded, mantissa) : rounded}e${power}`;
+}
+
+/** Enough to tell a tie from the doubles next to it. */
+const moreDigits = 25;
+
+/** @param rounded - Halves away from zero, as JavaScript rounds. @param exact - The same number with more digits. */
+function halfToEven(rounded: string, exact: string): string {
+  const from = rounded.includes('.') ? rounded.length : exact.indexOf('.') + 1;
+  const cut = exact.slice(0, rounded.length);
+  if (cut === rounded || !/^50*$/.test(exact.slice(from)) || !/[02468]$/.test(cut)) return rounded;
+  return cut;
 }

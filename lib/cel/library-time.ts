@@ -19,7 +19,7 @@ function toTimestamp(text: string): Date {
 function toDuration(text: string): Duration {
   const nanoseconds = parseGoDuration(text);
   if (nanoseconds === undefined) throw failure(`time: invalid duration ${goQuote(text)}`);
-  return new Duration(BigInt(nanoseconds));
+  return new Duration(nanoseconds);
 }
 
 const clocks = new Map<string, Intl.DateTimeFormat>();

@@ -226,3 +226,28 @@ suite('no pattern runs away', () => {
     }
   });
 });
+
+test('texts between matches, as Go splits', () => {
+  const cases: readonly (readonly [pattern: string, text: string, parts: readonly string[]])[] = [
+    ['a', 'banana', ['b', 'n', 'n', '']],
+    ['a', '', ['']],
+    ['', 'a😀', ['a', '😀']],
+    ['', '', []],
+    ['z*', 'pizza', ['p', 'i', 'a']],
+    ['^', 'ab', ['ab']],
+  ];
+  for (const [source, text, parts] of cases) assert.deepEqual(new Regex(source).split(text), parts, source);
+});
+
+test('replacements with groups, as Go expands them', () => {
+  const cases: readonly (readonly [pattern: string, text: string, by: string, expected: string])[] = [
+    ['(a)(b)?', 'ab a', '<$1$2>', '<ab> <a>'],
+    ['(?P<n>a)', 'a', '$n-${n}x$nx$$', 'a-ax$'],
+    ['a', 'aa', '$1$3${x}', ''],
+    ['', 'ab', '-', '-a-b-'],
+    ['x*', 'axb', '-', '-a-b-'],
+    ['a', 'a', '$&$', '$&$'],
+  ];
+  for (const [source, text, by, expected] of cases)
+    assert.equal(new Regex(source).replaceAll(text, by), expected, source);
+});

@@ -81,17 +81,69 @@ export class Regex {
 
   /** All matches that do not overlap, at most `limit` (Go's `FindAllString`). @throws {RegexBudgetError} */
   findAll(text: string, limit = Infinity): string[] {
-    this.#checkSize(text);
     const found: string[] = [];
-    const matcher = this.#compiled.matcher(text);
-    let previousEnd = -1;
-    while (found.length < limit && matcher.find()) {
-      // An empty match right after a match does not count.
-      if (matcher.end() > matcher.start() || matcher.start() !== previousEnd)
+    if (limit > 0) {
+      for (const matcher of this.#matches(text)) {
         found.push(matcher.group() ?? '');
-      previousEnd = matcher.end();
+        if (found.length >= limit) break;
+      }
     }
     return found;
+  }
+
+  /** The texts between the matches (Go's `Split`). @throws {RegexBudgetError} */
+  split(text: string): string[] {
+    if (text === '' && this.pattern !== '') return [''];
+    const parts: string[] = [];
+    let [from, end] = [0, 0];
+    for (const matcher of this.#matches(text)) {
+      end = matcher.start();
+      // An empty match at the start separates nothing.
+      if (matcher.end() !== 0) parts.push(text.slice(from, end));
+      from = matcher.end();
+    }
+    if (end !== text.length) parts.push(text.slice(from));
+    return parts;
+  }
+
+  /**
+   * Each match replaced (Go's `ReplaceAllString`).
+   *
+   * @param by - `$1`, `$name`, `${1}` and `${name}` stand for what a group matched, `$$` for a dollar.
+   * @throws {RegexBudgetError}
+   */
+  replaceAll(text: string, by: string): string {
+    let [replaced, from] = ['', 0];
+    for (const matcher of this.#matches(text)) {
+      replaced += text.slice(from, matcher.start()) + this.#expand(by, matcher);
+      from = matcher.end();
+    }
+    return replaced + text.slice(from);
+  }
+
+  *#matches(text: string): Generator<re2js.Matcher, void> {
+    this.#checkSize(text);
+    const matcher = this.#compiled.matcher(text);
+    let previousEnd = -1;
+    while (matcher.find()) {
+      const [start, end] = [matcher.start(), matcher.end()];
+      // An empty match right after a match does not count.
+      if (end > start || start !== previousEnd) yield matcher;
+      previousEnd = end;
+    }
+  }
+
+  #expand(template: string, matcher: re2js.Matcher): string {
+    const named = this.#compiled.namedGroups();
+    return template.replaceAll(
+      /\$(?:(\$)|(\w+)|\{(\w+)\})/g,
+      (_all, dollar?: string, bare?: string, braced?: string) => {
+        if (dollar !== undefined) return '$';
+        const name = bare ?? braced ?? '';
+        const group = /^\d+$/.test(name) ? Number(name) : named[name];
+        return group === undefined || group > matcher.groupCount() ? '' : (matcher.group(group) ?? '');
+      },
+    );
   }
 
   #checkSize(text: string): void {

@@ -3,7 +3,7 @@
  */
 import { ageSince } from '../resources/age.ts';
 import type { Column } from '../resources/resource.ts';
-import { goNumber } from '../../cel/go-text.ts';
+import { goJsonNumber } from '../../cel/go-text.ts';
 import { canonicalJson } from '../../json/json.ts';
 import type { CrdColumn } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
@@ -43,7 +43,7 @@ function cellOf(type: Column['type'], value: unknown, now: Date): ReturnType<Col
   switch (type) {
     case 'string':
       if (typeof value === 'string') return value;
-      return typeof value === 'number' ? goNumber(value) : canonicalJson(value);
+      return typeof value === 'number' ? goJsonNumber(value) : canonicalJson(value);
     case 'integer':
       return typeof value === 'number' ? Math.trunc(value) : null;
     case 'number':

@@ -3,7 +3,7 @@
  * The wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35:
  * values that are objects or lists are printed as JSON, a missing one as `null`.
  */
-import { goNumber, goQuote } from '../../cel/go-text.ts';
+import { goJsonNumber, goQuote } from '../../cel/go-text.ts';
 import { canonicalJson } from '../../json/json.ts';
 
 export type CauseReason =
@@ -85,7 +85,7 @@ export const fieldError = {
 function valueText(value: unknown): string | undefined {
   if (value === omitted) return undefined;
   if (typeof value === 'string') return goQuote(value);
-  return typeof value === 'number' ? goNumber(value) : canonicalJson(value);
+  return typeof value === 'number' ? goJsonNumber(value) : canonicalJson(value);
 }
 
 /** Causes, bounded: an object with a million faults is told its first thousand. */

@@ -6,7 +6,15 @@ import type { HostCalls, JsonObject, PolicyRequest, Verdict } from '../evaluator
 import { evaluatorSuite } from '../evaluator.suite.fixture.ts';
 import type { WasmRuntime } from './metadata.ts';
 import { PolicyPool } from './pool.ts';
-import { allRuntimes, openPolicy, podRequest, type PolicyName } from './policies.fixture.ts';
+import { openWasmEvaluator } from './open.ts';
+import {
+  allRuntimes,
+  noHostCalls,
+  openPolicy,
+  podRequest,
+  policyModule,
+  type PolicyName,
+} from './policies.fixture.ts';
 
 const pool = new PolicyPool({ threads: 1 });
 after(() => pool[Symbol.asyncDispose]());
@@ -194,4 +202,38 @@ test('integers that others made bigint are numbers for a policy', async () => {
   await using evaluator = await openPolicy('lookup', 'wapc', settings, { pool, hostCalls });
   await evaluator.evaluate(podRequest());
   assert.equal(await promise, '12345678901234567890');
+});
+
+suite('builtins of Rego', () => {
+  const declared = '{"sprintf":0,"hex.encode":1}';
+
+  /** The policy `labels`, which calls builtin 0, with another declaration of its builtins. */
+  function openWith(runtime: WasmRuntime, builtins: string) {
+    const bytes = Buffer.from(policyModule('labels', runtime));
+    assert.equal(builtins.length, declared.length);
+    bytes.write(builtins, bytes.indexOf(declared));
+    return openWasmEvaluator({
+      module: bytes,
+      settings: { required: ['team'] },
+      hostCalls: noHostCalls,
+      pool,
+    });
+  }
+
+  for (const runtime of ['opa', 'gatekeeper'] as const) {
+    test(`a builtin that fails ends the evaluation (${runtime})`, async () => {
+      await using evaluator = await openWith(runtime, '{"hex.decode":0,"sprintf":1}');
+      assert.deepEqual(await evaluator.validateSettings(), { valid: true });
+      const message = 'the builtin hex.decode failed: operand 2 must be string but is array';
+      await assert.rejects(evaluator.evaluate(labelled({})), { why: 'trap', message });
+      assert.deepEqual((await evaluator.evaluate(labelled({ team: 'a' }))).allowed, true);
+    });
+
+    test(`an unknown builtin is refused with the settings, and in each evaluation (${runtime})`, async () => {
+      await using evaluator = await openWith(runtime, '{"http.send":0,"rego.xy":12}');
+      const message = 'the policy needs builtins of Rego that are not available: http.send, rego.xy';
+      assert.deepEqual(await evaluator.validateSettings(), { valid: false, message });
+      await assert.rejects(evaluator.evaluate(labelled({ team: 'a' })), { why: 'trap', message });
+    });
+  }
 });

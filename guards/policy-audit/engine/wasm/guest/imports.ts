@@ -41,3 +41,12 @@ export function exportedFunction<F extends (...args: never[]) => unknown>(
   if (typeof found === 'function') return found as F;
   throw new GuestFailure('trap', `the policy does not export ${name}`);
 }
+
+/** `undefined` if the module does not have it. */
+export function optionalFunction<F extends (...args: never[]) => unknown>(
+  instance: WebAssembly.Instance,
+  name: string,
+): F | undefined {
+  const found = instance.exports[name];
+  return typeof found === 'function' ? (found as F) : undefined;
+}

@@ -6,12 +6,13 @@ import type { GuestOperation, GuestPolicy, Job } from '../messages.ts';
 import { tooLarge } from '../prepare.ts';
 import { GuestFailure } from './failure.ts';
 import type { GuestHost } from './host.ts';
-import { exportedFunction, importsFor, startBy } from './imports.ts';
+import { exportedFunction, importsFor, optionalFunction, startBy } from './imports.ts';
 import { type Imports, Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
 import { preview1 } from './preview1.ts';
+import { type Builtin, type BuiltinContext, BuiltinError, newContext } from './builtin.ts';
 import { builtins } from './rego-builtins.ts';
-import type { Builtin } from './builtin.ts';
+import { parseValue, valueText } from './rego-value.ts';
 
 const encoder = new TextEncoder();
 /** The JSON format of results. */
@@ -30,8 +31,7 @@ export class RegoPolicy {
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost, data: Job['data']): string {
-    // Nothing in Rego's ABI validates settings.
-    if (operation === 'validate_settings') return '{"valid":true}';
+    if (operation === 'validate_settings') return this.#validated();
     if (data !== undefined && data.version !== this.#data.version) {
       if (data.text === undefined)
         throw new GuestFailure('trap', `version ${data.version} of the data does not exist`);
@@ -40,10 +40,22 @@ export class RegoPolicy {
     }
     return this.#instances.with((guest) => guest(input, host));
   }
+
+  /** Nothing in Rego's ABI validates settings; but a module that cannot start is refused before its first evaluation. */
+  #validated(): string {
+    try {
+      this.#instances.with(() => undefined);
+      return '{"valid":true}';
+    } catch (error) {
+      if (!(error instanceof GuestFailure)) throw error;
+      return JSON.stringify({ valid: false, message: error.message });
+    }
+  }
 }
 
 function started(policy: GuestPolicy, imports: Imports, data: string): StartedInstance<Guest> {
   let host: GuestHost | undefined;
+  let context: BuiltinContext | undefined;
   const most = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);
   let memory = own === undefined ? undefined : new GuestMemory(own);
@@ -51,17 +63,23 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
     if (memory === undefined) throw new GuestFailure('trap', 'the policy has no memory');
     return memory;
   };
-  const named = new Map<number, Builtin>();
+  const named = new Map<number, readonly [name: string, builtin: Builtin]>();
   const call = (id: number, _context: number, ...values: number[]): number => {
-    const builtin = named.get(id);
-    if (builtin === undefined)
+    const [name, builtin] = named.get(id) ?? [];
+    if (name === undefined || builtin === undefined)
       throw new GuestFailure('trap', `the policy calls builtin ${id}, which it has not declared`);
-    const result = builtin(
-      values.map((value) => dumped(value)),
-      (text) => host?.say(`${text}\n`),
-    );
-    // No value is `undefined` in Rego: that stands for an error of a builtin.
-    return result === undefined ? 0 : loaded(JSON.stringify(result));
+    context ??= newContext((text) => host?.say(`${text}\n`));
+    try {
+      const result = builtin(
+        values.map((value) => operand(value)),
+        context,
+      );
+      // No value is `undefined` in Rego.
+      return result === undefined ? 0 : loaded(valueText(result), toValue);
+    } catch (error) {
+      if (!(error instanceof BuiltinError)) throw error;
+      throw new GuestFailure('trap', `the builtin ${name} failed: ${error.message}`);
+    }
   };
   const env = {
     memory: own,
@@ -95,19 +113,31 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
   const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
   const parse = exportedFunction<(address: number, size: number) => number>(instance, 'opa_json_parse');
   const dump = exportedFunction<(value: number) => number>(instance, 'opa_json_dump');
-  const dumped = (value: number): unknown => JSON.parse(memoryNow().textAt(dump(value), most));
-  const loaded = (text: string): number => {
+  // Sets and keys that are no strings get lost in JSON; the first modules pass nothing else.
+  const [toValue, fromValue] = [
+    optionalFunction<typeof parse>(instance, 'opa_value_parse') ?? parse,
+    optionalFunction<typeof dump>(instance, 'opa_value_dump') ?? dump,
+  ];
+  const operand = (value: number): unknown => parseValue(memoryNow().textAt(fromValue(value), most));
+  const loaded = (text: string, parser = parse): number => {
     const bytes = encoder.encode(text);
     const address = malloc(bytes.length);
     memoryNow().write(address, bytes);
-    const value = parse(address, bytes.length);
-    if (value === 0) throw new GuestFailure('trap', 'the policy cannot read the JSON that it was given');
+    const value = parser(address, bytes.length);
+    if (value === 0) throw new GuestFailure('trap', 'the policy cannot read the value that it was given');
     return value;
   };
-  const wanted = dumped(exportedFunction<() => number>(instance, 'builtins')()) as Record<string, number>;
+  const wanted = JSON.parse(
+    memoryNow().textAt(dump(exportedFunction<() => number>(instance, 'builtins')()), most),
+  ) as Record<string, number>;
   for (const [name, id] of Object.entries(wanted)) {
-    // Only an unknown builtin that is called is an error.
-    named.set(id, Object.hasOwn(builtins, name) ? (builtins[name] as Builtin) : missing(name));
+    const builtin = Object.hasOwn(builtins, name) ? builtins[name] : undefined;
+    if (builtin !== undefined) named.set(id, [name, builtin]);
+  }
+  const missing = Object.keys(wanted).filter((name) => !Object.hasOwn(builtins, name));
+  if (missing.length > 0) {
+    const names = missing.toSorted().join(', ');
+    throw new GuestFailure('trap', `the policy needs builtins of Rego that are not available: ${names}`);
   }
   const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded, most });
   const guest: Guest = (input, askedBy) => {
@@ -116,6 +146,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
       return evaluate(encoder.encode(input));
     } finally {
       host = undefined;
+      context = undefined;
     }
   };
   return { guest, instance };
@@ -166,10 +197,4 @@ function memoryFor({ importedMemory, memoryPages }: GuestPolicy): WebAssembly.Me
   if (least > memoryPages) throw new GuestFailure('memory', tooLarge(least, memoryPages).message);
   const maximum = Math.min(most ?? memoryPages, memoryPages);
   return new WebAssembly.Memory({ initial: least, maximum });
-}
-
-function missing(name: string): Builtin {
-  return () => {
-    throw new GuestFailure('trap', `the policy calls the builtin ${name}, which is not available`);
-  };
 }
