@@ -83,8 +83,8 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
 /** By `apiVersion kind`. */
 const MAX_KINDS = 1024;
 
-/** @param namespace a Namespace, if it is known without a request. */
-function clusterReader(
+/** What expressions read with the rights of a client. @param namespace a Namespace, if it is known without a request. */
+export function clusterReader(
   client: KubeClient,
   namespace: (name: string) => Namespace | undefined = () => undefined,
 ): ClusterReader {

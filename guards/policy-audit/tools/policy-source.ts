@@ -91,8 +91,8 @@ function modulePolicy(name: string, settings: Readonly<Record<string, unknown>>)
   };
 }
 
-/** What starts with WebAssembly's header is a module, whatever its name. */
-function isManifest(name: string): boolean {
+/** What starts with WebAssembly's header is a module, whatever its name. @throws {RampartError} `INPUT` */
+export function isManifest(name: string): boolean {
   if (/^[a-z]+:\/\//.test(name)) return false;
   if (!existsSync(name)) {
     if (!/^\.{0,2}\/|\.(?:ya?ml|json|wasm)$/.test(name)) return false;

@@ -1,8 +1,11 @@
 /** Runs policies on objects without a cluster, for `rampart policy run` and CI. */
+import { messageOf } from '../../../lib/errors/errors.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
+import type { World } from '../engine/cel/cluster.ts';
 import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../policies/open-evaluator.ts';
 import { matchPolicy } from '../policies/match.ts';
+import type { Policy } from '../policies/policy.ts';
 import { diffJson, type PatchOperation } from '../server/json-diff.ts';
 import type { NamedPolicy } from './policy-source.ts';
 import type { Subject, Subjects } from './subjects.ts';
@@ -33,11 +36,18 @@ export function exitCodeOf({ results, problems }: Run): number {
   return results.some(({ result }) => result === 'fail') ? 1 : 0;
 }
 
+export interface RunOptions extends OpenEvaluatorOptions {
+  readonly deadlineMs?: number;
+  /** For match conditions, and for the labels of namespaces that are not among the manifests if `hasCluster`. */
+  readonly world?: World;
+  readonly hasCluster?: boolean;
+}
+
 /** A policy that cannot be opened is a problem, but does not affect others. */
 export async function runPolicies(
   policies: readonly NamedPolicy[],
   { subjects, problems, namespaceLabels }: Subjects,
-  options: OpenEvaluatorOptions & { readonly deadlineMs?: number },
+  options: RunOptions,
 ): Promise<Run> {
   const results: RunResult[] = [];
   const said = [...problems];
@@ -72,7 +82,7 @@ async function opened(named: NamedPolicy, options: OpenEvaluatorOptions): Promis
 interface Judging {
   readonly evaluator: Evaluator;
   readonly namespaceLabels: Subjects['namespaceLabels'];
-  readonly options: { readonly signal?: AbortSignal; readonly deadlineMs?: number };
+  readonly options: Pick<RunOptions, 'deadlineMs' | 'hasCluster' | 'signal' | 'world'>;
 }
 
 async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Promise<RunResult> {
@@ -141,17 +151,38 @@ async function irrelevance(
     namespaceLabels:
       namespace === ''
         ? undefined
-        : { ...namespaceLabels.get(namespace), 'kubernetes.io/metadata.name': namespace },
+        : {
+            ...(namespaceLabels.get(namespace) ?? (await labelsInCluster(policy, namespace, options))),
+            'kubernetes.io/metadata.name': namespace,
+          },
   });
   if (typeof match === 'string') return `not matched: ${match}`;
   if (policy.matchConditions.length === 0) return undefined;
-  const conditions = compileMatchConditions(policy.matchConditions);
+  const conditions = compileMatchConditions(policy.matchConditions, options.world);
   if (conditions.problems.length > 0) throw new EvaluationError('expression', conditions.problems.join('; '));
   const found = await conditions.match(request, options.signal && { signal: options.signal });
   if (found.matched) return undefined;
   if (found.error !== undefined && !policy.ignoresFailures)
     throw new EvaluationError('expression', found.error);
   return 'not matched: matchConditions';
+}
+
+/** @throws {EvaluationError} if the cluster does not answer. */
+async function labelsInCluster(
+  { constraints }: Policy,
+  name: string,
+  { hasCluster = false, world, signal = new AbortController().signal }: Judging['options'],
+): Promise<Readonly<Record<string, string>> | undefined> {
+  if (!hasCluster || constraints.every(({ namespaceSelector }) => namespaceSelector === undefined))
+    return undefined;
+  try {
+    return labelsOf(await world?.cluster?.get({ apiVersion: 'v1', kind: 'Namespace', name }, signal));
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new EvaluationError('trap', `cannot read the Namespace ${name}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
 }
 
 function labelsOf(object: Record<string, unknown> | null | undefined): Record<string, string> | undefined {

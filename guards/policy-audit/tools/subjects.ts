@@ -22,6 +22,8 @@ export interface Subject {
   readonly name: string;
   readonly request: PolicyRequest;
   readonly kind: KindName;
+  /** A review that was given, and not the creation of an object. */
+  readonly isReview: boolean;
 }
 
 export interface Subjects {
@@ -106,7 +108,7 @@ export function creationOf(object: JsonObject, kind: KindName): PolicyRequest {
 function subjectOf(
   object: SubjectObject,
   customResources: CustomResources,
-): Pick<Subject, 'kind' | 'name' | 'request'> {
+): Pick<Subject, 'isReview' | 'kind' | 'name' | 'request'> {
   if (object.kind === 'AdmissionReview' && object.apiVersion.startsWith('admission.k8s.io/')) {
     const request = requestOfReview(object);
     const { group, version, resource } = request.resource;
@@ -117,12 +119,15 @@ function subjectOf(
       resource,
       isNamespaced: request.namespace !== undefined,
     };
-    return { request, kind, name: nameOf(kind.kind, request.namespace, request.name) };
+    return { request, kind, isReview: true, name: nameOf(kind.kind, request.namespace, request.name) };
   }
   const { namespace, name, generateName } = object.metadata ?? {};
   const kind = kindNameOf(object.apiVersion, object.kind, namespace !== undefined, customResources);
   const request = creationOf(object as unknown as JsonObject, kind);
-  return { request, kind, name: nameOf(object.kind, request.namespace, name ?? generateName) };
+  return {
+    ...{ request, kind, isReview: false },
+    name: nameOf(object.kind, request.namespace, name ?? generateName),
+  };
 }
 
 function nameOf(kind: string, namespace: string | undefined, name = '(no name)'): string {

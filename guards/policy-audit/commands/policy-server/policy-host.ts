@@ -7,6 +7,7 @@ import type { HostCalls } from '../../engine/evaluator.ts';
 import { everyCapability, HostCapabilities } from '../../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../../engine/host-calls/images.ts';
+import type { ClusterReader } from '../../engine/host-calls/cluster-reader.ts';
 import { KubeClusterReader } from '../../engine/host-calls/kube-reader.ts';
 import type { ModuleProgram } from '../../engine/program.ts';
 import { isNamespacedId } from '../../policies/read-policy.ts';
@@ -23,23 +24,33 @@ interface PolicyHostOptions {
   /** For policies' queries to registries. */
   readonly modules: Pick<Modules, 'registry' | 'trustRoot'>;
   readonly pullSecret: CredentialsSource | undefined;
+  /** What policies read of Kubernetes, given the cluster, if there is one. Default: the cluster. */
+  readonly through?: (cluster: ClusterReader | undefined) => ClusterReader;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
 interface PolicyHost extends AsyncDisposable {
-  hostCalls(this: void, policyId: string, program: ModuleProgram): HostCalls;
+  /** Of the cluster, if there is one. */
+  readonly client: KubeClient | undefined;
+  hostCalls(
+    this: void,
+    policyId: string,
+    program: Pick<ModuleProgram, 'contextAware' | 'hostCapabilities'>,
+  ): HostCalls;
 }
 
 /** @throws {RampartError} `API_UNREACHABLE`, `INPUT` if there is no cluster, unless that is allowed */
 export async function openPolicyHost(options: PolicyHostOptions): Promise<PolicyHost> {
-  const { logger, modules, pullSecret } = options;
+  const { logger, modules, pullSecret, through } = options;
   const client = options.isAsked ? await clientOf(options) : undefined;
-  const cluster = client && new KubeClusterReader(client);
+  const own = client && new KubeClusterReader(client);
+  const cluster = through === undefined ? own : through(own);
   const credentials = pullSecret && { credentials: pullSecret };
   const images = imagesOf(() => modules.registry(), credentials);
   const verifier = verifierOf(modules, credentials);
   return {
+    client,
     hostCalls: (policy, { contextAware, hostCapabilities }) =>
       policyHostCalls({
         policy,

@@ -83,7 +83,8 @@ function runCommand(): Command {
     .summary('show which objects pass a policy')
     .description(
       'Evaluates policies on the objects of manifests, as if each were created. POLICY is a module (registry://, https://, file://, ' +
-        'or a path), or a manifest with policies, including ValidatingAdmissionPolicies.',
+        'or a path), or a manifest with policies, including ValidatingAdmissionPolicies. What a policy reads (parameters, namespaces, other objects) ' +
+        'is among these manifests or those beside the policies, or in the cluster of --kubeconfig.',
     )
     .argument('<policy>', 'a module, or a manifest of policies')
     .addOption(resourceOption().makeOptionMandatory())

@@ -9,6 +9,10 @@ import type { OpenEvaluatorOptions } from '../../policies/open-evaluator.ts';
 import type { Modules } from '../../modules/modules.ts';
 import { openModules } from '../../modules/open-modules.ts';
 import { parseYaml, readYaml } from '../../modules/yaml-file.ts';
+import { accessOf, type World } from '../../engine/cel/cluster.ts';
+import { clusterReader } from '../../policies/runtimes.ts';
+import { ManifestObjects } from '../../tools/manifest-objects.ts';
+import type { Subject } from '../../tools/subjects.ts';
 import { pullSecretOf } from '../policy-server/credentials.ts';
 import { moduleFiles } from '../policy-server/module-files.ts';
 import { openPolicyHost } from '../policy-server/policy-host.ts';
@@ -17,12 +21,19 @@ import type { ModuleOptions } from './command.ts';
 
 export interface Means extends AsyncDisposable {
   readonly modules: Modules;
-  readonly engine: OpenEvaluatorOptions;
+  readonly engine: OpenEvaluatorOptions & { readonly world: World; readonly hasCluster: boolean };
   readonly signal: AbortSignal;
 }
 
-/** @throws {RampartError} `INPUT`, `SYSTEM` */
-export async function openMeans(options: ModuleOptions, kubeconfig?: string): Promise<Means> {
+/**
+ * @param given - What policies read, before the cluster.
+ * @throws {RampartError} `INPUT`, `SYSTEM`
+ */
+export async function openMeans(
+  options: ModuleOptions,
+  given: readonly Subject[] = [],
+  kubeconfig?: string,
+): Promise<Means> {
   const logger = createLogger({ level: 'warn' });
   const { signal } = stopSignal();
   await using opened = new AsyncDisposableStack();
@@ -30,8 +41,10 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
     await openModules({ cacheDirectory: options.cache ?? defaultCache(), ...moduleFiles(options), logger }),
   );
   const pullSecret = pullSecretOf(options.dockerConfigJsonPath ?? dockerConfig());
+  const manifests = new ManifestObjects(given);
   const host = opened.use(
     await openPolicyHost({
+      through: (cluster) => manifests.hostReader(cluster),
       kubeconfig,
       isAsked: kubeconfig !== undefined,
       mayBeAlone: false,
@@ -41,14 +54,16 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
       signal,
     }),
   );
-  const engine: OpenEvaluatorOptions = {
+  // Of ValidatingAdmissionPolicies and match conditions, which read with the rights of the API server.
+  const cluster = manifests.celReader(host.client && clusterReader(host.client));
+  const expressions = host.hostCalls('', { contextAware: [] });
+  const engine: Means['engine'] = {
     modules,
     hostCalls: (_, program) =>
-      program === undefined
-        ? {
-            call: () => Promise.reject(new Error('there is no cluster to query: name one with --kubeconfig')),
-          }
-        : host.hostCalls(program.module, program),
+      program === undefined ? expressions : host.hostCalls(program.module, program),
+    cluster,
+    world: { cluster, access: accessOf(expressions) },
+    hasCluster: host.client !== undefined,
     pullSecret,
     signal,
   };

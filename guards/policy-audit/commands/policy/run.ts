@@ -1,7 +1,7 @@
 /** Runs `rampart policy run`. */
 import manifest from '../../../../package.json' with { type: 'json' };
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
-import { readPolicies } from '../../tools/policy-source.ts';
+import { isManifest, readPolicies } from '../../tools/policy-source.ts';
 import { renderRun } from '../../tools/render-run.ts';
 import { exitCodeOf, runPolicies } from '../../tools/run-policies.ts';
 import { readSubjects } from '../../tools/subjects.ts';
@@ -27,7 +27,8 @@ export async function runPolicyRun(name: string, options: RunOptions): Promise<n
       next: 'Name Kubernetes manifests, or a directory that contains some',
     });
   }
-  await using means = await openMeans(options, options.kubeconfig);
+  const beside = isManifest(name) ? readSubjects([name]).subjects : [];
+  await using means = await openMeans(options, [...subjects.subjects, ...beside], options.kubeconfig);
   const run = await runPolicies(policies, subjects, { ...means.engine, deadlineMs });
   process.stdout.write(
     renderRun(run, options.output, {
