@@ -13,6 +13,7 @@ import { createSecureContext } from 'node:tls';
 import type { Clock } from '../time/clock.ts';
 import { withoutBrackets } from './address-rules.ts';
 import { Agent as HttpAgent, request as httpRequest } from './node-http.ts';
+import { checkProxied, proxiesOf, proxyEnvOf, proxyFor, type ProxySettings } from './proxy.ts';
 
 /** PEM: authorities to trust instead of the system's; the client's certificate chain, with its key. */
 export interface TlsMaterial {
@@ -42,8 +43,10 @@ export interface KeptConnectionOptions {
   /** For the rest of the answer. */
   readonly bodyMs: number;
   readonly maxBodyBytes: number;
-  /** Default: that of the system. */
+  /** Default: that of the system. What it refuses is not called through a proxy either. */
   readonly lookup?: LookupFunction;
+  /** Default: those of the environment. */
+  readonly proxies?: ProxySettings;
 }
 
 const IDLE_CONNECTION_MS = 30_000;
@@ -53,8 +56,6 @@ const agentOptions = {
   maxSockets: 1,
   maxFreeSockets: 1,
   timeout: IDLE_CONNECTION_MS,
-  // Whatever the environment says: a proxy would resolve the name itself.
-  proxyEnv: {},
 } as const;
 
 /** One request at a time. The owner disposes it: the connection is closed then. */
@@ -63,9 +64,12 @@ export class KeptConnection implements Disposable {
   #agent: Agent | undefined;
   #tls: TlsMaterial = {};
   #secure: boolean | undefined;
+  readonly #proxies: ProxySettings;
+  #proxy: URL | undefined;
 
   constructor(options: KeptConnectionOptions) {
     this.#options = options;
+    this.#proxies = options.proxies ?? proxiesOf(process.env);
   }
 
   /** @throws the signal's reason when it aborts; what `request` of node:http fails with; an error for no answer in time. */
@@ -85,8 +89,11 @@ export class KeptConnection implements Disposable {
   }
 
   async #exchange(post: PostRequest, signal: AbortSignal): Promise<Answer | 'stale'> {
-    const { clock, timeoutMs } = this.#options;
-    const request = this.#request(post);
+    const { clock, timeoutMs, lookup } = this.#options;
+    const proxy = proxyFor(post.url, this.#proxies);
+    if (proxy !== undefined && lookup !== undefined) await checkProxied(post.url.hostname, lookup);
+    signal.throwIfAborted();
+    const request = this.#request(post, proxy);
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     let incoming: IncomingMessage | undefined;
     request.once('response', (response) => {
@@ -118,36 +125,43 @@ export class KeptConnection implements Disposable {
     }
   }
 
-  #request({ url, headers, body, tls }: PostRequest): ClientRequest {
+  #request({ url, headers, body, tls }: PostRequest, proxy: URL | undefined): ClientRequest {
     const secure = url.protocol === 'https:';
     const { lookup } = this.#options;
     return (secure ? httpsRequest : httpRequest)({
-      agent: this.#agentFor(secure, tls),
+      agent: this.#agentFor(secure, tls, proxy),
       method: 'POST',
       host: withoutBrackets(url.hostname),
       port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
       path: `${url.pathname}${url.search}`,
-      ...(lookup && { lookup }),
+      // A proxy may be anywhere.
+      ...(lookup && proxy === undefined && { lookup }),
       headers: { ...headers, 'content-length': body.byteLength },
     });
   }
 
   /** The connection for these certificates. With new ones comes a new one. */
-  #agentFor(secure: boolean, { ca, cert, key }: TlsMaterial): Agent {
+  #agentFor(secure: boolean, { ca, cert, key }: TlsMaterial, proxy: URL | undefined): Agent {
     const known = this.#tls;
     const isKnown =
-      secure === this.#secure && same(known.ca, ca) && same(known.cert, cert) && same(known.key, key);
+      secure === this.#secure &&
+      proxy?.href === this.#proxy?.href &&
+      same(known.ca, ca) &&
+      same(known.cert, cert) &&
+      same(known.key, key);
     if (this.#agent !== undefined && isKnown) return this.#agent;
     // Made once, and not by each connection from the texts.
     const secureContext = secure ? createSecureContext({ ca, cert, key }) : undefined;
     this.#agent?.destroy();
     this.#tls = { ca, cert, key };
     this.#secure = secure;
+    this.#proxy = proxy;
+    const options = { ...agentOptions, proxyEnv: proxyEnvOf(proxy) };
     // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
     this.#agent =
       secureContext === undefined
-        ? new HttpAgent(agentOptions)
-        : new HttpsAgent({ ...agentOptions, secureContext, rejectUnauthorized: true });
+        ? new HttpAgent(options)
+        : new HttpsAgent({ ...options, secureContext, rejectUnauthorized: true });
     return this.#agent;
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { suite, test } from 'node:test';
 
 import { createServer } from '../net/node-http.ts';
@@ -63,5 +64,33 @@ suite('addresses of registries', () => {
     const registry = `http://127.0.0.1:${outer.port}`;
     assert.equal(await ask(client, `${registry}/here`, 'plain'), 'module');
     await assert.rejects(ask(client, `${registry}/there`, 'plain'), /127\.0\.0\.1 is loopback/);
+  });
+});
+
+suite('proxies of registries', () => {
+  test('what is not to be called directly is asked of the proxy, except what no policy may reach', async () => {
+    await using stack = new AsyncDisposableStack();
+    const asked: string[] = [];
+    const { server, port } = await serve(({ url = '', headers }, response) => {
+      asked.push(`GET ${url} ${headers['proxy-authorization'] ?? ''}`);
+      response.end('from the proxy');
+    });
+    stack.defer(() => void server.close());
+    server.on('connect', ({ url = '' }: { url?: string }, socket: Duplex) => {
+      asked.push(`CONNECT ${url}`);
+      socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+    });
+    const proxy = `http://a:b@127.0.0.1:${port}`;
+    const proxies = { http: proxy, https: proxy, none: 'direct.invalid' };
+    using client = new Exchange({ authorities: new Map(), idleTimeoutMs: 5000, proxies });
+    assert.equal(await ask(client, 'http://registry.invalid/v2/', 'plain'), 'from the proxy');
+    await assert.rejects(ask(client, 'https://registry.invalid/v2/'), ExchangeError);
+    assert.deepEqual(asked.splice(0), [
+      `GET http://registry.invalid/v2/ Basic ${Buffer.from('a:b').toString('base64')}`,
+      'CONNECT registry.invalid:443',
+    ]);
+    await assert.rejects(ask(client, 'http://direct.invalid/', 'plain'), ExchangeError);
+    await assert.rejects(ask(client, 'https://169.254.169.254/'), /is link-local/);
+    assert.deepEqual(asked, []);
   });
 });

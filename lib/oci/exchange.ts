@@ -13,6 +13,7 @@ import { describeConnectionFailure } from '../net/connection-failure.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { AddressRules } from '../net/address-rules.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../net/node-http.ts';
+import { checkProxied, proxiesOf, proxyEnvOf, proxyFor, type ProxySettings } from '../net/proxy.ts';
 import { hostName } from './reference.ts';
 
 /** How a host is accessed. The last two only if configured for that host. */
@@ -65,6 +66,8 @@ interface ExchangeOptions {
   readonly authorities: ReadonlyMap<string, readonly string[]>;
   /** An exchange fails after this long without a byte. */
   readonly idleTimeoutMs: number;
+  /** Default: those of the environment. */
+  readonly proxies?: ProxySettings | undefined;
 }
 
 const exception = (host: string): string =>
@@ -84,10 +87,12 @@ export class Exchange implements Disposable {
   readonly #options: ExchangeOptions;
   readonly #agents = new Map<string, Agent>();
   readonly #rules = new AddressRules({ exception });
+  readonly #proxies: ProxySettings;
   #disposed = false;
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
+    this.#proxies = options.proxies ?? proxiesOf(process.env);
   }
 
   /**
@@ -152,10 +157,13 @@ export class Exchange implements Disposable {
     const refusal = isNamed ? undefined : this.#rules.refusalOfHost(hostName(url.host));
     if (refusal !== undefined)
       throw new ExchangeError(new Error(`${refusal}; to call it, ${exception(url.host)}`));
+    const proxy = proxyFor(url, this.#proxies);
+    if (proxy !== undefined && !isNamed) await this.#checkProxied(url);
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send({
-      agent: this.#agent(url, security, isNamed),
-      ...(!isNamed && { lookup: this.#rules.lookup }),
+      agent: this.#agent(url, security, isNamed, proxy),
+      // A proxy may be anywhere.
+      ...(!isNamed && proxy === undefined && { lookup: this.#rules.lookup }),
       host: hostName(url.host),
       port: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
       method,
@@ -190,20 +198,28 @@ export class Exchange implements Disposable {
     }
   }
 
-  #agent(url: URL, security: Security, isNamed: boolean): Agent {
+  async #checkProxied(url: URL): Promise<void> {
+    try {
+      await checkProxied(hostName(url.host), this.#rules.lookup);
+    } catch (error) {
+      throw new ExchangeError(error as Error, url.host);
+    }
+  }
+
+  #agent(url: URL, security: Security, isNamed: boolean, proxy: URL | undefined): Agent {
     const secure = url.protocol === 'https:';
     // A connection that one may have is not for the other.
-    const key = `${isNamed} ${secure ? `${security} ${url.host}` : 'plain'}`;
+    const key = `${isNamed} ${proxy?.href} ${secure ? `${security} ${url.host}` : 'plain'}`;
     let agent = this.#agents.get(key);
     if (agent === undefined) {
       const given = this.#authoritiesOf(url);
       agent = secure
         ? new HttpsAgent({
-            ...agentOptions,
+            ...{ ...agentOptions, proxyEnv: proxyEnvOf(proxy) },
             rejectUnauthorized: security === 'verified',
             ...(given !== undefined && { ca: [...getCACertificates('default'), ...given] }),
           })
-        : new HttpAgent(agentOptions);
+        : new HttpAgent({ ...agentOptions, proxyEnv: proxyEnvOf(proxy) });
       this.#agents.set(key, agent);
     }
     return agent;

@@ -2,6 +2,7 @@
 import { isObject } from '../json/json.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { Logger } from '../telemetry/log.ts';
+import type { ProxySettings } from '../net/proxy.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { credentialsKey } from './authentication.ts';
 import { BlobCache } from './blob-cache.ts';
@@ -34,6 +35,8 @@ export interface RegistryOptions {
   readonly insecureSources?: readonly string[];
   /** By host: certificate authorities as PEM, besides those that the machine trusts. */
   readonly authorities?: Readonly<Record<string, readonly string[]>>;
+  /** Default: those of the environment. */
+  readonly proxies?: ProxySettings | undefined;
   /** A request fails after this long without a byte. Default: 15 s. */
   readonly idleTimeoutMs?: number | undefined;
   readonly logger: Logger;
@@ -94,6 +97,7 @@ class CachingRegistry implements Registry {
     this.#exchange = new Exchange({
       authorities: new Map(Object.entries(options.authorities ?? {})),
       idleTimeoutMs: options.idleTimeoutMs ?? defaults.idleTimeoutMs,
+      proxies: options.proxies,
     });
     const insecure = new Set(options.insecureSources);
     this.#get = endpointClient({ exchange: this.#exchange, insecure, clock, logger });

@@ -54,6 +54,7 @@ export async function openModules(options: ModulesOptions): Promise<Modules> {
     limits: { layerBytes: maxModuleBytes, cacheBytes: CACHE_BYTES },
     insecureSources: sources.insecure,
     authorities: sources.authorities,
+    proxies: sources.proxies,
     logger,
   });
   const cache = await BlobCache.open({
@@ -78,6 +79,7 @@ class SourcedModules implements Modules {
     this.#maxBytes = options.maxModuleBytes ?? MAX_MODULE_BYTES;
     this.#exchange = new Exchange({
       authorities: new Map(Object.entries(options.sources?.authorities ?? {})),
+      proxies: options.sources?.proxies,
       idleTimeoutMs: IDLE_TIMEOUT_MS,
     });
   }

@@ -1,11 +1,13 @@
 /**
- * `sources.yml` of Kubewarden: which hosts may be accessed insecurely, and which authorities sign the certificates of which hosts.
+ * `sources.yml` of Kubewarden: which hosts may be accessed insecurely, which authorities sign the certificates of which hosts, and through which
+ * proxies hosts are called.
  */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 
 import { isObject, type JsonObject } from '../../../lib/json/json.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { type ProxySettings, proxyUrl } from '../../../lib/net/proxy.ts';
 import { readYaml } from './yaml-file.ts';
 
 export interface Sources {
@@ -13,6 +15,8 @@ export interface Sources {
   readonly insecure: readonly string[];
   /** By host: PEM. */
   readonly authorities: Readonly<Record<string, readonly string[]>>;
+  /** In place of those of the environment. */
+  readonly proxies?: ProxySettings;
 }
 
 export const noSources: Sources = { insecure: [], authorities: {} };
@@ -40,16 +44,18 @@ export function sourcesDocument({
   };
 }
 
-/** Both. */
+/** Both; the proxies of the second, if it has any. */
 export function joined(one: Sources, other: Sources): Sources {
   const hosts = [...Object.keys(one.authorities), ...Object.keys(other.authorities)];
   const authorities = hosts.map((host) => [
     host,
     [...(one.authorities[host] ?? []), ...(other.authorities[host] ?? [])],
   ]);
+  const proxies = other.proxies ?? one.proxies;
   return {
     insecure: [...one.insecure, ...other.insecure],
     authorities: Object.fromEntries(authorities) as Sources['authorities'],
+    ...(proxies && { proxies }),
   };
 }
 
@@ -57,7 +63,7 @@ export function joined(one: Sources, other: Sources): Sources {
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;
   if (!isObject(document)) throw unusable(what, 'it is not a mapping');
-  refuseUnknown(document, ['insecure_sources', 'source_authorities'], what);
+  refuseUnknown(document, ['insecure_sources', 'source_authorities', 'proxies'], what);
   const insecure = document['insecure_sources'] ?? [];
   if (!Array.isArray(insecure) || !insecure.every((host) => typeof host === 'string')) {
     throw unusable(what, 'insecure_sources is not a list of hosts');
@@ -70,7 +76,20 @@ export function parseSources(document: unknown, what: string): Sources {
       return [host, list.map((one: unknown) => authorityOf(one, host, what))];
     }),
   );
-  return { insecure, authorities };
+  const proxies = document['proxies'] ?? undefined;
+  return { insecure, authorities, ...(proxies !== undefined && { proxies: proxiesIn(proxies, what) }) };
+}
+
+function proxiesIn(given: unknown, what: string): ProxySettings {
+  if (!isObject(given)) throw unusable(what, 'proxies is not a mapping');
+  refuseUnknown(given, ['http_proxy', 'https_proxy', 'no_proxy'], `proxies in ${what}`);
+  const [http, https, none] = ['http_proxy', 'https_proxy', 'no_proxy'].map((name) => {
+    const value = given[name] ?? undefined;
+    if (value !== undefined && typeof value !== 'string') throw unusable(what, `${name} is not a text`);
+    return value;
+  });
+  for (const one of [http, https]) if (one !== undefined && one !== '') proxyUrl(one);
+  return { http, https, none };
 }
 
 function authorityOf(entry: unknown, host: string, what: string): string {

@@ -1,8 +1,9 @@
 /** Policies that a policy server runs: they are evaluated at its path /audit. */
 import { Agent, request as send } from 'node:https';
-import type { IncomingMessage } from 'node:http';
+import type { Agent as HttpAgent, IncomingMessage } from 'node:http';
 
-import { request as sendPlain } from '../../../lib/net/node-http.ts';
+import { Agent as PlainAgent, request as sendPlain } from '../../../lib/net/node-http.ts';
+import { proxiesOf, proxyEnvOf, proxyFor } from '../../../lib/net/proxy.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../lib/net/connection-failure.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -64,9 +65,13 @@ export async function checkPolicyServer(
   }
 }
 
-function agentOf({ ca, cert, key, isInsecure = false }: Omit<RemoteOptions, 'world'>): Agent {
+/** @throws {RampartError} `INPUT` for a proxy that cannot be used */
+function agentOf({ url, ca, cert, key, isInsecure = false }: Omit<RemoteOptions, 'world'>): HttpAgent {
   // Without keep-alive, so that each request may reach another replica.
-  return new Agent({ keepAlive: false, ca, cert, key, rejectUnauthorized: !isInsecure });
+  const options = { keepAlive: false, proxyEnv: proxyEnvOf(proxyFor(url, proxiesOf(process.env))) };
+  return url.protocol === 'https:'
+    ? new Agent({ ...options, ca, cert, key, rejectUnauthorized: !isInsecure })
+    : new PlainAgent(options);
 }
 
 function below(url: URL, path: string): URL {
@@ -80,7 +85,7 @@ interface Answer {
 
 async function sendReview(
   target: URL,
-  agent: Agent,
+  agent: HttpAgent,
   request: PolicyRequest,
   signal?: AbortSignal,
 ): Promise<Answer> {
@@ -97,7 +102,7 @@ async function sendReview(
 /** A POST if there is a body. @throws the error of the connection */
 async function ask(
   target: URL,
-  agent: Agent,
+  agent: HttpAgent,
   { body, signal }: { readonly body?: string; readonly signal?: AbortSignal | undefined },
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -107,6 +112,7 @@ async function ask(
       method: 'POST',
       headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
     }),
+    agent,
     signal: signal === undefined ? ended : AbortSignal.any([signal, ended]),
   };
   const onResponse = (response: IncomingMessage): void => {
@@ -124,9 +130,7 @@ async function ask(
     response.on('error', reject);
   };
   const call =
-    target.protocol === 'https:'
-      ? send(target, { ...options, agent }, onResponse)
-      : sendPlain(target, options, onResponse);
+    target.protocol === 'https:' ? send(target, options, onResponse) : sendPlain(target, options, onResponse);
   call.on('error', reject);
   call.end(body);
   return promise;

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
+import { proxiesOf, proxyFor, proxyUrl } from '../../net/proxy.ts';
 import type { Clock } from '../../time/clock.ts';
 import {
   anonymous,
@@ -25,6 +26,8 @@ export interface ClusterAccess {
   readonly server: URL;
   /** Connects to this unix socket instead of the server's host and port. */
   readonly socketPath?: string;
+  /** Through which the server is called. */
+  readonly proxy?: URL | undefined;
   /** Certificates that the server's must lead to, in PEM. Default: those that Node.js trusts. */
   readonly ca?: string | undefined;
   /** Take any server certificate. */
@@ -51,7 +54,7 @@ interface ClusterAccessOptions extends KubeconfigOptions {
  * service account of the pod that this runs in.
  *
  * @throws {RampartError} `INPUT` where nothing is found or what is found cannot work, `UNSUPPORTED` for what this
- *   client does not do: proxies, legacy auth providers, plugins that must ask a person.
+ *   client does not do: SOCKS proxies, legacy auth providers, plugins that must ask a person.
  */
 export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAccess {
   const config = loadKubeconfig(options);
@@ -68,7 +71,7 @@ export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAc
 const SERVICE_ACCOUNT_DIR = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
- * The API server of the cluster that this pod runs in. The token is read again as the kubelet replaces it.
+ * The API server of the cluster that this pod runs in, which is not behind a proxy whatever the environment says. The token is read again as the kubelet replaces it.
  *
  * @throws {RampartError} `INPUT` where the environment or the service account's files are missing.
  */
@@ -98,7 +101,7 @@ export function inClusterAccess(options: ClusterAccessOptions = {}): ClusterAcce
 /** One context of a kubeconfig. Throws as {@link findClusterAccess}. */
 export function kubeconfigAccess(
   config: Kubeconfig,
-  options: Pick<ClusterAccessOptions, 'context' | 'clock'> = {},
+  options: Pick<ClusterAccessOptions, 'clock' | 'context' | 'env'> = {},
 ): ClusterAccess {
   const files = config.files.join(', ');
   const name = options.context ?? config.currentContext;
@@ -112,8 +115,6 @@ export function kubeconfigAccess(
   const user = userName ? config.users.get(userName)?.fields : undefined;
   if (userName && user === undefined) throw missing(`user "${userName}"`, files, config.users);
 
-  if (cluster.has('proxy-url'))
-    throw unsupported(cluster, 'proxy-url', 'Use a network that reaches the server');
   const ca =
     cluster.data('certificate-authority')?.toString('utf8') ?? fileText(cluster, 'certificate-authority');
   const insecure = cluster.flag('insecure-skip-tls-verify');
@@ -124,8 +125,10 @@ export function kubeconfigAccess(
       next: 'Keep one of them',
     });
   }
+  const server = parseServer(cluster.required('server'), cluster.where);
   return {
-    server: parseServer(cluster.required('server'), cluster.where),
+    server,
+    proxy: proxyOf(cluster, server, options.env ?? process.env),
     ca,
     insecure,
     serverName: cluster.text('tls-server-name') || undefined,
@@ -272,6 +275,19 @@ function missing(what: string, files: string, known: ReadonlyMap<string, unknown
     next:
       names.length > 0 ? `It has: ${names.join(', ')}` : 'It has none at all; check that it is a kubeconfig',
   });
+}
+
+/** As kubectl does it: that of the cluster, else that of the environment. */
+function proxyOf(
+  cluster: Fields,
+  server: URL,
+  env: NonNullable<ClusterAccessOptions['env']>,
+): URL | undefined {
+  const own = cluster.text('proxy-url') || undefined;
+  if (own === undefined) return proxyFor(server, proxiesOf(env));
+  if (/^socks/i.test(own))
+    throw unsupported(cluster, 'a SOCKS proxy-url', 'Use an http:// or https:// proxy');
+  return proxyUrl(own);
 }
 
 function unsupported(fields: Fields, what: string, next: string): RampartError {

@@ -22,8 +22,12 @@ users: [{name: u, user: {${user}}}]
 ${more}`;
 }
 
-function accessOf(cluster: string, user: string): ReturnType<typeof kubeconfigAccess> {
-  return kubeconfigAccess(parseKubeconfig(config(cluster, user), '/etc/k/config'));
+function accessOf(
+  cluster: string,
+  user: string,
+  env: Record<string, string> = {},
+): ReturnType<typeof kubeconfigAccess> {
+  return kubeconfigAccess(parseKubeconfig(config(cluster, user), '/etc/k/config'), { env });
 }
 
 suite('kubeconfig files', () => {
@@ -133,7 +137,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
   test('what this client does not do is said', () => {
     const server = `server: 'https://a'`;
     const unsupported = { code: 'RAMPART_UNSUPPORTED' };
-    assert.throws(() => accessOf(`${server}, proxy-url: 'http://p'`, ''), unsupported);
+    assert.throws(() => accessOf(`${server}, proxy-url: 'socks5://p'`, ''), unsupported);
     assert.throws(() => accessOf(server, 'auth-provider: {name: gcp}'), unsupported);
     const exec = (fields: string) => () => accessOf(server, `exec: {command: x, ${fields}}`);
     assert.throws(exec('apiVersion: client.authentication.k8s.io/v1alpha1'), unsupported);
@@ -142,6 +146,14 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
       () => accessOf(`${server}, insecure-skip-tls-verify: true, certificate-authority-data: YQ==`, ''),
       /Keep one of them/,
     );
+  });
+
+  test('cluster: its proxy, or that of the environment', () => {
+    const env = { HTTPS_PROXY: 'http://e:3128', NO_PROXY: 'b' };
+    const proxyOf = (fields: string): string | undefined => accessOf(fields, '', env).proxy?.href;
+    assert.equal(proxyOf("server: 'https://a', proxy-url: 'http://p:3128'"), 'http://p:3128/');
+    assert.equal(proxyOf("server: 'https://a'"), 'http://e:3128/');
+    assert.equal(proxyOf("server: 'https://b'"), undefined);
   });
 
   test('cluster: paths, names, data before files, files relative to the kubeconfig', () => {

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { rmSync } from 'node:fs';
+import { type AddressInfo, connect } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { suite, test } from 'node:test';
 
 import { json, makeCertificates, serve, temporaryDirectory, type TestServer } from './api-server.fixture.ts';
+import { createServer } from '../../net/node-http.ts';
 import { KubeClient } from './client.ts';
 import { isUnreachable } from './client-errors.ts';
 import type { ClusterAccess } from '../access/cluster-access.ts';
@@ -68,6 +72,28 @@ suite('client over TLS', () => {
     await using server = await secureServer();
     assert.equal(await whoAmI(server, { ca: certificates.ca, serverName: 'api.test' }), 'nobody');
     assert.equal(await whoAmI(server, { insecure: true }), 'nobody');
+  });
+
+  test('through a proxy', async () => {
+    await using server = await secureServer();
+    const asked: string[] = [];
+    const proxy = createServer();
+    proxy.on('connect', ({ url = '' }: { url?: string }, socket: Duplex) => {
+      asked.push(url);
+      const onward = connect(Number(url.split(':')[1]), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        socket.pipe(onward).pipe(socket);
+      });
+      onward.on('error', () => socket.destroy());
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    try {
+      const url = new URL(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`);
+      assert.equal(await whoAmI(server, { ca: certificates.ca, proxy: url }), 'nobody');
+      assert.deepEqual(asked, [server.access.server.host]);
+    } finally {
+      proxy.close();
+    }
   });
 
   test('a client certificate', async () => {

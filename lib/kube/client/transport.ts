@@ -6,6 +6,7 @@ import { createSecureContext, type TLSSocket } from 'node:tls';
 
 import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../net/node-http.ts';
+import { proxyEnvOf } from '../../net/proxy.ts';
 import type { ClusterAccess } from '../access/cluster-access.ts';
 import type { Credential } from '../access/credentials.ts';
 import type { Clock } from '../../time/clock.ts';
@@ -48,7 +49,8 @@ export class Transport implements Disposable {
     this.#access = access;
     this.#clock = clock;
     this.#secure = access.server.protocol === 'https:';
-    this.#http1 = !this.#secure || access.socketPath !== undefined;
+    // A proxy is told of each connection, which Node.js does for HTTP/1.1.
+    this.#http1 = !this.#secure || access.socketPath !== undefined || access.proxy !== undefined;
   }
 
   /**
@@ -156,9 +158,13 @@ export class Transport implements Disposable {
     }
     const pool = this.#secure
       ? this.#securePool(certificate)
-      : { certificate, agent: new HttpAgent(agentOptions), sessions: undefined };
+      : { certificate, agent: new HttpAgent(this.#agentOptions()), sessions: undefined };
     if (known !== undefined) this.#retire(known);
     return (this.#pool = pool);
+  }
+
+  #agentOptions() {
+    return { ...agentOptions, proxyEnv: proxyEnvOf(this.#access.proxy) };
   }
 
   #securePool(certificate: Credential['certificate']): Pool {
@@ -177,7 +183,7 @@ export class Transport implements Disposable {
       });
     }
     const tls = { secureContext, rejectUnauthorized: !insecure };
-    const agent = new AdoptingAgent({ ...agentOptions, ...tls, servername: serverName });
+    const agent = new AdoptingAgent({ ...this.#agentOptions(), ...tls, servername: serverName });
     if (this.#http1) return { certificate, agent, sessions: undefined };
     const address = this.#address();
     const sessions = new Http2Sessions({
