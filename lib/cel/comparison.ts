@@ -3,7 +3,7 @@ import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
 import { deepEqual } from '../json/json.ts';
 import { charge } from './meter.ts';
-import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
+import { CelObject, Duration, isPlain, Optional, Timestamp, TypeValue, Uint } from './values.ts';
 
 /** A value of a type that Kubernetes adds to CEL. */
 interface Comparable {
@@ -21,7 +21,7 @@ export function celEqual(a: unknown, b: unknown): boolean {
   }
   if (a instanceof CelObject) return b instanceof CelObject && equalObjects(a, b);
   if (a instanceof Map || isPlain(a)) return (b instanceof Map || isPlain(b)) && equalMaps(a, b);
-  if (a instanceof Date) return b instanceof Date && a.getTime() === b.getTime();
+  if (a instanceof Timestamp) return b instanceof Timestamp && a.nanoseconds === b.nanoseconds;
   if (a instanceof Duration) return b instanceof Duration && a.nanoseconds === b.nanoseconds;
   if (a instanceof Uint8Array) return b instanceof Uint8Array && equalBytes(a, b);
   if (a instanceof Uint) return b instanceof Uint && a.value === b.value;
@@ -50,11 +50,19 @@ function equalObjects(a: CelObject, b: CelObject): boolean {
 }
 
 function equalNumbers(a: unknown, b: unknown): boolean {
+  const [left, right] = numbersOf(a, b);
+  return left !== undefined && right !== undefined && left === right;
+}
+
+/** Two numbers of one type: integers are compared with doubles as doubles. `undefined` for what is no number. */
+function numbersOf(
+  a: unknown,
+  b: unknown,
+): readonly [number | bigint | undefined, number | bigint | undefined] {
   const [left, right] = [numberOf(a), numberOf(b)];
-  if (left === undefined || right === undefined) return false;
-  return typeof left === typeof right
-    ? left === right
-    : !(left < right) && !(left > right) && !Number.isNaN(left) && !Number.isNaN(right);
+  if (typeof left === 'number' && typeof right === 'bigint') return [left, Number(right)];
+  if (typeof left === 'bigint' && typeof right === 'number') return [Number(left), right];
+  return [left, right];
 }
 
 function numberOf(value: unknown): number | bigint | undefined {
@@ -77,9 +85,9 @@ export function compare(a: unknown, b: unknown): number {
   if (typeof a === 'string' && typeof b === 'string') return compareText(a, b);
   if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
   if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b);
-  if (a instanceof Date && b instanceof Date) return a.getTime() - b.getTime();
+  if (a instanceof Timestamp && b instanceof Timestamp) return Number(a.nanoseconds - b.nanoseconds);
   if (a instanceof Duration && b instanceof Duration) return Number(a.nanoseconds - b.nanoseconds);
-  const [left, right] = [numberOf(a), numberOf(b)];
+  const [left, right] = numbersOf(a, b);
   if (left === undefined || right === undefined) throw noOverload();
   return left < right ? -1 : left > right ? 1 : left <= right ? 0 : NaN;
 }

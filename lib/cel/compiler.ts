@@ -33,7 +33,7 @@ import {
 import { dispatch, type Library } from './register.ts';
 import { dyn, int, matching, optionalOf, staticType, type Type, typeText, unify } from './static-types.ts';
 import type { ASTNode } from './syntax.ts';
-import { isDateTime, parseGoDuration } from './formats.ts';
+import { isTimestamp, parseGoDuration } from './formats.ts';
 import { expression } from './library-strings.ts';
 
 export class Compiler implements Compiling {
@@ -307,6 +307,6 @@ function checkPattern(node: ASTNode, name: string, pattern: string): void {
 
 function checkTime(node: ASTNode, name: string, value: unknown): void {
   if (typeof value !== 'string' || (name !== 'duration' && name !== 'timestamp')) return;
-  const good = name === 'duration' ? parseGoDuration(value) !== undefined : isDateTime(value);
+  const good = name === 'duration' ? parseGoDuration(value) !== undefined : isTimestamp(value);
   if (!good) problem(node, `invalid ${name} argument`);
 }

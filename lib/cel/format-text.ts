@@ -3,7 +3,7 @@ import { goExponential, goFixed, goNumber, goQuote } from './go-text.ts';
 import { failure } from './failure.ts';
 import { charge } from './meter.ts';
 import { typeNameOf } from './register.ts';
-import { CelObject, Duration, fromJson, isPlain, TypeValue, Uint } from './values.ts';
+import { CelObject, Duration, fromJson, isPlain, Timestamp, TypeValue, Uint } from './values.ts';
 
 const maxPrecision = 1_000;
 const defaultPrecision = 6;
@@ -21,7 +21,7 @@ export function formatText(pattern: string, values: readonly unknown[]): string 
       if (next >= values.length) throw failure(`index ${next} out of range`);
       const digits = precision === undefined ? defaultPrecision : Number(precision);
       if (digits > maxPrecision) throw badClause(`precision ${digits} is too large`);
-      return formatOne(verb, fromJson(values[next++]), digits);
+      return formatOne(verb, values[next++], digits);
     },
   );
   if (next < values.length)
@@ -112,7 +112,7 @@ function plain(value: unknown): string {
   if (value instanceof Uint) return String(value.value);
   if (value instanceof TypeValue) return value.name;
   if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
-  if (value instanceof Date) return timeText(value);
+  if (value instanceof Timestamp) return value.toString();
   if (value instanceof Duration) return durationText(value);
   if (Array.isArray(value)) return `[${value.map(inner).join(', ')}]`;
   if (value instanceof CelObject) return mapText(value.raw);
@@ -127,28 +127,23 @@ function plain(value: unknown): string {
 const perPart = 4;
 
 /** In a list or map: as written in an expression. */
-function inner(given: unknown): string {
+function inner(value: unknown): string {
   charge(perPart);
-  const value = fromJson(given);
   if (typeof value === 'string') return goQuote(value);
   if (typeof value === 'number')
     return Number.isFinite(value) ? value.toFixed(defaultPrecision) : goQuote(goNumber(value));
   if (value instanceof Uint8Array) return `b${goQuote(plain(value))}`;
-  if (value instanceof Date) return `timestamp(${goQuote(timeText(value))})`;
+  if (value instanceof Timestamp) return `timestamp(${goQuote(value.toString())})`;
   if (value instanceof Duration) return `duration(${goQuote(durationText(value))})`;
   return plain(value);
 }
 
 function mapText(map: object): string {
-  const entries: [unknown, unknown][] = map instanceof Map ? [...map] : Object.entries(map);
+  const entries: [unknown, unknown][] =
+    map instanceof Map ? [...map] : Object.entries(map).map(([key, value]) => [key, fromJson(value)]);
   const pairs = entries.map(([key, value]) => [inner(key), inner(value)] as const);
   pairs.sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   return `{${pairs.map(([key, value]) => `${key}:${value}`).join(', ')}}`;
-}
-
-/** RFC 3339 with as many fractional digits as needed. */
-export function timeText(time: Date): string {
-  return time.toISOString().replace(/\.?0*Z$/, 'Z');
 }
 
 /** Seconds, with a fraction if there is one: `90s`, `0.5s`. */

@@ -59,7 +59,7 @@ function isRequestUri(text: string): boolean {
   const host = authority.slice(authority.lastIndexOf('@') + 1);
   if (host.startsWith('[')) return /^\[[0-9a-fA-F:.]+(?:%25[^\]]+)?\](?::\d*)?$/.test(host);
   const port = host.indexOf(':');
-  return (port < 0 || /^\d*$/.test(host.slice(port + 1))) && !/[[\]<>"]/.test(host);
+  return (port < 0 || /^\d*$/.test(host.slice(port + 1))) && !/[[\]<>"#\\^`{|}]/.test(host);
 }
 
 /** One address as Go's `mail.ParseAddress` reads it: bare, or after a name in angle brackets. */
@@ -127,6 +127,11 @@ function isDate(text: string): boolean {
   const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   const last = month === 2 && leap ? 29 : (daysInMonth[month - 1] ?? 0);
   return month >= 1 && month <= 12 && day >= 1 && day <= last;
+}
+
+/** Go's `time.Parse` with RFC 3339, of which strfmt's `date-time` is more: small letters, and leap seconds. */
+export function isTimestamp(text: string): boolean {
+  return isDateTime(text) && !/[tz]|:60/.test(text);
 }
 
 /** RFC 3339 `date-time`; a leap second is accepted. */

@@ -52,11 +52,23 @@ export function addLists(library: Library): void {
     )
     .add('optional.of(T): optional<T>', Optional.of)
     .add('optional.none(): optional<T>', () => Optional.none)
+    .add('list<T>.first(): optional<T>', (list: readonly unknown[]) => Optional.of(list[0]))
+    .add('list<T>.last(): optional<T>', (list: readonly unknown[]) => Optional.of(list.at(-1)))
+    .add('optional.unwrap(list<optional<T>>): list<T>', unwrapped)
+    .add('list<optional<T>>.unwrapOpt(): list<T>', unwrapped)
     .add('optional<T>.hasValue(): bool', (optional: Optional) => optional !== Optional.none)
     .add('optional<T>.value(): T', ({ value }: Optional) => {
       if (value === undefined) throw failure('optional.none() dereference');
       return value;
     });
+}
+
+/** What the optionals of a list hold. */
+function unwrapped(list: readonly unknown[]): unknown[] {
+  return list.flatMap((one) => {
+    if (!(one instanceof Optional)) throw noOverload();
+    return one.value === undefined ? [] : [one.value];
+  });
 }
 
 function isZero(value: unknown): boolean {

@@ -24,7 +24,7 @@ function cidr(text: string): Network {
   return network;
 }
 
-/** The parts of a URL, of which only the query is decoded. */
+/** The parts of a URL, of which only the query is decoded. What comes after a `#` belongs to none of them. */
 class Url {
   readonly text: string;
   readonly scheme: string;
@@ -35,7 +35,9 @@ class Url {
 
   constructor(text: string) {
     const [, scheme = '', authority = '', path = '', query = ''] =
-      /^(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?:\/\/([^/?]*))?([^?]*)(?:\?(.*))?$/s.exec(text) ?? [];
+      /^(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?:\/\/([^/?]*))?([^?]*)(?:\?(.*))?$/s.exec(
+        text.replace(/#.*$/s, ''),
+      ) ?? [];
     this.text = text;
     this.scheme = scheme.toLowerCase();
     this.host = authority.slice(authority.lastIndexOf('@') + 1);

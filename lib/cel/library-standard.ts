@@ -1,11 +1,11 @@
 /** The standard functions (cel-spec, "List of Standard Definitions"): sizes and conversions. */
 import { isUtf8 } from 'node:buffer';
 import { failure } from './failure.ts';
-import { durationText, timeText } from './format-text.ts';
+import { durationText } from './format-text.ts';
 import { goNumber, goQuote } from './go-text.ts';
 import { toInt, toUint } from './operators.ts';
 import type { Library } from './register.ts';
-import type { Duration, Uint } from './values.ts';
+import type { Duration, Timestamp, Uint } from './values.ts';
 
 /** In code points. */
 function textSize(text: string): bigint {
@@ -80,7 +80,9 @@ export function addStandard(library: Library): void {
     .add('int(uint): int', ({ value }: Uint) => toInt(value))
     .add('int(double): int', (value: number) => whole(value, 2 ** 63, 'integer overflow'))
     .add('int(string): int', (text: string) => parseNumber(text, 'Int'))
-    .add('int(google.protobuf.Timestamp): int', (time: Date) => BigInt(Math.floor(time.getTime() / 1_000)))
+    .add('int(google.protobuf.Timestamp): int', (time: Timestamp) =>
+      BigInt(Math.floor(time.utc.getTime() / 1_000)),
+    )
     .add('uint(int): uint', toUint)
     .add('uint(double): uint', (value: number) => toUint(whole(value, 2 ** 64, 'unsigned integer overflow')))
     .add('uint(string): uint', (text: string) => toUint(parseNumber(text, 'Uint')))
@@ -89,6 +91,6 @@ export function addStandard(library: Library): void {
     .add('string(uint): string', ({ value }: Uint) => String(value))
     .add('string(double): string', goNumber)
     .add('string(bytes): string', toText)
-    .add('string(google.protobuf.Timestamp): string', timeText)
+    .add('string(google.protobuf.Timestamp): string', String)
     .add('string(google.protobuf.Duration): string', (duration: Duration) => durationText(duration));
 }

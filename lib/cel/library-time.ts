@@ -1,19 +1,19 @@
 /** Timestamps and durations (cel-spec, "List of Standard Definitions"). */
 import { failure } from './failure.ts';
-import { isDateTime, parseGoDuration } from './formats.ts';
+import { isTimestamp, parseGoDuration } from './formats.ts';
 import { goQuote } from './go-text.ts';
 import { charge } from './meter.ts';
 import { toTime } from './operators.ts';
 import type { Library } from './register.ts';
-import { Duration } from './values.ts';
+import { Duration, type Timestamp, timestampOf } from './values.ts';
 
 const [timestamp, duration] = ['google.protobuf.Timestamp', 'google.protobuf.Duration'];
 const dayMs = 86_400_000;
 
-function toTimestamp(text: string): Date {
-  const time = isDateTime(text) ? Date.parse(text) : NaN;
-  if (Number.isNaN(time)) throw failure(`parsing time ${goQuote(text)}: not a time of RFC 3339`);
-  return toTime(time);
+function toTimestamp(text: string): Timestamp {
+  const time = isTimestamp(text) ? timestampOf(text) : undefined;
+  if (time === undefined) throw failure(`parsing time ${goQuote(text)}: not a time of RFC 3339`);
+  return toTime(time.nanoseconds, time.offset);
 }
 
 function toDuration(text: string): Duration {
@@ -46,7 +46,7 @@ function clockOf(zone: string): Intl.DateTimeFormat {
 }
 
 /** The time whose UTC fields are the local time in the zone. */
-function localTime(time: Date, zone: string): Date {
+function localTime({ utc: time }: Timestamp, zone: string): Date {
   charge(clockCost);
   const fields = Object.fromEntries(
     clockOf(zone)
@@ -82,8 +82,8 @@ const units: Readonly<Record<string, bigint>> = {
 export function addTime(library: Library): void {
   for (const [name, field] of Object.entries(fields)) {
     library
-      .add(`${timestamp}.${name}(): int`, (time: Date) => BigInt(field(time)))
-      .add(`${timestamp}.${name}(string): int`, (time: Date, zone: string) =>
+      .add(`${timestamp}.${name}(): int`, (time: Timestamp) => BigInt(field(time.utc)))
+      .add(`${timestamp}.${name}(string): int`, (time: Timestamp, zone: string) =>
         BigInt(field(localTime(time, zone))),
       );
   }
@@ -92,8 +92,8 @@ export function addTime(library: Library): void {
   }
   library
     .add(`timestamp(string): ${timestamp}`, toTimestamp)
-    .add(`timestamp(int): ${timestamp}`, (seconds: bigint) => toTime(Number(seconds) * 1_000))
-    .add(`timestamp(${timestamp}): ${timestamp}`, (time: Date) => time)
+    .add(`timestamp(int): ${timestamp}`, (seconds: bigint) => toTime(seconds * 1_000_000_000n))
+    .add(`timestamp(${timestamp}): ${timestamp}`, (time: Timestamp) => time)
     .add(`duration(string): ${duration}`, toDuration)
     .add(`duration(${duration}): ${duration}`, (given: Duration) => given);
 }

@@ -52,6 +52,8 @@ const holds: Readonly<Record<string, readonly string[]>> = {
     `url('https://example.com:80/').getPort() == '80' && url('https://example.com/').getPort() == '' && url('https://x/').getScheme() == 'https'`,
     `url('https://example.com/path with'.replace(' ', '%20')).getEscapedPath() == '/path%20with'`,
     `url('https://e.com/?k1=a&k2=b&k2=c').getQuery() == {'k1': ['a'], 'k2': ['b', 'c']} && url('/').getQuery() == {}`,
+    `url('https://e.com/a?b=c#d?e=f').getQuery() == {'b': ['c']} && url('/a#b').getEscapedPath() == '/a' && isURL('/a#b')`,
+    `!isURL('https://e.com#a') && url('/a#b') != url('/a')`,
     `url('/a') == url('/a') && url('/a') != url('/b')`,
   ],
   quantity: [

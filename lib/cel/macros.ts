@@ -3,7 +3,7 @@
  * `has`, `cel.bind`, those for optionals, and the table of all.
  */
 import { isPresent } from './access.ts';
-import { CompileError, type Compiling, type Frame } from './code.ts';
+import { CompileError, type Compiling, type Run } from './code.ts';
 import {
   collectEntries,
   collectList,
@@ -47,22 +47,14 @@ const bind: Macro = (compiler, _node, args) => {
   });
 };
 
-/** The receiver, which must be an optional, and the type of its value. */
-function compileOptional(
-  compiler: Compiling,
-  receiver: ASTNode,
-): { held: Type; run: (frame: Frame) => Optional } {
+/** An operand whose type may be an optional, and the type of its value. */
+function compileOptional(compiler: Compiling, receiver: ASTNode): { held: Type; run: Run } {
   const { type, run } = compiler.compile(receiver);
   if (type.kind !== 'optional' && type.kind !== 'dyn')
     throw new CompileError(receiver, `expected type 'optional_type' but found '${typeText(type)}'`);
   return {
     held: type.element ?? dyn,
-    run: (frame) => {
-      charge(1);
-      const value = run(frame);
-      if (!(value instanceof Optional)) throw noOverload();
-      return value;
-    },
+    run: (frame) => (charge(1), run(frame)),
   };
 }
 
@@ -77,16 +69,20 @@ const mapOptional =
       return {
         type: flat ? type : optionalOf(type),
         run: (frame) => {
-          const { value } = optional.run(frame);
-          if (value === undefined) return Optional.none;
-          frame[place] = value;
+          const found = optional.run(frame);
+          if (!(found instanceof Optional)) throw noOverload();
+          if (found.value === undefined) return Optional.none;
+          frame[place] = found.value;
           return flat ? run(frame) : Optional.of(run(frame));
         },
       };
     });
   };
 
-/** `or()` and `orValue()`, whose argument runs only when it is needed. */
+/**
+ * `or()` and `orValue()`, whose argument runs only when it is needed. A receiver that is no optional, which only a run can tell
+ * of a `dyn`, is the result itself (cel-go 0.26).
+ */
 const otherwise =
   (flat: boolean): Macro =>
   (compiler, node, args, receiver = node) => {
@@ -101,7 +97,7 @@ const otherwise =
       run: (frame) => {
         const found = optional.run(frame);
         if (found === Optional.none) return other.run(frame);
-        return flat ? found : found.value;
+        return !flat && found instanceof Optional ? found.value : found;
       },
     };
   };

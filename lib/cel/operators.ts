@@ -4,12 +4,12 @@
 import { celEqual, compare } from './comparison.ts';
 import { membershipCost, operandCost } from './costs.ts';
 import { failure, noOverload } from './failure.ts';
-import { isPlain, mapKey, Duration, Uint } from './values.ts';
+import { isPlain, mapKey, Duration, Timestamp, Uint } from './values.ts';
 import { matching, parseType, splitTypes, unify, type Signature, type Type } from './static-types.ts';
 
 const maxUint = 2n ** 64n - 1n;
-/** Of timestamps, in milliseconds: the years 1 to 9999. */
-const [firstTime, lastTime] = [-62_135_596_800_000, 253_402_300_799_999];
+/** Of timestamps, in nanoseconds: the years 1 to 9999. */
+const [firstTime, endOfTime] = [-62_135_596_800_000_000_000n, 253_402_300_800_000_000_000n];
 
 export function toInt(value: bigint): bigint {
   if (BigInt.asIntN(64, value) !== value) throw failure('integer overflow');
@@ -21,9 +21,10 @@ export function toUint(value: bigint): Uint {
   return new Uint(value);
 }
 
-export function toTime(milliseconds: number): Date {
-  if (!(milliseconds >= firstTime && milliseconds <= lastTime)) throw failure('timestamp overflow');
-  return new Date(milliseconds);
+/** @param offset - Of the result, as in {@link Timestamp}. */
+export function toTime(nanoseconds: bigint, offset = 0): Timestamp {
+  if (nanoseconds < firstTime || nanoseconds >= endOfTime) throw failure('timestamp overflow');
+  return new Timestamp(nanoseconds, offset);
 }
 
 export function toDuration(nanoseconds: bigint): Duration {
@@ -31,8 +32,8 @@ export function toDuration(nanoseconds: bigint): Duration {
   return new Duration(nanoseconds);
 }
 
-const milliseconds = ({ nanoseconds }: Duration): number => Number(nanoseconds) / 1e6;
-const shifted = (time: Date, by: number): Date => toTime(Math.floor(time.getTime() + by));
+const shifted = ({ nanoseconds, offset }: Timestamp, by: bigint): Timestamp =>
+  toTime(nanoseconds + by, offset);
 
 function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
   const both = new Uint8Array(a.length + b.length);
@@ -49,8 +50,8 @@ export function add(a: unknown, b: unknown): unknown {
   if (a instanceof Uint && b instanceof Uint) return toUint(a.value + b.value);
   if (a instanceof Uint8Array && b instanceof Uint8Array) return joined(a, b);
   if (a instanceof Duration && b instanceof Duration) return toDuration(a.nanoseconds + b.nanoseconds);
-  if (a instanceof Date && b instanceof Duration) return shifted(a, milliseconds(b));
-  if (a instanceof Duration && b instanceof Date) return shifted(b, milliseconds(a));
+  if (a instanceof Timestamp && b instanceof Duration) return shifted(a, b.nanoseconds);
+  if (a instanceof Duration && b instanceof Timestamp) return shifted(b, a.nanoseconds);
   throw noOverload();
 }
 
@@ -59,9 +60,8 @@ function subtract(a: unknown, b: unknown): unknown {
   if (typeof a === 'number' && typeof b === 'number') return a - b;
   if (a instanceof Uint && b instanceof Uint) return toUint(a.value - b.value);
   if (a instanceof Duration && b instanceof Duration) return toDuration(a.nanoseconds - b.nanoseconds);
-  if (a instanceof Date && b instanceof Duration) return shifted(a, -milliseconds(b));
-  if (a instanceof Date && b instanceof Date)
-    return toDuration(BigInt(a.getTime() - b.getTime()) * 1_000_000n);
+  if (a instanceof Timestamp && b instanceof Duration) return shifted(a, -b.nanoseconds);
+  if (a instanceof Timestamp && b instanceof Timestamp) return toDuration(a.nanoseconds - b.nanoseconds);
   throw noOverload();
 }
 

@@ -3,7 +3,7 @@
  */
 import { noOverload } from './failure.ts';
 import { parseType, splitTypes, type Signature, type Type } from './static-types.ts';
-import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
+import { CelObject, Duration, isPlain, Optional, Timestamp, TypeValue, Uint } from './values.ts';
 
 interface Overload extends Signature {
   /** The receiver of a method is its first argument. */
@@ -96,7 +96,7 @@ const acceptors: Readonly<Record<Type['kind'], (value: unknown) => boolean>> = {
   bytes: (value) => value instanceof Uint8Array,
   null: (value) => value === null,
   duration: (value) => value instanceof Duration,
-  timestamp: (value) => value instanceof Date,
+  timestamp: (value) => value instanceof Timestamp,
   list: Array.isArray,
   map: (value) => value instanceof Map || isPlain(value),
   object: (value) => value instanceof CelObject,

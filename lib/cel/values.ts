@@ -41,6 +41,53 @@ export class Uint {
   }
 }
 
+/** A point in time. */
+export class Timestamp {
+  /** Since 1970. */
+  readonly nanoseconds: bigint;
+  /** Minutes east of UTC, in which it is printed: as in the text that it was parsed from. */
+  readonly offset: number;
+
+  constructor(nanoseconds: bigint, offset = 0) {
+    this.nanoseconds = nanoseconds;
+    this.offset = offset;
+  }
+
+  /** Its calendar and clock in UTC; to the millisecond. */
+  get utc(): Date {
+    return new Date(Number((this.nanoseconds - modulo(this.nanoseconds, 1_000_000n)) / 1_000_000n));
+  }
+
+  /** RFC 3339 with as many fractional digits as needed. */
+  toString(): string {
+    const local = new Date(this.utc.getTime() + this.offset * 60_000).toISOString().slice(0, 19);
+    const rest = String(modulo(this.nanoseconds, 1_000_000_000n)).padStart(9, '0').replace(/0+$/, '');
+    const [hours, minutes] = [Math.floor(Math.abs(this.offset) / 60), Math.abs(this.offset) % 60].map(
+      (part) => String(part).padStart(2, '0'),
+    );
+    const zone = this.offset === 0 ? 'Z' : `${this.offset < 0 ? '-' : '+'}${hours}:${minutes}`;
+    return `${local}${rest === '' ? '' : `.${rest}`}${zone}`;
+  }
+}
+
+/** Never negative. */
+function modulo(value: bigint, by: bigint): bigint {
+  const rest = value % by;
+  return rest < 0n ? rest + by : rest;
+}
+
+/** `undefined` for a text that is not RFC 3339, of which a date alone is accepted too, as JSON has it. */
+export function timestampOf(text: string): Timestamp | undefined {
+  const [, date, time, fraction = '', zone] =
+    /^(\d{4}-\d\d-\d\d)(?:[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+  if (date === undefined) return undefined;
+  const ms = Date.parse(time === undefined ? date : `${date}T${time}${zone?.toUpperCase()}`);
+  if (Number.isNaN(ms)) return undefined;
+  const [, sign, hours, minutes] = /^([+-])(\d\d):(\d\d)$/.exec(zone ?? '') ?? [];
+  const offset = (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * (sign === '-' ? -1 : 1);
+  return new Timestamp(BigInt(ms) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0')), offset);
+}
+
 export class Duration {
   readonly nanoseconds: bigint;
 
@@ -143,7 +190,7 @@ export function toCel(value: unknown, type: CelType): unknown {
       return nanoseconds === undefined ? value : new Duration(BigInt(nanoseconds));
     }
     case 'timestamp':
-      return typeof value === 'string' ? new Date(value) : value;
+      return typeof value === 'string' ? (timestampOf(value) ?? value) : value;
     case 'list': {
       const element = type.element;
       return Array.isArray(value) && element ? value.map((item) => toCel(item, element)) : value;

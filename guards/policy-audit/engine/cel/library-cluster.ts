@@ -1,4 +1,4 @@
-/** `kw.k8s`: what the module `cel-policy` adds to CEL, so that expressions can read the cluster. */
+/** What the module `cel-policy` adds to the CEL of Kubernetes: `kw.k8s`, by which expressions read the cluster, and `base64`. */
 import { allFunctions } from '../../../../lib/cel/environment.ts';
 import { failure } from '../../../../lib/cel/failure.ts';
 import type { Library } from '../../../../lib/cel/register.ts';
@@ -46,6 +46,14 @@ function get({ reference }: Client, name: string): unknown {
   throw failure(`cannot get Kubernetes resource: there is no ${kind} ${name}${where}`);
 }
 
+/** With its padding or without, and lines of it. */
+function decodedBase64(text: string): Uint8Array {
+  const plain = text.replaceAll(/[\r\n]/g, '');
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/.test(plain))
+    throw failure('illegal base64 data');
+  return new Uint8Array(Buffer.from(plain, 'base64'));
+}
+
 let library: Library | undefined;
 
 /** All functions of Kubernetes, plus these. */
@@ -55,6 +63,8 @@ export function policyFunctions(): Library {
     .extended()
     .type('kw.k8s.ClientBuilder', ClientBuilder)
     .type('kw.k8s.Client', Client)
+    .add('base64.decode(string): bytes', decodedBase64)
+    .add('base64.encode(bytes): string', (bytes: Uint8Array) => Buffer.from(bytes).toString('base64'))
     .add('kw.k8s.apiVersion(string): kw.k8s.ClientBuilder', (version: string) => new ClientBuilder(version))
     .add(
       'kw.k8s.ClientBuilder.kind(string): kw.k8s.Client',

@@ -111,6 +111,21 @@ suite('verdicts of the module cel-policy', () => {
     }
   });
 
+  test('an expression of several lines needs no message', async () => {
+    const { message } = await evaluate(refusing({ expression: "object.metadata.name\n  == 'other'\n" }));
+    assert.equal(message, "failed expression: object.metadata.name\n  == 'other'");
+  });
+
+  test('base64, which the module adds', async () => {
+    const settings = validations(
+      "base64.encode(b'hello') == 'aGVsbG8=' && base64.decode('aGVsbG8=') == b'hello'",
+      "base64.decode('aGVsbG8') == b'hello' && base64.decode('aGVs\\nbG8=') == b'hello'",
+    );
+    assert.equal((await evaluate(settings)).allowed, true);
+    await assert.rejects(evaluate(validations("base64.decode('a-b_') == b''")), /illegal base64 data/);
+    await assert.rejects(evaluate(settings, undefined, kubernetes), /undeclared reference to 'base64'/);
+  });
+
   test('an error is no verdict, whatever the failure policy', async () => {
     const settings = { ...validations('object.spec.nothing == 1'), failurePolicy: 'Ignore' };
     await assert.rejects(

@@ -3,9 +3,9 @@
  * fields they are given; a part of one is named by its path: `Object.spec.template`.
  */
 import type { MessageType } from '../../../../lib/cel/code.ts';
-import { durationText, timeText } from '../../../../lib/cel/format-text.ts';
+import { durationText } from '../../../../lib/cel/format-text.ts';
 import { dyn, string, type Type } from '../../../../lib/cel/static-types.ts';
-import { CelObject, Duration, isPlain, Optional, Uint } from '../../../../lib/cel/values.ts';
+import { CelObject, Duration, isPlain, Optional, Timestamp, Uint } from '../../../../lib/cel/values.ts';
 
 /** An object that an expression created. */
 class CelMessage {
@@ -48,7 +48,7 @@ export function toJson(value: unknown): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : value;
   if (value instanceof Uint) return toJson(value.value);
   if (Array.isArray(value)) return value.map(toJson);
-  if (value instanceof Date) return timeText(value);
+  if (value instanceof Timestamp) return value.toString();
   if (value instanceof Duration) return durationText(value);
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
   if (value instanceof CelObject) return value.raw;

@@ -131,10 +131,8 @@ function validation(at: Reader, problems: Problems): Validation {
   const [message, messageExpression] = [at.text('message'), at.text('messageExpression')];
   if (message !== '' && message.trim() === '')
     problems.invalid(`${at.path}.message`, message, 'message must be non-empty if specified');
-  else if (message.trim().includes('\n'))
+  else if (/[\r\n]/.test(message.trim()))
     problems.invalid(`${at.path}.message`, message, 'message must not contain line breaks');
-  else if (expression.trim().includes('\n') && message === '')
-    problems.required(`${at.path}.message`, 'message must be specified if expression contains line breaks');
   if (messageExpression !== '' && messageExpression.trim() === '')
     problems.invalid(`${at.path}.messageExpression`, messageExpression, 'must be non-empty if specified');
   return { expression, message, messageExpression, reason: at.oneOf('reason', reasons) ?? 'Invalid' };
