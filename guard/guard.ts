@@ -66,7 +66,7 @@ export interface Guard<Options = unknown> {
   readonly summary: string;
   /** The CustomResourceDefinitions that it brings. They are waited for: without them it does not run, and says so. */
   readonly resources: readonly Resource[];
-  /** It also works without its resources: for what it does about others. Default: false. */
+  /** It runs once the API has answered, with or without its resources, for what it does about others. Default: false. */
   readonly worksWithoutResources?: true;
   /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
   readonly guarded?: readonly ResourceType[];

@@ -150,8 +150,9 @@ async function runParts(
     );
     await using stack = new AsyncDisposableStack();
     try {
-      await whenServed(client, guard.worksWithoutResources === true ? [] : guard.resources, {
+      await whenServed(client, guard.resources, {
         signal,
+        isOptional: guard.worksWithoutResources === true,
         onMissing: (reason) => {
           if (states.set(name, { state: 'waiting', reason })) log.warn(`${name} waits: ${reason}`);
         },
@@ -201,23 +202,27 @@ export function selectGuards(guards: readonly Guard[], names: readonly string[])
 const RETRY = { baseMs: 1000, maxMs: 15_000 };
 
 /**
- * Resolves when the API serves all of `resources`; until then asks again and again, and tells `onMissing` why.
+ * Resolves when the API serves all of `resources`, or has said that it does not serve an optional one; until then asks again
+ * and again, and tells `onMissing` why.
  *
  * @throws the signal's reason when it aborts.
  */
 export async function whenServed(
   client: KubeClient,
   resources: readonly Resource[],
-  { signal, onMissing, clock = systemClock }: WhenServedOptions,
+  { signal, onMissing, isOptional = false, clock = systemClock }: WhenServedOptions,
 ): Promise<void> {
   const backoff = new Backoff(RETRY);
   for (;;) {
     signal.throwIfAborted();
-    const reason = await missing(client, resources, signal).catch((error: unknown) => {
+    let reason: string | undefined;
+    try {
+      reason = await missing(client, resources, signal);
+      if (reason === undefined || isOptional) return;
+    } catch (error) {
       signal.throwIfAborted();
-      return error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
-    });
-    if (reason === undefined) return;
+      reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
+    }
     onMissing(reason);
     await sleep(clock, backoff.nextMs(), signal);
   }
@@ -226,6 +231,8 @@ export async function whenServed(
 interface WhenServedOptions {
   readonly signal: AbortSignal;
   readonly onMissing: (reason: string) => void;
+  /** Only an answer is waited for. Default: false. */
+  readonly isOptional?: boolean;
   readonly clock?: Clock;
 }
 
