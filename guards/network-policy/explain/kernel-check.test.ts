@@ -40,7 +40,7 @@ const ask = (to: string, port: number) => explain(cluster, { from: 'shop/web', t
 
 const chains: Readonly<Record<string, RegExp>> = {
   nftables: /^forward-in in pod-in-\w+ policy-in-\w+$/,
-  iptables: /^FORWARD KUBE-ROUTER-FORWARD KUBE-POD-FW-\w+ KUBE-NWPLCY-\w+$/,
+  iptables: /^FORWARD KUBE-ROUTER-FORWARD KUBE-POD-FW-\w+ KUBE-NWPLCY-COMMON KUBE-NWPLCY-\w+$/,
 };
 /** As if somebody had emptied the chain of the pod. */
 const emptied: Readonly<Record<string, (rules: NodeRules) => KernelRuleset>> = {

@@ -51,9 +51,14 @@ export function hopLimit(hops: number): string {
   return `-m hl --hl-eq ${hops}`;
 }
 
-/** The jump to {@link commonChain}, which IPv4 does not need. */
-export function common(family: Family, note = ''): string[] {
-  return family === 4 ? [] : [`-p ipv6-icmp ${note}-j ${commonChain}`];
+/** What the chains of all pods begin with: the more rules these have, the longer iptables and the kernel take for each change. */
+function common(family: Family, options: BaseOptions): string[] {
+  const note = comment('rule for stateful firewall for pod');
+  return [
+    `${note} -m conntrack --ctstate ESTABLISHED -j ACCEPT`,
+    `! -p ${errors[family]} ${note} -m conntrack --ctstate RELATED -j ACCEPT`,
+    ...(family === 4 ? [] : ofLink(options)),
+  ];
 }
 
 export function compileBase(rules: NodeRules, options: BaseOptions): IptablesRules {
@@ -93,7 +98,7 @@ function baseOf(rules: NodeRules, family: Family, options: BaseOptions): FamilyR
     chains: new Map([
       [unknownPodsChain, unknownPods(family, denied, options)],
       [defaultPolicyChain, [`-j MARK --set-xmark ${allowedMark}/${allowedMark}`]],
-      ...(family === 4 ? [] : ([[commonChain, ofLink(options)]] as const)),
+      [commonChain, common(family, options)],
     ]),
   };
 }
@@ -186,7 +191,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroups }: D
     });
   return [
     `${established} -j ACCEPT`,
-    ...common(family),
+    ...(family === 4 ? [] : [`-p ${errors[family]} -j ${commonChain}`]),
     ...refusals('-s', 'egress'),
     ...refusals('-d', 'ingress'),
   ];

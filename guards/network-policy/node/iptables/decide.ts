@@ -160,7 +160,7 @@ class Walk {
       case '--dst-type':
         if (value !== 'LOCAL') throw unknownRule(line);
         return word === '--src-type' && fromNode;
-      // Neighbour discovery, whose hop limit follows: never the first packet. Bridged packets have passed the same rule without that match.
+      // Neighbour discovery, whose hop limit follows: never the first packet. A packet within a bridge is only refused in another way.
       case '--icmpv6-type':
       case '--physdev-is-bridged':
         return false;

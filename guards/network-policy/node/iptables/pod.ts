@@ -1,11 +1,13 @@
 /** The firewall chain of a pod, and the jumps to it. */
 import { type Direction, type Family, isEnforced, type LocalPod } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
-import { common, errors, nflog, rejects } from './base.ts';
+import { errors, nflog, rejects } from './base.ts';
 import { blockMatch } from './blocks.ts';
 import {
   allowedMark,
+  bothMarks,
   comment,
+  commonChain,
   compliesMark,
   countNote,
   defaultPolicyChain,
@@ -25,23 +27,17 @@ function podOf(pod: LocalPod, family: Family, options: DataplaneOptions): Family
   const addresses = pod.addresses[family].map((address) => blockMatch(family, address));
   if (addresses.length === 0) return noFamilyRules;
   const chain = podChain(pod.pod);
-  const jump = (side: '-s' | '-d', matches = ''): string[] => {
+  const jump = (side: '-s' | '-d'): string[] => {
     const way = side === '-s' ? 'from' : 'destined to';
     const note = comment(`rule to jump traffic ${way} ${podText(pod.pod)} to chain ${chain}`);
-    return addresses.map((address) => `${side} ${address}${matches} ${note} -j ${chain}`);
+    return addresses.map((address) => `${side} ${address} ${note} -j ${chain}`);
   };
-  // Bridged packets have passed the other jumps, too: what would be refused must not be counted twice.
-  const again = (side: '-s' | '-d', direction: Direction): string[] =>
-    pod.monitors[direction] ? [] : jump(side, ' -m physdev --physdev-is-bridged');
   const top = (...pods: readonly string[]): Top => ({ pods, tail: undefined });
   return {
     hooks: new Map(),
     tops: new Map<TopChain, Top>([
       [topChains.INPUT, top(...jump('-s'))],
-      [
-        topChains.FORWARD,
-        top(...jump('-s'), ...jump('-d'), ...again('-s', 'egress'), ...again('-d', 'ingress')),
-      ],
+      [topChains.FORWARD, top(...jump('-s'), ...jump('-d'))],
       [topChains.OUTPUT, top(...jump('-s'), ...jump('-d'))],
     ]),
     chains: new Map([[chain, chainOf(pod, family, addresses, options)]]),
@@ -68,9 +64,7 @@ function chainOf(
       : isolated.length > 0
         ? [invalid]
         : []),
-    `${comment('rule for stateful firewall for pod')} -m conntrack --ctstate ESTABLISHED -j ACCEPT`,
-    `! -p ${errors[family]} ${comment('rule for stateful firewall for pod')} -m conntrack --ctstate RELATED -j ACCEPT`,
-    ...common(family, `${comment('run through common network policy chain')} `),
+    `${comment('run through common network policy chain')} -j ${commonChain}`,
     // Through a Service that leads back to it.
     ...addresses.map(
       (address) =>
@@ -109,8 +103,8 @@ function chainOf(
         ),
       ),
     ),
-    `-j MARK --set-xmark 0x0/${allowedMark}`,
-    `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${compliesMark}`,
+    // It clears the mark of this chain, too.
+    `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${bothMarks}`,
   ];
 }
 
