@@ -85,6 +85,7 @@ function fullReport(): object {
   );
   const operator = processWith({ 'policy-audit': { state: 'running', reason: '', facts } });
   const admission = { metadata: { name: 'p' }, spec: { mode: 'protect' } } as never;
+  const exception = { metadata, spec: { reason: 'a test' } } as never;
   const found = foundOf({
     integrities: [integrity as never],
     notRead: [{ resource: 'pods', why: 'forbidden' }],
@@ -95,6 +96,7 @@ function fullReport(): object {
       policyAudit,
       auditSection([{ kind: 'ClusterAdmissionPolicy', policy: admission }], {
         ...{ operator, readyServers: new Set<string>(), pass, timeMs: nowMs },
+        exceptions: [exception],
       }),
     ],
     [bpfPrograms, bpfSection([{ kind: 'XdpProgram', parent, objects: [] }], [], nowMs)],

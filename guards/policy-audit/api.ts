@@ -18,6 +18,7 @@ import {
 import { optional } from '../../lib/kube/crd/schema.ts';
 import type { Condition } from '../../lib/kube/object/conditions.ts';
 import { clusterKind, type KubeKind, type KubeObject } from '../../lib/kube/object/object.ts';
+import { policyExceptionSpec, policyExceptionStatus } from './exception-schema.ts';
 import {
   clusterGroupSpec,
   clusterPolicySpec,
@@ -137,6 +138,29 @@ export const policyServers = defineResource({
     ],
   ),
 });
+
+/** As Kyverno's kind of this name, for policies of any language. */
+export const policyExceptions = defineResource({
+  group: 'rampart.dev',
+  kind: 'PolicyException',
+  plural: 'policyexceptions',
+  scope: 'Namespaced',
+  versions: {
+    v1alpha1: {
+      description: 'Objects that policies do not apply to, until when and why.',
+      fields: { spec: policyExceptionSpec, status: optional(policyExceptionStatus) },
+      columns: [
+        column('Active', ".status.conditions[?(@.type=='Active')].status", 'Whether it is in effect'),
+        column('Until', '.spec.until', 'When it ends'),
+        column('Reason', '.spec.reason', 'Why the policies do not apply'),
+        ageColumn,
+      ],
+    },
+  },
+});
+
+export type PolicyException = ObjectOf<typeof policyExceptions, 'v1alpha1'>;
+export const policyExceptionType = resourceType(policyExceptions, 'v1alpha1');
 
 export type ClusterAdmissionPolicy = ObjectOf<typeof clusterAdmissionPolicies, 'v1'>;
 export type AdmissionPolicy = ObjectOf<typeof admissionPolicies, 'v1'>;

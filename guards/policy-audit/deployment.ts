@@ -2,7 +2,7 @@
 import { type GuardRights, right, systemNamespace } from '../../guard/guard.ts';
 import { managedBy, managedByLabel } from '../../guard/managed-by.ts';
 import { labelOf, nameOf, onlyMetadata } from '../../guard/write-limits.ts';
-import { kubewardenTypes, policyGroup, policyServerType } from './api.ts';
+import { kubewardenTypes, policyExceptionType, policyGroup, policyServerType } from './api.ts';
 
 const read = ['get', 'list', 'watch'] as const;
 const apply = [...read, 'create', 'patch'] as const;
@@ -91,6 +91,10 @@ export const rights: GuardRights = {
       why: 'Reports of the results.',
     }),
     right('openreports.io', openReports, [...read, 'create', 'update', 'delete']),
+    right('rampart.dev', [policyExceptionType.plural], read, {
+      why: 'Objects that policies do not apply to.',
+    }),
+    right('rampart.dev', [`${policyExceptionType.plural}/status`], ['patch', 'update']),
     right('', ['namespaces'], read),
     right('apiextensions.k8s.io', ['customresourcedefinitions'], ['list', 'watch'], {
       why: 'They determine which kinds are served.',
@@ -111,6 +115,11 @@ export const rights: GuardRights = {
     }),
   ],
   roles: [
+    {
+      name: 'rampart-policy-exceptions',
+      why: 'Who may except objects from policies. Not bound by default: by a RoleBinding in a namespace for the objects of that namespace, in rampart-system for all.',
+      rules: [right('rampart.dev', [policyExceptionType.plural], [...apply, 'update', 'delete'])],
+    },
     {
       name: 'rampart-audit',
       why: 'Custom resources that are audited: those of the role view, and what you add by ClusterRoles with the label rampart.dev/aggregate-to-audit.',
@@ -166,6 +175,7 @@ export const rights: GuardRights = {
   },
   viewer: [
     right(policyGroup, kinds, read),
+    right('rampart.dev', [policyExceptionType.plural], read),
     right('wgpolicyk8s.io', reports, read),
     right('openreports.io', openReports, read),
     right('', ['configmaps'], ['list'], { inSystem: true }),

@@ -6,6 +6,7 @@ import {
   clusterAdmissionPolicies,
   clusterAdmissionPolicyGroups,
   kubewardenTypes,
+  policyExceptions,
   policyServers,
 } from './api.ts';
 import { auditCommand } from './commands/audit/command.ts';
@@ -24,6 +25,7 @@ export const policyAudit = defineGuard({
     clusterAdmissionPolicyGroups,
     admissionPolicyGroups,
     policyServers,
+    policyExceptions,
   ],
   // ValidatingAdmissionPolicies are audited.
   worksWithoutResources: true,

@@ -84,7 +84,7 @@ const matchCondition = object({
   }),
 });
 
-const selectorSchema = (description: string) =>
+export const selectorSchema = (description: string) =>
   object(
     {
       matchLabels: optional(mapOf(string())),

@@ -16,6 +16,7 @@ import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import { ExceptionSet } from '../exceptions/exception-set.ts';
 import { PolicyFindings } from '../findings/policy-findings.ts';
 import { policyAudit } from '../guard.ts';
 import { openModules } from '../modules/open-modules.ts';
@@ -94,10 +95,12 @@ export class AdmittingApi implements AsyncDisposable {
           writesStatus: true,
           findings,
         });
-        const ended = policies.run();
-        await Promise.all([policies.complete, spaces.synced]);
+        const exceptions = new ExceptionSet({ context, writesStatus: true });
+        const ended = Promise.all([policies.run(), exceptions.run()]);
+        await Promise.all([policies.complete, exceptions.complete, spaces.synced]);
         const admission = new PolicyAdmission({
           policies: () => policies.enforced,
+          exceptions,
           namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
           onAnswer: ({ id }, answer, operation) =>
             void answers.push({ policy: id, said: `${operation} ${answer}` }),

@@ -113,6 +113,36 @@ ${more}`;
     assert.equal(out, 'clusteradmissionpolicy.policies.kubewarden.io/inside');
   });
 
+  test('a PolicyException lets through what it excepts, as long as it is there', async () => {
+    await policy('excepting', cel('protect', 'CREATE, UPDATE', 'false'));
+    await assert.rejects(create('excepted'), denied('excepting'));
+    const { code, error } = await apply(`
+apiVersion: rampart.dev/v1alpha1
+kind: PolicyException
+metadata: { name: one, namespace: shop }
+spec:
+  policies: [{ kind: ClusterAdmissionPolicy, name: excepting }]
+  match: { kinds: [ConfigMap], names: ['excep*'] }
+  until: '2100-01-01T00:00:00Z'
+  reason: a test
+`);
+    assert.equal(code, 0, error);
+    await until(async () => (await kubectl('get', 'policyexceptions', '-n', 'shop')).out.includes('True'));
+    await create('excepted');
+    await assert.rejects(create('other'), denied('excepting'));
+    assert.ok(api.answers('clusterwide-excepting').includes('CREATE excepted'));
+    await kubectl('delete', 'policyexception', 'one', '-n', 'shop');
+    await until(async () => {
+      const patch = { type: 'merge', body: { data: { a: `${Math.random()}` } } } as const;
+      const target = { namespace: 'shop', name: 'excepted' };
+      return api.client.patch(configMaps, target, patch).then(
+        () => false,
+        () => true,
+      );
+    });
+    await remove('excepting');
+  });
+
   test('create, update, apply, patch and dry runs are refused by a policy that protects', async () => {
     await create('old');
     await policy(

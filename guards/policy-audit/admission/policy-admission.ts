@@ -5,6 +5,7 @@ import type { Admission, AdmissionRequest, Changed } from '../../../guard/admiss
 import { systemNamespace } from '../../../guard/guard.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { mirrorUser } from '../../../guard/mirrored.ts';
+import type { ExceptionSet } from '../exceptions/exception-set.ts';
 import type { ToldWrite } from '../findings/policy-findings.ts';
 import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
 import { matchPolicy, type MatchTarget } from '../policies/match.ts';
@@ -25,6 +26,8 @@ export interface PolicyAdmissionOptions {
   readonly policies: () => readonly OpenPolicy[];
   /** Of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
+  /** Default: none. */
+  readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'>;
   /** Called with each answer, for metrics. */
   readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
   /** Called with each evaluation that ended in time. */
@@ -33,7 +36,7 @@ export interface PolicyAdmissionOptions {
   readonly onFinding?: (policy: Policy, write: ToldWrite) => void;
 }
 
-export type AdmissionAnswer = 'allowed' | 'error' | 'mutated' | 'rejected' | 'wouldReject';
+export type AdmissionAnswer = 'allowed' | 'error' | 'excepted' | 'mutated' | 'rejected' | 'wouldReject';
 
 type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undefined];
 
@@ -87,9 +90,29 @@ export class PolicyAdmission implements Admission {
       target ??= this.#target(request, objects);
       if (open.policy.source === 'kubewarden' && isSpared(open.policy, target)) continue;
       const shown = matchPolicy(open.policy, target);
-      if (typeof shown !== 'string') found.push([open, shown]);
+      if (typeof shown === 'string') continue;
+      if (this.#isExcepted(open.policy, request, objects)) {
+        this.#options.onAnswer(open.policy, 'excepted', request.operation);
+        continue;
+      }
+      found.push([open, shown]);
     }
     return found;
+  }
+
+  #isExcepted(
+    { origin }: Policy,
+    { resource, namespace, name }: AdmissionRequest,
+    [object, old]: Objects,
+  ): boolean {
+    const { exceptions } = this.#options;
+    if (exceptions === undefined || exceptions.isEmpty) return false;
+    const { group, kind, namespaced } = resource;
+    const labels = labelsOf(object ?? old) ?? {};
+    return (
+      exceptions.find(origin, { group, kind, namespace: namespaced ? namespace : '', name, labels }) !==
+      undefined
+    );
   }
 
   #target(

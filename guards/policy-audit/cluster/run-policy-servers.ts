@@ -32,6 +32,7 @@ import {
   withAnswers,
 } from '../policies/policy-status.ts';
 import { policyId } from '../policies/read-policy.ts';
+import { type ExceptionSet, exceptionsFile } from '../exceptions/exception-set.ts';
 import { entriesOf, policiesFileOf } from './policies-entry.ts';
 import { canRun, pending, type Scheduled, scheduled } from './scheduled-policies.ts';
 import { currentCertificate, trusted } from './server-certificates.ts';
@@ -59,6 +60,8 @@ export interface PolicyServersOptions {
   readonly image: (signal: AbortSignal) => Promise<string>;
   /** The outcome of opening the policies in this process: only those that can run are served. */
   readonly trials: Pick<PolicySet, 'onTried' | 'opening' | 'refusal'>;
+  /** What policy servers are told of. Default: none. */
+  readonly exceptions?: ExceptionSet;
   /** The audit by this process, which the status of each PolicyServer tells of. Default: nothing is told. */
   readonly audit?: Pick<Scanner, 'lastPass' | 'onPassChange' | 'passProgress'>;
   /** Takes how many pods of each PolicyServer answer; disposed at the end. */
@@ -154,12 +157,13 @@ class PolicyServers {
         if (name !== undefined) add(name);
       }),
     );
-    const { trials, audit } = this.#options;
+    const { trials, audit, exceptions } = this.#options;
     stack.use(trials.onTried(({ spec }) => add(spec.policyServer)));
     const addAll = (): void => {
       for (const name of this.names()) add(name);
     };
     if (audit !== undefined) stack.use(audit.onPassChange(addAll));
+    if (exceptions !== undefined) stack.use(exceptions.onChange(addAll));
     for (const [, cache] of this.#policies) {
       stack.use(
         cache.subscribe(({ object, previous }) => {
@@ -235,7 +239,9 @@ class PolicyServers {
       now,
     });
     const policiesFile = await this.#policiesFile(server, policies, signal);
-    const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
+    const origins = policies.map(({ type, object }) => `${type.kind}/${object.metadata.name}`);
+    const exceptions = exceptionsFile(this.#options.exceptions?.objects ?? [], new Set(origins));
+    const parts = serverObjects({ server, namespace, policiesFile, exceptions, certificate, image });
     // The cache may be older than this.
     const deployment = await this.#applyParts(server, parts, signal);
     if (!hasReplicas) return requeueAfter(this.#resyncMs());

@@ -10,6 +10,7 @@ import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
+import { ExceptionSet } from '../exceptions/exception-set.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
 import { PolicyFindings } from '../findings/policy-findings.ts';
@@ -70,9 +71,11 @@ async function work(
     releases: true,
     findings,
   });
+  const exceptions = new ExceptionSet({ context: term, writesStatus: true });
   const scanner = new Scanner({
     context: term,
     policies,
+    exceptions,
     asked,
     intervalMs: options.auditIntervalMs,
     failuresOnly: options.reports === 'failures',
@@ -102,10 +105,14 @@ async function work(
   using door = new DisposableStack();
   const admitting = async (): Promise<void> => {
     if (admission === undefined) return;
-    await Promise.race([Promise.all([policies.complete, spaces.synced]), aborted(signal)]);
+    await Promise.race([
+      Promise.all([policies.complete, exceptions.complete, spaces.synced]),
+      aborted(signal),
+    ]);
     if (signal.aborted) return;
     const own = new PolicyAdmission({
       policies: () => policies.enforced,
+      exceptions,
       namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
       onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
       onEvaluated: (evaluation) => metrics.evaluated(evaluation, 'validate'),
@@ -119,7 +126,7 @@ async function work(
     const { runPolicyServers } = await import('./run-policy-servers.ts');
     await runPolicyServers(term, {
       namespace: systemNamespace,
-      ...{ trials: policies, audit: scanner },
+      ...{ trials: policies, audit: scanner, exceptions },
       readings: (readyPods) => metrics.serve(readyPods),
       image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
     });
@@ -128,6 +135,7 @@ async function work(
     scanner.lastPass && { ...scanner.lastPass, ...scanner.states.counts(), unread: scanner.unread };
   await Promise.all([
     policies.run(),
+    exceptions.run(),
     admitting(),
     serving(),
     scanner.run(),

@@ -27,6 +27,7 @@ export interface Wanted {
 
 /** In its ConfigMap. */
 export const policiesKey = 'policies.yml';
+const exceptionsKey = 'exceptions.yml';
 const servicePort = 443;
 const defaultMetricsPort = 8080;
 
@@ -38,6 +39,8 @@ export interface ServerParts {
   readonly namespace: string;
   /** As written by policies-entry.ts. */
   readonly policiesFile: string;
+  /** As written by exception-set.ts. Default: none. */
+  readonly exceptions?: string;
   readonly certificate: KeyAndCertificate;
   /** Of Rampart: replaces the image of Kubewarden's own server. */
   readonly image: string;
@@ -60,7 +63,7 @@ export function serviceReference(server: PolicyServer, namespace: string): objec
 
 /** In the order in which they are needed. */
 export function serverObjects(parts: ServerParts): Wanted[] {
-  const { server, certificate, policiesFile } = parts;
+  const { server, certificate, policiesFile, exceptions = '[]' } = parts;
   const meta = metadataOf(parts);
   const configuration = {
     [policiesKey]: policiesFile,
@@ -81,7 +84,11 @@ export function serverObjects(parts: ServerParts): Wanted[] {
         },
       }),
     },
-    { type: configMaps, object: object(configMaps, meta, { data: configuration }) },
+    {
+      type: configMaps,
+      // Servers read the exceptions again when they change, without new pods.
+      object: object(configMaps, meta, { data: { ...configuration, [exceptionsKey]: exceptions } }),
+    },
     {
       type: serviceType,
       object: object(serviceType, meta, {
@@ -309,6 +316,7 @@ function environmentOf(server: PolicyServer): object[] {
     KUBEWARDEN_PORT: String(webhook),
     KUBEWARDEN_READINESS_PROBE_PORT: String(readiness),
     KUBEWARDEN_POLICIES: `/config/${policiesKey}`,
+    KUBEWARDEN_EXCEPTIONS_PATH: `/config/${exceptionsKey}`,
     KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
     KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
     KUBEWARDEN_ENABLE_METRICS: 'true',

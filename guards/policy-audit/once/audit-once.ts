@@ -9,6 +9,7 @@ import { reasons } from './explain.ts';
 import { coversCreation } from '../policies/match.ts';
 import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
+import { ExceptionSet } from '../exceptions/exception-set.ts';
 import { MemoryReports } from '../reports/memory-store.ts';
 import { type AuditReport, ourReports, reportTypes } from '../reports/report.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
@@ -17,7 +18,7 @@ import type { ScannerOptions } from '../scanner/scanner-options.ts';
 
 export interface AuditOnceOptions extends Omit<
   ScannerOptions,
-  'context' | 'givesUp' | 'intervalMs' | 'onPass' | 'policies' | 'store'
+  'context' | 'exceptions' | 'givesUp' | 'intervalMs' | 'onPass' | 'policies' | 'store'
 > {
   readonly context: GuardContext;
   readonly runtimes: Runtimes;
@@ -59,12 +60,14 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const own = { ...context, signal };
   const memory = stores ? undefined : new MemoryReports();
   const policies = new PolicySet({ context: own, runtimes, writesStatus: false });
+  const exceptions = new ExceptionSet({ context: own, writesStatus: false });
   const passed = Promise.withResolvers<PassSummary>();
   const unfinished = new Map<string, string>();
   const scanner = new Scanner({
     ...more,
     context: own,
     policies,
+    exceptions,
     reportKind,
     reportsBy,
     intervalMs: NEVER_MS,
@@ -72,7 +75,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
     givesUp: giveUpIn(unfinished),
     ...(memory && { store: memory }),
   });
-  const running = Promise.all([policies.run(), scanner.run(), untilApiIsLost(own)]);
+  const running = Promise.all([policies.run(), exceptions.run(), scanner.run(), untilApiIsLost(own)]);
   running.catch(passed.reject);
   const onAbort = (): void => passed.reject(context.signal.reason);
   context.signal.addEventListener('abort', onAbort, { once: true });
@@ -80,6 +83,8 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   try {
     const summary = await passed.promise;
     const problems = new Map([...unlisted, ...policies.problems]);
+    if (exceptions.isForbidden)
+      problems.set('policyexceptions.rampart.dev', 'they may not be listed: none is in effect');
     const skipped = skippedOf(policies.audited);
     const reports =
       memory === undefined ? await listed(options) : memory.list(reportTypes[reportKind], reportsBy);

@@ -4,6 +4,7 @@ import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { checkPolicies } from './needs.ts';
+import { ExceptionSet } from '../exceptions/exception-set.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 import { type Irrelevance, matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
@@ -11,7 +12,14 @@ import { PolicySet } from '../policies/policy-set.ts';
 import { partName } from '../reports/part-name.ts';
 import { entriesOf } from '../reports/part-report.ts';
 import { ReportApi } from '../reports/report-api.ts';
-import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from '../reports/report.ts';
+import {
+  type AuditReport,
+  exceptedResult,
+  property,
+  type ReportResult,
+  reportTypes,
+  resultOf,
+} from '../reports/report.ts';
 import { auditTarget } from '../scanner/audit-target.ts';
 import { type ServedKind, servedKinds } from '../scanner/served-kinds.ts';
 
@@ -85,16 +93,20 @@ export async function explain(
     runtimes,
     writesStatus: false,
   });
-  const running = policies.run();
+  const exceptions = new ExceptionSet({
+    context: { ...context, signal: AbortSignal.any([signal, stop.signal]) },
+    writesStatus: false,
+  });
+  const running = Promise.all([policies.run(), exceptions.run()]);
   running.catch(() => stop.abort());
   try {
-    await Promise.race([policies.complete, running]);
+    await Promise.race([Promise.all([policies.complete, exceptions.complete]), running]);
     signal.throwIfAborted();
     const report = await reportOf(context, namespace, object);
     const asked = auditTarget(kind, object, () => space?.metadata.labels);
     const found: Explanation[] = [];
     for (const open of policies.audited) {
-      found.push(await explainPolicy(context, open, asked, kind, object, report));
+      found.push(await explainPolicy(context, open, exceptions, asked, kind, object, report));
     }
     const problems = new Map([...unlisted, ...policies.problems]);
     return { kind: kind.type.kind, namespace, name, policies: found, problems };
@@ -107,6 +119,7 @@ export async function explain(
 async function explainPolicy(
   { signal }: GuardContext,
   open: OpenPolicy,
+  exceptions: ExceptionSet,
   target: MatchTarget,
   { type }: ServedKind,
   object: KubeObject,
@@ -115,9 +128,17 @@ async function explainPolicy(
   const { policy } = open;
   const shown = policy.backgroundAudit ? matchPolicy(policy, target) : 'background';
   if (typeof shown === 'string') return { policy: policy.id, isRelevant: false, why: reasons[shown] };
+  const { name = '', namespace, labels = {}, uid = '' } = object.metadata;
+  const subject = { group: type.group, kind: type.kind, namespace: namespace ?? '', name, labels };
+  const exception = exceptions.find(policy.origin, subject);
+  if (exception !== undefined) {
+    const nowMs = Date.now();
+    return told(exceptedResult(policy, exception, nowMs), 'evaluation', nowMs);
+  }
   const known = report?.results.find(
     (result) =>
       result.policy === policy.id &&
+      result.result !== 'skip' &&
       result.properties[property.uid] === policy.origin.uid &&
       result.properties[property.resourceVersion] === policy.origin.resourceVersion,
   );
@@ -125,7 +146,6 @@ async function explainPolicy(
     const { seconds, nanos } = known.timestamp;
     return told(known, 'report', seconds * 1000 + nanos / 1e6);
   }
-  const { uid = '', name = '', namespace } = object.metadata;
   const version = { group: type.group, version: type.version };
   const nowMs = Date.now();
   const judgement = await open.ask(

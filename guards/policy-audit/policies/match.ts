@@ -40,7 +40,12 @@ export type Irrelevance =
  * Groups that wildcards do not match: those of reports and of policies themselves. A policy for these
  * must name them; otherwise a policy for all objects could prevent its own reports from being written, and its own deletion.
  */
-const named: ReadonlySet<string> = new Set(['openreports.io', 'policies.kubewarden.io', 'wgpolicyk8s.io']);
+const named: ReadonlySet<string> = new Set([
+  'openreports.io',
+  'policies.kubewarden.io',
+  'rampart.dev',
+  'wgpolicyk8s.io',
+]);
 
 /** What Kubernetes itself evaluates no policy for, so that none can lock itself in. */
 const exempt = 'admissionregistration.k8s.io';

@@ -15,6 +15,7 @@ export const sparedGroups: ReadonlySet<string> = new Set([
   'fileintegrity.openshift.io',
   'kivebpf.san7o.github.io',
   'policies.kubewarden.io',
+  'rampart.dev',
   // Reports.
   'openreports.io',
   'wgpolicyk8s.io',

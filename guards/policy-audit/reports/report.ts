@@ -15,6 +15,7 @@ import {
 import { cut, type ReportSummary, summaryOf, timestampOf } from '../../../guard/reports/report-fields.ts';
 import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { reportTypes as reportTypesOf } from '../../../guard/reports/report-types.ts';
+import type { Exception } from '../exceptions/exception.ts';
 import type { Judgement } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 
@@ -33,7 +34,7 @@ const versionLabel = 'kubewarden.io/policyreport-version';
 export const runLabel = 'kubewarden.io/audit-scanner-run-uid';
 export const ourReports = `${managedByLabel}=${managedBy}`;
 
-export type AuditResult = 'error' | 'fail' | 'pass' | 'warn';
+export type AuditResult = 'error' | 'fail' | 'pass' | 'skip' | 'warn';
 
 export interface ReportResult {
   readonly source: string;
@@ -71,6 +72,7 @@ export const property = {
   name: 'policy-name',
   namespace: 'policy-namespace',
   contextAware: 'context-aware',
+  exception: 'exception',
   mutating: 'mutating',
   validating: 'validating',
 } as const;
@@ -99,6 +101,13 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
     ...(message !== '' && { message: cut(visibleText(message), MAX_MESSAGE) }),
     properties: propertiesOf(policy, policy.isContextAware || judgement.asked.length > 0),
   };
+}
+
+/** The result for an object that the policy does not apply to by an exception. */
+export function exceptedResult(policy: Policy, { key, message }: Exception, wallMs: number): ReportResult {
+  const judgement = { type: 'verdict', verdict: { allowed: true, message }, asked: [] } as const;
+  const result = resultOf(policy, judgement, wallMs) as ReportResult;
+  return { ...result, result: 'skip', properties: { ...result.properties, [property.exception]: key } };
 }
 
 /** A server responds like this if a policy exceeds its deadline. */

@@ -6,6 +6,8 @@ import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import type { Exception } from '../exceptions/exception.ts';
+import type { ExceptionSet } from '../exceptions/exception-set.ts';
 import { matchPolicy } from '../policies/match.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
 import type { Evaluation, OpenPolicy } from '../policies/open-policy.ts';
@@ -13,6 +15,7 @@ import { toldPolicy } from '../policies/policy.ts';
 import {
   type AuditReport,
   digestOf,
+  exceptedResult,
   objectReport,
   property,
   type ReportResult,
@@ -25,6 +28,7 @@ import type { Reports } from '../reports/reports.ts';
 import {
   changeOf,
   errorLetter,
+  exceptedLetter,
   letterOf,
   type ObjectState,
   type ObjectStates,
@@ -54,6 +58,8 @@ export interface ObjectAuditOptions {
   readonly isFollowed: (asked: AskedOfCluster) => boolean;
   /** Called with each evaluation. */
   readonly onEvaluated: (evaluation: Evaluation, result: ReportResult | undefined) => void;
+  /** Of policies for objects. Default: none. */
+  readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'> | undefined;
   /** Told of results that have changed. */
   readonly findings?: Pick<PolicyFindings, 'audited'> | undefined;
   readonly clock?: Clock;
@@ -119,10 +125,22 @@ export class ObjectAudit {
       return 'unwanted';
     }
     const signature = states.signature(relevant.map(([{ policy }]) => policy));
-    if (known !== undefined && this.#holds(known, resourceVersion, signature, isPass)) {
+    const excepted = this.#excepted(kind, object, relevant);
+    const exceptions = exceptionsText(excepted);
+    if (
+      known !== undefined &&
+      known.exceptions === exceptions &&
+      this.#holds(known, resourceVersion, signature, isPass)
+    ) {
       return 'known';
     }
-    if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
+    if (
+      known === undefined &&
+      !isForced &&
+      exceptions === '' &&
+      this.#adopt(kind, object, relevant, signature)
+    )
+      return 'known';
     using meanwhile = states.begin();
     const isSame = known?.version === resourceVersion;
     const report = onlyOnce(() => store.read(namespace, uid, signal));
@@ -130,6 +148,12 @@ export class ObjectAudit {
     const letterBefore = await this.#lettersBefore(object, report);
     const found: Found[] = [];
     await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
+      const exception = excepted[at];
+      if (exception !== undefined) {
+        const result = exceptedResult(open.policy, exception, this.#clock.wallMs());
+        found[at] = { letter: exceptedLetter, result, asked: [] };
+        return;
+      }
       const old = before(open, isPass);
       if (loopSlice.over) await loopSlice.next();
       // It would request now what it requested then.
@@ -140,13 +164,16 @@ export class ObjectAudit {
     });
     const results = found.flatMap(({ result }) => result ?? []);
     const asked = found.flatMap((one) => one.asked);
-    const shown = this.#options.failuresOnly ? results.filter(({ result }) => result !== 'pass') : results;
+    const shown = this.#options.failuresOnly
+      ? results.filter(({ result }) => result !== 'pass' && result !== 'skip')
+      : results;
     const state = {
       kind: kind.key,
       key: objectKey(object),
       version: resourceVersion,
       signature,
       outcome: states.outcome(found.map(({ letter }) => letter).join('')),
+      exceptions,
       asked: asked.length === 0 ? undefined : unique(asked),
       pass: this.passes,
       isForged: false,
@@ -200,7 +227,8 @@ export class ObjectAudit {
       const { letter = '', result } = found[at] ?? {};
       const verdict = changeOf(letterBefore(policy.id), letter);
       if (verdict === undefined) continue;
-      const reason = verdict === 'passing' ? '' : (result?.message ?? '');
+      const isExcepted = result?.result === 'skip';
+      const reason = verdict === 'passing' && !isExcepted ? '' : (result?.message ?? '');
       findings.audited(toldPolicy(policy), verdict, { kind: type.kind, namespace, name }, reason);
     }
   }
@@ -241,6 +269,18 @@ export class ObjectAudit {
     return found;
   }
 
+  /** By the place of the policy. */
+  #excepted(
+    { type }: ServedKind,
+    { metadata: { namespace = '', name = '', labels = {} } }: KubeObject,
+    relevant: readonly Relevant[],
+  ): readonly (Exception | undefined)[] {
+    const { exceptions } = this.#options;
+    if (exceptions === undefined || exceptions.isEmpty) return [];
+    const target = { group: type.group, kind: type.kind, namespace, name, labels };
+    return relevant.map(([{ policy }]) => exceptions.find(policy.origin, target));
+  }
+
   #holds(known: ObjectState, version: string, signature: Signature, isPass: boolean): boolean {
     if (known.version !== version || known.isStale || known.isForged) return false;
     if (isPass && known.pass < this.passes && known.outcome.includes(errorLetter)) return false;
@@ -260,6 +300,7 @@ export class ObjectAudit {
     const found = store.facts(namespace, uid);
     if (found === undefined || failuresOnly || found.scope.resourceVersion !== resourceVersion) return false;
     if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
+    if (found.outcome.includes(exceptedLetter)) return false;
     if (found.marks !== policyMarks(relevant.map(([{ policy }]) => policy))) return false;
     states.set(uid, {
       kind: kind.key,
@@ -267,6 +308,7 @@ export class ObjectAudit {
       version: resourceVersion,
       signature,
       outcome: states.outcome(found.outcome),
+      exceptions: '',
       digest: found.digest,
       reportVersion: found.version,
       asked: undefined,
@@ -303,7 +345,8 @@ export class ObjectAudit {
           result.properties[property.resourceVersion] === policy.origin.resourceVersion;
         // What it requested then is unknown.
         const hasAsked = result?.properties[property.contextAware] !== undefined;
-        return isOf && !hasAsked && !policy.isContextAware && result.result !== 'error'
+        const isLasting = result?.result !== 'error' && result?.result !== 'skip';
+        return isOf && !hasAsked && !policy.isContextAware && isLasting
           ? { letter: letterOf(result.result), result }
           : undefined;
       };
@@ -316,6 +359,7 @@ export class ObjectAudit {
       if (asked.length > 0 && (known.isStale || (isPass && this.#isUntold(known, asked)))) return undefined;
       const letter = known.outcome[at] ?? '';
       if (letter === skippedLetter) return { letter };
+      if (letter === exceptedLetter) return undefined;
       if (letter === errorLetter && isPass) return undefined;
       const result = byPolicy.get(policy.id);
       if (result !== undefined) return { letter, result };
@@ -371,6 +415,13 @@ export class ObjectAudit {
       options: null,
     };
   }
+}
+
+function exceptionsText(excepted: readonly (Exception | undefined)[]): string {
+  return excepted
+    .map((one) => (one === undefined ? '' : `${one.key} ${one.version}`))
+    .join(',')
+    .replace(/^,+$/, '');
 }
 
 function onlyOnce<T>(work: () => Promise<T>): () => Promise<T> {

@@ -13,15 +13,19 @@ export interface Signature {
 }
 
 /**
- * The results, a letter for each policy of the signature: pass, fail, error, warn, x for an error that recurs in every
+ * The results, a letter for each policy of the signature: pass, fail, error, warn, skip by an exception, x for an error that recurs in every
  * evaluation, and - for a policy that a match condition excluded.
  */
 export type Outcome = string;
 
-const letters: Readonly<Record<AuditResult, string>> = { pass: 'p', fail: 'f', error: 'e', warn: 'w' };
+const letters: Readonly<Record<AuditResult, string>> = {
+  ...{ pass: 'p', fail: 'f', error: 'e', warn: 'w' },
+  skip: 's',
+};
 export const skippedLetter = '-';
 export const passLetter = letters.pass;
 export const errorLetter = letters.error;
+export const exceptedLetter = letters.skip;
 const lastingErrorLetter = 'x';
 
 /** @param isLasting of an error: whether the same policy always returns it for the same object. */
@@ -56,6 +60,8 @@ export interface ObjectState {
   readonly version: string;
   readonly signature: Signature;
   readonly outcome: Outcome;
+  /** The exceptions by which policies were not evaluated, and their versions; '' if there are none. */
+  readonly exceptions: string;
   /** Of the contents of its report; undefined: there should be none. */
   readonly digest: string | undefined;
   /** Of its report. */

@@ -16,9 +16,11 @@ import { clusterPolicyReports, policyReports } from '../../../guard/reports/poli
 import {
   type ClusterAdmissionPolicy,
   clusterAdmissionPolicyType,
+  policyExceptionType,
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
+import { ExceptionSet } from '../exceptions/exception-set.ts';
 import { PolicyFindings } from '../findings/policy-findings.ts';
 import { policyAudit } from '../guard.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
@@ -76,7 +78,12 @@ export class ScanCluster extends TestApi {
     this.#scanners = [];
     const { policyreport, openreports: open } = reportTypes;
     for (const type of [
-      ...[clusterAdmissionPolicyType, validatingAdmissionPolicies, validatingAdmissionPolicyBindings],
+      ...[
+        policyExceptionType,
+        clusterAdmissionPolicyType,
+        validatingAdmissionPolicies,
+        validatingAdmissionPolicyBindings,
+      ],
       ...[configMaps, secrets, policyreport.namespaced, policyreport.cluster, open.namespaced, open.cluster],
     ] as readonly ResourceType[]) {
       for (const { metadata } of (await this.client.list(type)).items) {
@@ -125,10 +132,15 @@ export class ScanCluster extends TestApi {
             findings: told,
             ...(more.clock && { clock: more.clock }),
           });
+          const exceptions = new ExceptionSet({
+            ...{ context, writesStatus },
+            ...(more.clock && { clock: more.clock }),
+          });
           const passes: PassSummary[] = [];
           const scanner = new Scanner({
             context,
             policies,
+            exceptions,
             asked,
             intervalMs: 3_600_000,
             failuresOnly: false,
@@ -150,7 +162,7 @@ export class ScanCluster extends TestApi {
             }),
           });
           started.resolve({ scanner, policies, passes, findings: lines });
-          await Promise.all([policies.run(), scanner.run()]);
+          await Promise.all([policies.run(), exceptions.run(), scanner.run()]);
         },
         { client, signal, logger: this.logger, sink: (line) => void lines.push(line) },
       ),

@@ -1,6 +1,7 @@
 /** The options of a scanner. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
+import type { ExceptionSet } from '../exceptions/exception-set.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
@@ -13,6 +14,8 @@ import type { PassSummary } from './audit-pass.ts';
 export interface ScannerOptions {
   readonly context: GuardContext;
   readonly policies: PolicySet;
+  /** Default: none. */
+  readonly exceptions?: ExceptionSet | undefined;
   /** What policies read: notified of changes. */
   readonly asked: AskedCluster;
   /** The time from one full pass to the next. */

@@ -109,6 +109,7 @@ export class Scanner {
         options.onEvaluated?.(evaluation, result);
       },
       findings: options.findings,
+      exceptions: options.exceptions,
       clock,
     });
   }
@@ -125,7 +126,7 @@ export class Scanner {
 
   /** Runs until the signal of the context aborts. */
   async run(): Promise<void> {
-    const { context, policies, parallelNamespaces } = this.#options;
+    const { context, policies, exceptions, parallelNamespaces } = this.#options;
     const { signal, logger, metrics } = context;
     using _queue = this.#queue;
     using subscriptions = new DisposableStack();
@@ -137,7 +138,14 @@ export class Scanner {
     }
     if (!(await until(allSynced(needed), signal))) return;
     this.#obstacle = undefined;
-    if (!(await until(policies.complete, signal))) return;
+    if (!(await until(Promise.all([policies.complete, exceptions?.complete]), signal))) return;
+    if (exceptions !== undefined) {
+      subscriptions.use(
+        exceptions.onChange((namespace) => {
+          for (const followed of this.#kinds) this.#markAll(followed, namespace);
+        }),
+      );
+    }
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
     subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));
     subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));

@@ -29,9 +29,12 @@ import { serveReadiness, servePolicies } from './http.ts';
 import { parsePoliciesFile } from './policies-file.ts';
 import { PolicyTable } from './policy-table.ts';
 import { reviewer } from './reviewer.ts';
+import { ServedExceptions } from './served-exceptions.ts';
 
 export interface PolicyServerOptions {
   readonly policiesFile: string;
+  /** Of PolicyExceptions. Undefined: there are none. */
+  readonly exceptionsFile?: string | undefined;
   readonly address: Address;
   /** Of the separate probe. */
   readonly readinessAddress?: Address;
@@ -110,6 +113,11 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   );
   const source = new PolicySource(options.policiesFile, table, logger);
   // Read before it listens: errors abort the start.
+  const exceptions =
+    options.exceptionsFile === undefined
+      ? undefined
+      : new ServedExceptions(options.exceptionsFile, logger, clock);
+  await exceptions?.load();
   const { certificates: paths } = options;
   const certificates = paths === undefined ? undefined : await readCertificates(paths);
   let isLoaded = false;
@@ -128,6 +136,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     metrics,
     deadlineMs: options.deadlineMs,
     acceptedNamespace: options.acceptedNamespace,
+    ...(exceptions && { exceptions: exceptions.find }),
     findings: options.findings,
     logger,
   });
@@ -151,6 +160,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   };
   await Promise.all([
     source.follow(pollMs, clock, signal),
+    exceptions?.follow(pollMs, signal),
     paths &&
       certificates &&
       followCertificates(paths, certificates, {

@@ -13,7 +13,13 @@ import { serverLabel } from '../server-label.ts';
 import { agoText } from '../../../lib/output/ago.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, type RenderOptions } from '../../../lib/output/table.ts';
-import { type AnyKubewardenPolicy, kubewardenTypes, policyServerType } from '../api.ts';
+import {
+  type AnyKubewardenPolicy,
+  kubewardenTypes,
+  type PolicyException,
+  policyExceptionType,
+  policyServerType,
+} from '../api.ts';
 import { noReadyPods, policyActive, policyReachable } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { admissionFact, byPolicyServers } from './admission-fact.ts';
@@ -43,6 +49,7 @@ export interface Surroundings {
   /** The policy servers that have a pod which is ready now; undefined: pods may not be read. */
   readonly readyServers: ReadonlySet<string> | undefined;
   readonly pass: PassSummary | undefined;
+  readonly exceptions?: readonly PolicyException[];
   readonly timeMs: number;
 }
 
@@ -59,6 +66,12 @@ export const policyAuditStatus: StatusSection = {
       }
       // Nothing is reported about them: they show whether everything that the guard installs is served.
       await context.list(policyServerType, () => undefined);
+      return true;
+    });
+    const exceptions: PolicyException[] = [];
+    await context.orForbidden('policy exceptions', async () => {
+      const within = { namespace: context.namespace };
+      await context.list(policyExceptionType, (one) => void exceptions.push(one), within);
       return true;
     });
     let pass: PassSummary | undefined;
@@ -81,7 +94,7 @@ export const policyAuditStatus: StatusSection = {
     const nodes = (await context.nodes()) ?? [];
     const readyServers = isKnown === true ? readyServersOf(serverPods, nodes) : undefined;
     return section(isReadable === true ? found : undefined, {
-      ...{ operator, readyServers, pass },
+      ...{ operator, readyServers, pass, exceptions },
       timeMs: context.timeMs,
     });
   },
@@ -200,7 +213,7 @@ const pathOf = ({ kind, policy: { metadata } }: Found): string =>
   [kind, metadata.namespace ?? '', metadata.name].join('/');
 
 export function section(found: readonly Found[] | undefined, surroundings: Surroundings): SectionReport {
-  const { operator, pass, timeMs } = surroundings;
+  const { operator, pass, exceptions = [], timeMs } = surroundings;
   const facts = operator?.isRenewed === true ? operator.guards.get('policy-audit')?.facts : undefined;
   const progress = readProgress(facts);
   const policies = (found ?? []).toSorted((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1));
@@ -226,6 +239,10 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
       lastAuditPass: pass ?? null,
       auditPass: progress.pass,
       openingPolicies: progress.opening,
+      policyExceptions: exceptions.map(({ metadata, spec }) => ({
+        ...{ namespace: metadata.namespace ?? null, name: metadata.name ?? '' },
+        ...{ until: spec.until ?? null, reason: spec.reason, active: isInEffect(spec, timeMs) },
+      })),
     }),
     headline({ failing }, { colour }) {
       const count = asked.length;
@@ -245,6 +262,7 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
     },
     table: (verdict, options) => (policies.length === 0 ? '' : table(reports, verdict, timeMs, options)),
     foot: [
+      ...(exceptions.length === 0 ? [] : [exceptionsLine(exceptions, timeMs)]),
       ...(pass === undefined || pass.unread.length === 0 ? [] : [unreadLine(pass.unread)]),
       ...(progress.opening === null ? [] : [openingLine(progress.opening, timeMs)]),
     ],
@@ -271,6 +289,18 @@ function openingLine({ since, count, longest }: NonNullable<Progress['opening']>
   return printable(
     `policy-audit: ${what}, the longest, ${longest}, since ${agoText(timeMs - Date.parse(since)).replace(/ ago$/, '')}`,
   );
+}
+
+function isInEffect({ until }: PolicyException['spec'], timeMs: number): boolean {
+  return until === undefined || Date.parse(until) > timeMs;
+}
+
+function exceptionsLine(exceptions: readonly PolicyException[], timeMs: number): string {
+  const ended = exceptions.filter(({ spec }) => !isInEffect(spec, timeMs));
+  const names = ended.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).toSorted();
+  const active = exceptions.length - ended.length;
+  const ofEnded = ended.length === 0 ? '' : `; ended: ${printable(names.join(', '))}`;
+  return `Policies do not apply to what ${counted(active, 'PolicyException')} ${active === 1 ? 'excepts' : 'except'}${ofEnded}`;
 }
 
 function unreadLine(kinds: readonly string[]): string {

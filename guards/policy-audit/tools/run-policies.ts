@@ -4,6 +4,7 @@ import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../policies/open-evaluator.ts';
+import { exceptionFor, type Exceptions, noExceptions } from '../exceptions/exception.ts';
 import { matchPolicy } from '../policies/match.ts';
 import type { Policy } from '../policies/policy.ts';
 import { diffJson, type PatchOperation } from '../server/json-diff.ts';
@@ -41,6 +42,7 @@ export interface RunOptions extends OpenEvaluatorOptions {
   /** For match conditions, and for the labels of namespaces that are not among the manifests if `hasCluster`. */
   readonly world?: World;
   readonly hasCluster?: boolean;
+  readonly exceptions?: Exceptions;
 }
 
 /** A policy that cannot be opened is a problem, but does not affect others. */
@@ -82,7 +84,7 @@ async function opened(named: NamedPolicy, options: OpenEvaluatorOptions): Promis
 interface Judging {
   readonly evaluator: Evaluator;
   readonly namespaceLabels: Subjects['namespaceLabels'];
-  readonly options: Pick<RunOptions, 'deadlineMs' | 'hasCluster' | 'signal' | 'world'>;
+  readonly options: Pick<RunOptions, 'deadlineMs' | 'exceptions' | 'hasCluster' | 'signal' | 'world'>;
 }
 
 async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Promise<RunResult> {
@@ -157,6 +159,13 @@ async function irrelevance(
           },
   });
   if (typeof match === 'string') return `not matched: ${match}`;
+  const target = {
+    ...{ group, kind: kind.kind, namespace: isNamespaced ? namespace : '' },
+    name: request.name ?? '',
+    labels: labelsOf(request.object ?? request.oldObject) ?? {},
+  };
+  const exception = exceptionFor(options.exceptions ?? noExceptions, policy.origin, target, Date.now());
+  if (exception !== undefined) return exception.message;
   if (policy.matchConditions.length === 0) return undefined;
   const conditions = compileMatchConditions(policy.matchConditions, options.world);
   if (conditions.problems.length > 0) throw new EvaluationError('expression', conditions.problems.join('; '));

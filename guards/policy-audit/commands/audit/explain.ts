@@ -39,7 +39,7 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
   return problems.size > 0 || policies.some(({ result }) => result === 'error') ? 2 : 0;
 }
 
-const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green' } as const;
+const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green', skip: 'dim' } as const;
 
 function table({ kind, namespace, name, policies, problems }: Explained): string {
   const subject = `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;

@@ -17,6 +17,7 @@ import type { ModuleFilePaths } from './module-files.ts';
 export interface PolicyServerCommandOptions extends ModuleFilePaths, OtlpQueueOptions {
   readonly policies: string;
   readonly policiesDownloadDir: string;
+  readonly exceptionsPath?: string;
   readonly policyTimeout: string;
   readonly disableTimeoutProtection?: true;
   readonly continueOnErrors?: true;
@@ -49,6 +50,11 @@ type Row = readonly [
 const rows: readonly Row[] = [
   ['--policies <file>', 'the policies, with their settings', 'POLICIES', 'policies.yml'],
   ['--policies-download-dir <dir>', 'where modules are stored', 'POLICIES_DOWNLOAD_DIR', '.'],
+  [
+    '--exceptions-path <file>',
+    'a list of PolicyExceptions: objects that policies do not apply to',
+    'EXCEPTIONS_PATH',
+  ],
   ['--policy-timeout <seconds>', 'time limit of an evaluation', 'POLICY_TIMEOUT', '2'],
   ['--disable-timeout-protection', 'do not limit the time of evaluations', 'DISABLE_TIMEOUT_PROTECTION'],
   [

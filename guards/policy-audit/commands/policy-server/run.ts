@@ -74,6 +74,7 @@ export async function runPolicyServerCommand(
   metrics?.counter(foldedMetric, () => findings.folded);
   await runPolicyServer({
     policiesFile: options.policies,
+    exceptionsFile: options.exceptionsPath,
     address,
     readinessAddress,
     certificates,

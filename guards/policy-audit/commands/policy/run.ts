@@ -4,11 +4,23 @@ import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { isManifest, readPolicies } from '../../tools/policy-source.ts';
 import { renderRun } from '../../tools/render-run.ts';
 import { exitCodeOf, runPolicies } from '../../tools/run-policies.ts';
-import { readSubjects } from '../../tools/subjects.ts';
+import { policyExceptions } from '../../api.ts';
+import { type Exceptions, exceptionsByPolicy } from '../../exceptions/exception.ts';
+import { exceptionOf } from '../../exceptions/exception-file.ts';
+import { type Subject, readSubjects } from '../../tools/subjects.ts';
 import { failWith } from '../../../../lib/cli/failure.ts';
 import type { RunOptions } from './command.ts';
 import { openMeans, settingsOf } from './means.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
+
+/** @throws {RampartError} `INPUT` */
+function exceptionsIn(subjects: readonly Subject[]): Exceptions {
+  return exceptionsByPolicy(
+    subjects
+      .filter(({ kind }) => kind.group === policyExceptions.group && kind.kind === policyExceptions.kind)
+      .map(({ file, line, request }) => exceptionOf(request.object, `${file}:${line}`)),
+  );
+}
 
 /** @returns the exit code */
 export async function runPolicyRun(name: string, options: RunOptions): Promise<number> {
@@ -29,7 +41,8 @@ export async function runPolicyRun(name: string, options: RunOptions): Promise<n
   }
   const beside = isManifest(name) ? readSubjects([name]).subjects : [];
   await using means = await openMeans(options, [...subjects.subjects, ...beside], options.kubeconfig);
-  const run = await runPolicies(policies, subjects, { ...means.engine, deadlineMs });
+  const exceptions = exceptionsIn([...subjects.subjects, ...beside]);
+  const run = await runPolicies(policies, subjects, { ...means.engine, deadlineMs, exceptions });
   process.stdout.write(
     renderRun(run, options.output, {
       ...outputOptions(100),

@@ -1,0 +1,175 @@
+/** The PolicyExceptions of the API, kept in line with it and with the time. */
+import type { GuardContext } from '../../../guard/context.ts';
+import { systemNamespace } from '../../../guard/guard.ts';
+import { messageOf } from '../../../lib/errors/errors.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
+import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
+import { setCondition } from '../../../lib/kube/object/conditions.ts';
+import { objectKey } from '../../../lib/kube/object/object.ts';
+import { aborted } from '../../../lib/time/abort.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { type PolicyException, policyExceptionType } from '../api.ts';
+import type { PolicyOrigin } from '../policies/policy.ts';
+import {
+  type Exception,
+  exceptionFor,
+  type Exceptions,
+  exceptionsByPolicy,
+  type ExceptionTarget,
+  noExceptions,
+  readException,
+} from './exception.ts';
+
+export interface ExceptionSetOptions {
+  readonly context: Pick<GuardContext, 'cache' | 'client' | 'logger' | 'metrics' | 'signal'>;
+  /** Whether the condition `Active` is written. */
+  readonly writesStatus: boolean;
+  /** For tests. Default: the machine's. */
+  readonly clock?: Clock;
+}
+
+/** Timers are not longer than that: Node.js has none beyond 24 days. */
+const LONGEST_MS = 3_600_000;
+
+export class ExceptionSet {
+  readonly #options: ExceptionSetOptions;
+  readonly #clock: Clock;
+  readonly #cache: IndexedCache<PolicyException>;
+  readonly #read = new Map<string, Exception>();
+  #byPolicy: Exceptions = noExceptions;
+  readonly #listeners = new Set<(namespace: string | undefined) => void>();
+  readonly #complete = Promise.withResolvers<void>();
+
+  constructor(options: ExceptionSetOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#cache = options.context.cache({ type: policyExceptionType });
+  }
+
+  /** Resolves when those that existed at the start are in effect; also if the API serves none, or they may not be read. */
+  get complete(): Promise<void> {
+    return this.#complete.promise;
+  }
+
+  /** Why they are not known, though there may be some. */
+  get isForbidden(): boolean {
+    return this.#cache.refusal === 'forbidden';
+  }
+
+  /** Those that can be read, whether they have ended or not. */
+  get objects(): Iterable<PolicyException> {
+    return this.#cache.list();
+  }
+
+  /** The exception by which a policy does not apply to an object now. */
+  find(policy: Pick<PolicyOrigin, 'kind' | 'name'>, target: ExceptionTarget): Exception | undefined {
+    return exceptionFor(this.#byPolicy, policy, target, this.#clock.wallMs());
+  }
+
+  /** Whether there is none at all. */
+  get isEmpty(): boolean {
+    return this.#byPolicy.size === 0;
+  }
+
+  /** Called when exceptions for objects of a namespace have begun, changed or ended; undefined: for all objects. */
+  onChange(listener: (namespace: string | undefined) => void): Disposable {
+    const own = (namespace: string | undefined): void => listener(namespace);
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+
+  /** Runs until the signal of the context aborts. */
+  async run(): Promise<void> {
+    const { signal, logger, metrics } = this.#options.context;
+    using queue = keyQueue();
+    using _changes = this.#cache.subscribe(({ key }) => queue.add(key));
+    await Promise.race([aborted(signal), this.#cache.synced, this.#cache.refused]);
+    for (const key of this.#cache.keys()) this.#take(key);
+    this.#index();
+    this.#complete.resolve();
+    for (const key of this.#cache.keys()) queue.add(key);
+    await runController({
+      ...{ name: 'policy-exceptions', queue, signal, logger, metrics: metrics?.controllers },
+      reconcile: (key, stop) => this.#reconcile(key, stop),
+    });
+  }
+
+  async #reconcile(key: string, signal: AbortSignal): Promise<Result> {
+    const before = this.#read.get(key);
+    const wasActive = this.#active.has(key);
+    const problem = this.#take(key);
+    this.#index();
+    const now = this.#read.get(key);
+    const leftMs = (now?.untilMs ?? 0) - this.#clock.wallMs();
+    const isActive = now !== undefined && leftMs > 0;
+    if (isActive) this.#active.add(key);
+    else this.#active.delete(key);
+    if (before?.version !== now?.version || wasActive !== isActive) {
+      const [namespace = ''] = key.split('/');
+      const about = namespace === systemNamespace ? undefined : namespace;
+      for (const listener of this.#listeners) listener(about);
+    }
+    const object = this.#cache.get(key);
+    if (object !== undefined && this.#options.writesStatus)
+      await this.#tell(object, isActive ? undefined : (problem ?? 'ended'), signal);
+    // A moment later, so that it has ended then.
+    return isActive && leftMs !== Infinity ? requeueAfter(Math.min(leftMs + 10, LONGEST_MS)) : done;
+  }
+
+  /** Those that were in effect when last looked at. */
+  readonly #active = new Set<string>();
+
+  /** @returns why it cannot be read: then it excepts nothing. */
+  #take(key: string): string | undefined {
+    const object = this.#cache.get(key);
+    this.#read.delete(key);
+    if (object === undefined) return undefined;
+    try {
+      this.#read.set(key, readException(object));
+      return undefined;
+    } catch (error) {
+      return messageOf(error);
+    }
+  }
+
+  #index(): void {
+    const sorted = [...this.#read.values()].toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    this.#byPolicy = exceptionsByPolicy(sorted);
+  }
+
+  async #tell(object: PolicyException, problem: string | undefined, signal: AbortSignal): Promise<void> {
+    const { metadata, spec, status } = object;
+    const { namespace, name = '', generation } = metadata;
+    const hasEnded = problem === 'ended';
+    const conditions = setCondition(status?.conditions, {
+      type: 'Active',
+      status: problem === undefined ? 'True' : 'False',
+      reason: problem === undefined ? 'InEffect' : hasEnded ? 'Ended' : 'Unreadable',
+      message:
+        problem === undefined
+          ? `the policies do not apply${spec.until === undefined ? '' : ` until ${spec.until}`}`
+          : hasEnded
+            ? `it ended at ${spec.until}: the policies apply`
+            : `it excepts nothing: ${problem}`,
+      observedGeneration: generation,
+    });
+    if (conditions === status?.conditions) return;
+    const patch = { type: 'merge', body: { status: { conditions } } } as const;
+    const target = { namespace, name, subresource: 'status' };
+    await orUndefined(this.#options.context.client.patch(policyExceptionType, target, patch, { signal }));
+  }
+}
+
+/** For policy servers: what they need of them, sorted. */
+export function exceptionsFile(objects: Iterable<PolicyException>, policies: ReadonlySet<string>): string {
+  const found = [...objects]
+    .filter(({ spec }) => spec.policies.some(({ kind, name }) => policies.has(`${kind}/${name}`)))
+    .toSorted((a, b) => (objectKey(a) < objectKey(b) ? -1 : 1))
+    .map(({ metadata: { namespace, name, uid, generation }, spec }) => ({
+      metadata: { namespace, name, uid, generation },
+      spec,
+    }));
+  return JSON.stringify(found);
+}

@@ -1,0 +1,91 @@
+/** A PolicyException as policies are asked about it: which policies, which objects, until when. Pure. */
+import { systemNamespace } from '../../../guard/guard.ts';
+import {
+  type LabelSelector,
+  labelSelectorOf,
+  type Labels,
+  labelsMatch,
+} from '../../../lib/kube/selectors/selectors.ts';
+import { nameGlob } from '../../../lib/regex/glob.ts';
+import type { PolicyException } from '../api.ts';
+import type { PolicyOrigin } from '../policies/policy.ts';
+
+type Test = (text: string) => boolean;
+
+export interface Exception {
+  /** `namespace/name` */
+  readonly key: string;
+  /** As `kind/name`. */
+  readonly policies: readonly string[];
+  /** Infinity: without an end. */
+  readonly untilMs: number;
+  /** What results say. */
+  readonly message: string;
+  /** Unchanged as long as the exception is. */
+  readonly version: string;
+  matches(target: ExceptionTarget): boolean;
+}
+
+/** An object. */
+export interface ExceptionTarget {
+  readonly group: string;
+  readonly kind: string;
+  /** '' if it is cluster-scoped, as a Namespace is. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Labels;
+}
+
+/** By `kind/name` of the policy. */
+export type Exceptions = ReadonlyMap<string, readonly Exception[]>;
+
+export const noExceptions: Exceptions = new Map();
+
+/** @throws {RampartError} `INPUT` for globs, selectors and times that cannot be read */
+export function readException({ metadata, spec }: PolicyException): Exception {
+  const { namespace = '', name = '', uid = '', generation = 0 } = metadata;
+  const { match, until, reason } = spec;
+  const kinds = match.kinds.map((kind) => nameGlob(kind, 'spec.match.kinds'));
+  const names = match.names?.map((one) => nameGlob(one, 'spec.match.names'));
+  const namespaces = match.namespaces?.map((one) => nameGlob(one, 'spec.match.namespaces'));
+  const selector: LabelSelector | undefined = match.selector && labelSelectorOf(match.selector);
+  const isForAll = namespace === systemNamespace;
+  const ending = until === undefined ? '' : ` until ${until}`;
+  return {
+    key: `${namespace}/${name}`,
+    policies: spec.policies.map((policy) => `${policy.kind}/${policy.name}`),
+    untilMs: until === undefined ? Infinity : Date.parse(until),
+    message: `excepted by PolicyException ${namespace}/${name}${ending}: ${reason}`,
+    version: `${uid} ${generation}`,
+    matches: (target) =>
+      (isForAll || target.namespace === namespace) &&
+      hasAny(namespaces, target.namespace) &&
+      hasAny(kinds, target.group === '' ? target.kind : `${target.group}/${target.kind}`) &&
+      hasAny(names, target.name) &&
+      (selector === undefined || labelsMatch(selector, target.labels)),
+  };
+}
+
+export function exceptionsByPolicy(exceptions: Iterable<Exception>): Exceptions {
+  const found = new Map<string, Exception[]>();
+  for (const exception of exceptions) {
+    for (const policy of exception.policies) found.set(policy, [...(found.get(policy) ?? []), exception]);
+  }
+  return found;
+}
+
+/** The exception by which a policy does not apply to an object now, the same one of several each time. */
+export function exceptionFor(
+  exceptions: Exceptions,
+  { kind, name }: Pick<PolicyOrigin, 'kind' | 'name'>,
+  target: ExceptionTarget,
+  nowMs: number,
+): Exception | undefined {
+  if (exceptions.size === 0) return undefined;
+  return exceptions.get(`${kind}/${name}`)?.find((one) => nowMs < one.untilMs && one.matches(target));
+}
+
+/** Undefined: everything. */
+function hasAny(tests: readonly Test[] | undefined, text: string): boolean {
+  return tests === undefined || tests.some((test) => test(text));
+}
