@@ -43,6 +43,18 @@ suite('changes of an nftables table', { skip: namespaceObstacle() ?? false }, ()
     assert.equal(changes.take(), false);
   });
 
+  test('a large change of another table is not taken for one of ours', () => {
+    using namespace = new NetworkNamespace();
+    using changes = namespace.run(() => new NftablesChanges('mine'));
+    const addresses = Array.from({ length: 10_000 }, (_, at) => `10.1.${at >> 8}.${at & 255}`);
+    namespace.nft(`add table inet theirs
+      add set inet theirs some { type ipv4_addr; }
+      add element inet theirs some { ${addresses.join(', ')} }`);
+    assert.equal(changes.take(), false);
+    namespace.nft('add table inet mine');
+    assert.equal(changes.take(), true);
+  });
+
   test('a large change of ours is not taken for one of somebody else', () => {
     using namespace = new NetworkNamespace();
     using nft = namespace.run(() => new Nftables());

@@ -10,6 +10,8 @@ const NFT_MSG_NEWGEN = 15;
 /** What nfnetlink puts before the attributes of a message, and the header of an attribute. */
 const NFGEN_BYTES = 4;
 const ATTRIBUTE_BYTES = 4;
+/** Of changes of all tables of the namespace: what finds no room makes the owner compare everything, and kube-proxy's may be large. */
+const RECEIVE_BYTES = 8 * 1024 * 1024;
 
 /**
  * Does not wait and has no timer: who owns it asks now and then, which is one system call where nothing was changed. A change that
@@ -30,7 +32,11 @@ export class NftablesChanges implements Disposable {
    */
   constructor(table: string) {
     this.#table = table;
-    this.#socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER, groups: [NFNLGRP_NFTABLES] });
+    this.#socket = new NetlinkSocket({
+      protocol: NETLINK_NETFILTER,
+      groups: [NFNLGRP_NFTABLES],
+      receiveBytes: RECEIVE_BYTES,
+    });
   }
 
   /** Whether somebody else has changed the table since the last call, or too much happened to tell. */
@@ -59,6 +65,8 @@ export class NftablesChanges implements Disposable {
         continue;
       }
       for (const message of messagesOf(bytes)) {
+        // Of one transaction, as all of one read are (net/netfilter/nf_tables_api.c, nf_tables_commit_notify).
+        if (message.port === this.#ownPort) break;
         if (!this.#isOfTable(message)) continue;
         if (during === 'own') this.#ownPort ??= message.port;
         if (message.port !== this.#ownPort) this.#isChanged = true;
