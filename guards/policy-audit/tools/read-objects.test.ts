@@ -101,7 +101,7 @@ suite('what policies read in rampart policy run', () => {
       await result(admissionPolicy, [pod, params('a')]),
       /^error: .*the Namespace shop is not among the manifests: add it with --resource, or name a cluster with --kubeconfig/,
     );
-    assert.match(await result(admissionPolicy, [pod, space('a')]), /^error: .*no parameters found/);
+    assert.match(await result(admissionPolicy, [pod, space('a')]), /^error: .*no params found/);
   });
 
   test('from the cluster, if the manifests do not have it', async () => {

@@ -22,7 +22,10 @@ export function paramsOf(
 ): { readonly found: ParamsFound } | { readonly verdict: Verdict } {
   const { paramKind, paramRef, failurePolicy } = policy.settings;
   if (paramKind === undefined || paramRef === undefined) return { found: none };
-  let problem = 'no parameters found';
+  const isModule = policy.dialect === 'cel-policy';
+  let problem = isModule
+    ? 'no parameters found'
+    : 'no params found for policy binding with `Deny` parameterNotFoundAction';
   try {
     const found = lookUp(paramKind, paramRef, request.namespace ?? '', asks);
     if (found.length > 0) return { found };
@@ -31,11 +34,11 @@ export function paramsOf(
     if (!(error instanceof CelError)) throw error;
     problem = error.message;
   }
-  const message = `failed to get params for performing policy evaluation: ${problem}`;
+  const failed = isModule ? 'get params for performing policy evaluation' : 'configure binding';
+  const message = `failed to ${failed}: ${problem}`;
   const ignored = failurePolicy === 'Ignore' || paramRef.parameterNotFoundAction === 'Allow';
   if (ignored) return { verdict: { allowed: true, warnings: [`ignored by failurePolicy: ${message}`] } };
-  if (policy.dialect === 'cel-policy')
-    return { verdict: { allowed: false, message, code: 400, reason: 'Invalid' } };
+  if (isModule) return { verdict: { allowed: false, message, code: 400, reason: 'Invalid' } };
   throw new EvaluationError('expression', message);
 }
 
