@@ -96,7 +96,8 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   const made: { mirror?: PodMirror } = {};
   // Guards object to requests once they have started.
-  const admission = new LateAdmission({ passes: isOwnWrite });
+  const ownGroups = new Set(guards.flatMap(({ resources }) => resources.map(({ group }) => group)));
+  const admission = new LateAdmission({ passes: (request) => isOwnWrite(request, ownGroups) });
   for (const { name, admits } of guards) if (admits === true) admission.expect(name);
   const ownSocket = stack.use(new SocketPath(join(directory, 'guards.sock'))).address;
   const server = stack.use(
@@ -191,10 +192,14 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   out.throwIfFailed();
 }
 
-/** What has to be written before guards can object to anything: definitions, leases and the mirror of the machine. */
-function isOwnWrite({ resource, namespace, name, user }: AdmissionRequest): boolean {
+/** What has to be written before guards can object to anything: definitions, leases, statuses and the mirror of the machine. */
+function isOwnWrite(
+  { resource, subresource, namespace, name, user }: AdmissionRequest,
+  ownGroups: ReadonlySet<string>,
+): boolean {
   return (
     user.name === mirrorUser ||
+    (subresource?.name === 'status' && ownGroups.has(resource.group)) ||
     // Parts of the server itself, which has to start before anything can be asked.
     user.name.startsWith('system:') ||
     namespace === systemNamespace ||

@@ -91,6 +91,12 @@ export class BlobCache {
     await this.#trim(this.#pathOf(digest));
   }
 
+  /** Removes all other content. */
+  async retain(digests: ReadonlySet<string>): Promise<void> {
+    const kept = new Set([...digests].map((digest) => this.#pathOf(digest)));
+    for (const { path } of await entriesOf(this.#blobs)) if (!kept.has(path)) await rm(path, { force: true });
+  }
+
   /** What a reference pointed at when it was last resolved with the credentials of `key`. */
   async reference(reference: string, key: string): Promise<string | undefined> {
     try {

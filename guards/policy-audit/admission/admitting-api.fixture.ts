@@ -15,12 +15,15 @@ import { customResourceDefinitions, established } from '../../../lib/kube/crd/es
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
+import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { ExceptionSet } from '../exceptions/exception-set.ts';
 import { PolicyFindings } from '../findings/policy-findings.ts';
 import { policyAudit } from '../guard.ts';
+import type { Modules } from '../modules/modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
+import { KeptPolicies } from '../policies/kept-policies.ts';
 import { toldPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
@@ -28,37 +31,49 @@ import { PolicyAdmission } from './policy-admission.ts';
 
 const PATIENCE_MS = 30_000;
 
+const logger = createLogger({ level: 'silent' });
+
+export interface RunOptions {
+  /** Where modules come from. Default: where they say. */
+  readonly fetch?: Modules['fetch'];
+  /** Where policies are kept for the next start. Default: nowhere. */
+  readonly keptIn?: string;
+  readonly clock?: Clock;
+}
+
 export class AdmittingApi implements AsyncDisposable {
   readonly kubeconfig: string;
   readonly client: KubeClient;
-  readonly policies: PolicySet;
   /** Lines of findings. */
-  readonly lines: readonly string[];
-  readonly #answers: { readonly policy: string; readonly said: string }[];
+  readonly lines: string[] = [];
+  readonly #late: LateAdmission;
+  readonly #answers: { readonly policy: string; readonly said: string }[] = [];
   readonly #stack: AsyncDisposableStack;
+  #policies: PolicySet | undefined;
+  #end = new AbortController();
+  #running: Promise<void> = Promise.resolve();
 
   private constructor(
     server: ApiServer,
     client: KubeClient,
-    policies: PolicySet,
-    answers: { readonly policy: string; readonly said: string }[],
-    lines: readonly string[],
+    late: LateAdmission,
     stack: AsyncDisposableStack,
   ) {
     this.kubeconfig = server.kubeconfig ?? '';
     this.client = client;
-    this.policies = policies;
-    this.#answers = answers;
-    this.lines = lines;
+    this.#late = late;
     this.#stack = stack;
+    stack.defer(() => this.stop());
   }
 
-  static async start(): Promise<AdmittingApi> {
+  static async start(options: RunOptions = {}): Promise<AdmittingApi> {
     await using stack = new AsyncDisposableStack();
     const directory = mkdtempSync(join(tmpdir(), 'rampart-admitting-api-'));
     stack.defer(() => rmSync(directory, { recursive: true, force: true }));
-    const logger = createLogger({ level: 'silent' });
-    const late = new LateAdmission({ passes: () => false });
+    const late = new LateAdmission({
+      passes: ({ subresource, namespace }) =>
+        subresource?.name === 'status' || namespace === 'rampart-system',
+    });
     const server = stack.use(
       await startApiServer({
         dataDirectory: join(directory, 'api'),
@@ -78,46 +93,74 @@ export class AdmittingApi implements AsyncDisposable {
       await established(client, name, { timeoutMs: PATIENCE_MS, signal });
     }
     await client.create(namespaces, { metadata: { name: 'rampart-system' } });
-    const modules = stack.use(await openModules({ cacheDirectory: join(directory, 'modules'), logger }));
+    const api = new AdmittingApi(server, client, late, stack.move());
+    await api.restart(options);
+    return api;
+  }
+
+  get policies(): PolicySet {
+    if (this.#policies === undefined) throw new TypeError('no policies run');
+    return this.#policies;
+  }
+
+  /** Ends what evaluates policies, if it runs: writes wait from then on. */
+  async stop(): Promise<void> {
+    this.#end.abort();
+    await this.#running;
+  }
+
+  /** Policies are evaluated by another process than before, as after a restart. Returns when writes are admitted. */
+  async restart({ keptIn, ...given }: RunOptions = {}): Promise<void> {
+    await this.stop();
+    const { client } = this;
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-modules-'));
     const started = Promise.withResolvers<PolicySet>();
-    const stop = new AbortController();
-    const answers: { policy: string; said: string }[] = [];
-    const lines: string[] = [];
-    const running = runGivenCluster(
+    const end = (this.#end = new AbortController());
+    this.#late.expect('policy-audit');
+    this.#running = runGivenCluster(
       policyAudit,
       async (context) => {
+        await using modules = await openModules({ cacheDirectory: directory, logger });
         const findings = new PolicyFindings({ sink: context.sink });
         const asked = new AskedCluster(new KubeClusterReader(client));
         const spaces = context.cache<Namespace>({ type: namespaces });
+        const fetch = given.fetch ?? ((url, options) => modules.fetch(url, options));
+        const own = {
+          ...{ fetch, registry: () => modules.registry(), trustRoot: () => modules.trustRoot() },
+        };
         const policies = new PolicySet({
           context,
-          runtimes: runtimesOf({ modules: () => modules, client, logger, asked }),
+          runtimes: runtimesOf({ modules: () => own, client, logger, asked }),
           writesStatus: true,
           findings,
+          kept:
+            keptIn === undefined
+              ? undefined
+              : await KeptPolicies.open({ directory: keptIn, demands: '', logger }),
+          clock: given.clock ?? systemClock,
         });
         const exceptions = new ExceptionSet({ context, writesStatus: true });
         const ended = Promise.all([policies.run(), exceptions.run()]);
-        await Promise.all([policies.complete, exceptions.complete, spaces.synced]);
+        await Promise.race([
+          Promise.all([policies.decided, exceptions.complete, spaces.synced]),
+          ended,
+        ]);
         const admission = new PolicyAdmission({
           policies: () => policies.enforced,
           exceptions,
           namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
           onAnswer: ({ id }, answer, operation) =>
-            void answers.push({ policy: id, said: `${operation} ${answer}` }),
+            void this.#answers.push({ policy: id, said: `${operation} ${answer}` }),
           onFinding: (policy, write) => findings.write(toldPolicy(policy), write),
         });
-        late.use('policy-audit', admission);
+        using _door = this.#late.use('policy-audit', admission);
         started.resolve(policies);
         await ended;
       },
-      { client, signal: stop.signal, logger, sink: (line) => void lines.push(line) },
-    );
-    running.catch(started.reject);
-    stack.defer(async () => {
-      stop.abort();
-      await running;
-    });
-    return new AdmittingApi(server, client, await started.promise, answers, lines, stack.move());
+      { client, signal: end.signal, logger, sink: (line) => void this.lines.push(line) },
+    ).finally(() => rmSync(directory, { recursive: true, force: true }));
+    this.#running.catch(started.reject);
+    this.#policies = await started.promise;
   }
 
   /** What a policy has answered to writes, in order. */

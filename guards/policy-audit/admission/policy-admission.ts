@@ -213,7 +213,7 @@ export class PolicyAdmission implements Admission {
       : admissionPolicyRefusal(resource, name, policy, verdict);
   }
 
-  /** Undefined: it did not answer in time, and may be ignored. @throws {ApiError} if it may not. */
+  /** Undefined: it did not answer, and may be ignored. @throws {ApiError} if it may not. */
   async #ask(
     open: OpenPolicy,
     request: AdmissionRequest,
@@ -227,22 +227,35 @@ export class PolicyAdmission implements Admission {
     const time = AbortSignal.timeout(policy.timeoutMs);
     const asked = policyRequest(request, kind, objects);
     const beganMs = performance.now();
+    let judgement: Judgement;
     try {
-      const judgement = await open.ask(asked, time);
-      this.#options.onEvaluated?.({
-        ...{ policy, request: asked, judgement },
-        latencyMs: performance.now() - beganMs,
-      });
-      return judgement;
+      judgement = await open.ask(asked, time);
     } catch (error) {
       if (!time.aborted) throw error;
-      this.#options.onAnswer(policy, 'error', request.operation);
-      const reason = `it did not respond within ${policy.timeoutMs / 1000} s`;
-      const isRefused = !policy.ignoresFailures && policy.mode !== 'monitor';
-      this.#tell(policy, request, 'errored', { reason, isRefused });
-      if (!isRefused) return undefined;
-      throw webhookFailure(policy, reason);
+      const waitedFor = open.unavailable === undefined ? '' : `: ${open.unavailable}`;
+      return this.#unanswered(
+        policy,
+        request,
+        `it did not respond within ${policy.timeoutMs / 1000} s${waitedFor}`,
+      );
     }
+    // One of Kubernetes is no webhook: its error has the words of a refusal.
+    if (policy.source === 'kubewarden' && judgement.type === 'error' && judgement.error.why === 'unavailable')
+      return this.#unanswered(policy, request, judgement.error.message);
+    this.#options.onEvaluated?.({
+      ...{ policy, request: asked, judgement },
+      latencyMs: performance.now() - beganMs,
+    });
+    return judgement;
+  }
+
+  /** As for a webhook that is not answered, its failurePolicy decides. @throws {ApiError} */
+  #unanswered(policy: Policy, request: AdmissionRequest, reason: string): undefined {
+    this.#options.onAnswer(policy, 'error', request.operation);
+    const isRefused = !policy.ignoresFailures && policy.mode !== 'monitor';
+    this.#tell(policy, request, 'errored', { reason, isRefused });
+    if (isRefused) throw webhookFailure(policy, reason);
+    return undefined;
   }
 
   #tell(

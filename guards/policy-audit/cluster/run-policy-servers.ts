@@ -253,8 +253,9 @@ class PolicyServers {
     const service = serviceReference(server, namespace);
     for (const { id, object, policy, type, problem, isTried } of policies) {
       if (!isTried) {
-        const status = openingStatus(object, this.#options.trials.opening.get(id));
-        if (status !== undefined) await this.#tell(type, object, status, signal);
+        // Its server answers for an active one.
+        if (object.status?.policyStatus === 'active') continue;
+        await this.#tell(type, object, openingStatus(object, this.#options.trials.opening.get(id)), signal);
         continue;
       }
       if (policy === undefined || problem !== '') {
@@ -372,11 +373,8 @@ class PolicyServers {
     );
     signal.throwIfAborted();
     const id = policyId(object);
-    return refusedStatus(
-      object,
-      problem,
-      found.flat().some(({ metadata }) => metadata.name === id),
-    );
+    const isAsked = found.flat().some(({ metadata }) => metadata.name === id);
+    return refusedStatus(object, problem, isAsked ? 'former' : undefined);
   }
 
   /** Active policies stay active on the previous pods, if there are any; the others wait. */

@@ -1,13 +1,15 @@
 /**
  * What the operator runs for this guard, once per cluster; in standalone, it also decides on admission.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
 import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { type Namespace, namespaces } from '../../../lib/kube/object/object.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { PolicyAdmission } from '../admission/policy-admission.ts';
 import { ExceptionSet } from '../exceptions/exception-set.ts';
@@ -21,6 +23,7 @@ import { processModules } from '../modules/process-modules.ts';
 import { withServedReports } from '../reports/with-served-reports.ts';
 import type { PolicyAuditOptions } from '../options.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
+import { KeptPolicies } from '../policies/kept-policies.ts';
 import { toldPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
@@ -68,6 +71,7 @@ async function work(
       namespace: (name) => spaces.get(name),
     }),
     writesStatus: admission !== undefined,
+    kept: admission === undefined ? undefined : await keptPolicies(options, logger),
     releases: true,
     findings,
   });
@@ -89,7 +93,7 @@ async function work(
     onEvaluated: (evaluation, result) => metrics.audited(evaluation, result),
   });
   using _readings = metrics.lead({
-    policies: () => policies.audited.length,
+    policies: () => policies.audited.filter(({ unavailable }) => unavailable === undefined).length,
     kubewarden: () => policies.kubewarden(),
     intervalMs: options.auditIntervalMs,
     pass: () => scanner.lastPass,
@@ -106,7 +110,7 @@ async function work(
   const admitting = async (): Promise<void> => {
     if (admission === undefined) return;
     await Promise.race([
-      Promise.all([policies.complete, exceptions.complete, spaces.synced]),
+      Promise.all([policies.decided, exceptions.complete, spaces.synced]),
       aborted(signal),
     ]);
     if (signal.aborted) return;
@@ -143,9 +147,32 @@ async function work(
   ]);
 }
 
-function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: DisposableStack): string {
+/** Undefined if nothing outlives this process. */
+function lastingDirectory({ policyModules, data }: PolicyAuditOptions): string | undefined {
   if (policyModules !== undefined) return resolve(policyModules);
-  if (data !== undefined) return join(resolve(data), 'policies');
+  return data === undefined ? undefined : join(resolve(data), 'policies');
+}
+
+/** What is refused by policies in this process stays refused after a restart. */
+async function keptPolicies(options: PolicyAuditOptions, logger: Logger): Promise<KeptPolicies | undefined> {
+  const directory = lastingDirectory(options);
+  if (directory === undefined) return undefined;
+  try {
+    const files = [options.policyVerification, options.sigstoreTrustConfig].flatMap((path) => path ?? []);
+    const demands = hash('sha256', JSON.stringify(files.map((path) => readFileSync(path, 'utf8'))));
+    return await KeptPolicies.open({ directory: join(directory, 'kept'), demands, logger });
+  } catch (err) {
+    logger.warn(
+      { err },
+      'policies are not kept: after a restart, those that cannot be opened go by their failurePolicy',
+    );
+    return undefined;
+  }
+}
+
+function moduleDirectory(options: PolicyAuditOptions, stack: DisposableStack): string {
+  const lasting = lastingDirectory(options);
+  if (lasting !== undefined) return lasting;
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
   stack.defer(() => rmSync(directory, { recursive: true, force: true }));
   return directory;

@@ -62,7 +62,8 @@ export interface SettingsVerdict {
   readonly message?: string;
 }
 
-export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'opa' | 'wapc' | 'wasi';
+/** `none`: of a policy that cannot be evaluated. */
+export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'none' | 'opa' | 'wapc' | 'wasi';
 
 export interface EvaluateOptions {
   readonly signal?: AbortSignal | undefined;
@@ -89,7 +90,8 @@ export interface Evaluator extends AsyncDisposable {
 
 /** Why there is no verdict. The server responds with HTTP 200, allowed=false, code 500; the scanner reports `error`. */
 export class EvaluationError extends Error {
-  readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap';
+  /** `unavailable`: the policy is not there, for example because its module cannot be fetched. */
+  readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap' | 'unavailable';
   /** What was requested before the error: as in a verdict. */
   asked: readonly AskedOfCluster[] = [];
 

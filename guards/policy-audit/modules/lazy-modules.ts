@@ -63,8 +63,7 @@ export class ModulesByTerms implements AsyncDisposable {
   }
 
   of(terms: ModuleTerms): Modules {
-    const isPlain = Object.values(terms).every((term) => term === undefined);
-    const part = isPlain ? '' : `terms-${hash('sha256', textOf(terms)).slice(0, 16)}`;
+    const part = termsName(terms);
     let modules = this.#modules.get(part);
     if (modules === undefined)
       this.#modules.set(part, (modules = new LazyModules(() => this.#open(terms, part))));
@@ -74,6 +73,12 @@ export class ModulesByTerms implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.#modules.values()].map((modules) => modules[Symbol.asyncDispose]()));
   }
+}
+
+/** The same for the same settings; '' without any. */
+export function termsName(terms: ModuleTerms): string {
+  const isPlain = Object.values(terms).every((term) => term === undefined);
+  return isPlain ? '' : `terms-${hash('sha256', textOf(terms)).slice(0, 16)}`;
 }
 
 /** Keys of signers are objects that JSON does not show. */

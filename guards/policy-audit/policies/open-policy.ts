@@ -10,14 +10,29 @@ import {
   type PolicyRequest,
   type Verdict,
 } from '../engine/evaluator.ts';
+import type { Modules } from '../modules/modules.ts';
 import type { Policy } from './policy.ts';
+import { StandIn } from './stand-in.ts';
+
+/** Where the modules of a policy come from. */
+export interface ModuleSource extends Pick<Modules, 'fetch'> {
+  /** The name of what its PolicyServer demands of them. */
+  readonly terms: string;
+}
 
 /** Opens the runtime of a policy. */
 export interface Runtimes {
   /** For match conditions: they read the namespace of an object, and what its user may do. */
   readonly world: World;
-  /** @throws {RampartError} why it cannot run: no such module, rejected settings. */
-  open(policy: Policy, signal: AbortSignal): Promise<Evaluator>;
+  /**
+   * @param through - Given where its modules come from: returns where to take them from.
+   * @throws {RampartError} why it cannot run: no such module, rejected settings.
+   */
+  open(
+    policy: Policy,
+    signal: AbortSignal,
+    through?: (source: ModuleSource) => Pick<Modules, 'fetch'>,
+  ): Promise<Evaluator>;
 }
 
 /** The outcome of a policy, and what it and its conditions requested: it holds as long as that is unchanged. */
@@ -55,14 +70,17 @@ export class OpenPolicy implements AsyncDisposable {
   }
 
   /** @throws {RampartError} why it cannot be evaluated. */
-  static async open(policy: Policy, runtimes: Runtimes, signal: AbortSignal): Promise<OpenPolicy> {
-    const { matchConditions } = policy;
-    const conditions =
-      matchConditions.length === 0 ? undefined : compileMatchConditions(matchConditions, runtimes.world);
+  static async open(
+    policy: Policy,
+    runtimes: Runtimes,
+    signal: AbortSignal,
+    through?: Parameters<Runtimes['open']>[2],
+  ): Promise<OpenPolicy> {
+    const conditions = conditionsOf(policy, runtimes);
     if (conditions !== undefined && conditions.problems.length > 0) {
       throw new RampartError(errorCodes.INPUT, { what: conditions.problems.join('; ') });
     }
-    const evaluator = await runtimes.open(policy, signal);
+    const evaluator = await runtimes.open(policy, signal, through);
     try {
       const { valid, message = 'the policy gives no reason' } = await evaluator.validateSettings({ signal });
       if (!valid) throw new RampartError(errorCodes.INPUT, { what: message });
@@ -76,6 +94,24 @@ export class OpenPolicy implements AsyncDisposable {
         cause: error,
       });
     }
+  }
+
+  /** For a policy that cannot be evaluated, until `standIn` is told that it can. */
+  static unopened(policy: Policy, runtimes: Runtimes, standIn: StandIn): OpenPolicy {
+    const conditions = conditionsOf(policy, runtimes);
+    // Without conditions that compile it applies to everything that its rules match.
+    const isUsable = conditions !== undefined && conditions.problems.length === 0;
+    return new OpenPolicy(policy, standIn, isUsable ? conditions : undefined);
+  }
+
+  /** Why it cannot be evaluated; undefined if it can. */
+  get unavailable(): string | undefined {
+    return this.#evaluator instanceof StandIn ? this.#evaluator.problem : undefined;
+  }
+
+  /** Whether its failurePolicy decides on writes while it cannot be evaluated. */
+  get isEnforced(): boolean {
+    return !(this.#evaluator instanceof StandIn) || this.#evaluator.isEnforced;
   }
 
   /** @throws the reason of the signal when it aborts. */
@@ -109,4 +145,8 @@ export class OpenPolicy implements AsyncDisposable {
     if (this.#running > 0) await (this.#idle ??= Promise.withResolvers()).promise;
     await this.#evaluator[Symbol.asyncDispose]();
   }
+}
+
+function conditionsOf({ matchConditions }: Policy, { world }: Runtimes): Matcher | undefined {
+  return matchConditions.length === 0 ? undefined : compileMatchConditions(matchConditions, world);
 }

@@ -1,36 +1,24 @@
 /** The policies that can be evaluated now, kept in line with the API. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
-import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { referenceTo } from '../../../lib/kube/events/event-object.ts';
-import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
-import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
-import { type KubeObject, objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
+import { objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
-import {
-  type AnyKubewardenPolicy,
-  kubewardenTypes,
-  type ValidatingAdmissionPolicy,
-  validatingAdmissionPolicies,
-  type ValidatingAdmissionPolicyBinding,
-  validatingAdmissionPolicyBindings,
-} from '../api.ts';
+import type { AnyKubewardenPolicy } from '../api.ts';
 import { aborted } from '../../../lib/time/abort.ts';
+import { KeyedBackoff } from '../../../lib/time/backoff.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
+import { FetchedModules, type KeptPolicies } from './kept-policies.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
+import { PoliciesInUse, type PolicyChange } from './policies-in-use.ts';
 import type { Policy } from './policy.ts';
-import { activeStatus, openingStatus, refusalIn, refusedStatus, type Status } from './policy-status.ts';
-import { policyId, readAdmissionPolicy, readKubewardenPolicy, severityAnnotation } from './read-policy.ts';
-
-/** What has changed. */
-export interface PolicyChange {
-  readonly before: Policy | undefined;
-  readonly now: Policy | undefined;
-}
+import { PolicySources, type Source, sourceKey, sourceOf } from './policy-sources.ts';
+import { isInUse, isKnownUnused, refusalIn, type Substitute } from './policy-status.ts';
+import { policyId, readKubewardenPolicy, severityAnnotation } from './read-policy.ts';
+import { StatusWriter } from './status-writer.ts';
 
 export interface PolicySetOptions {
   readonly context: GuardContext;
@@ -39,6 +27,8 @@ export interface PolicySetOptions {
   readonly writesStatus: boolean;
   /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
   readonly releases?: boolean;
+  /** Where the last version of each that could be evaluated is kept. Default: nowhere. */
+  readonly kept?: KeptPolicies | undefined;
   /** Told of policies that cannot be evaluated as written, and that can again. Default: nobody. */
   readonly findings?: Pick<PolicyFindings, 'policy'>;
   /** For tests. Default: the machine's. */
@@ -52,38 +42,37 @@ interface Trial {
   readonly refusal: string;
 }
 
+/** Why a version of a policy cannot be opened, and when to try again, on the monotonic clock. */
+interface Failure {
+  readonly version: string;
+  readonly problem: string;
+  readonly retryMs: number;
+}
+
 /** A module that is unavailable now may be available later. */
-const RETRY_MS = 30_000;
+const RETRY = { baseMs: 5000, maxMs: 60_000 };
 /** A policy that is being opened for longer says so in its status. */
 const SLOW_MS = 5000;
 /** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
 export const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
-/** Identifies a source of policies: the kind, and the key in its cache. */
-interface Source {
-  readonly type: ResourceType;
-  readonly key: string;
-}
-
-/** Those of deploy/ say who may write what: that is no property of an object. */
-const notOurs = 'app.kubernetes.io/part-of!=rampart';
-
 /**
- * Policies by id. Those that cannot be opened as they are now keep their previous version: what was refused stays refused until
- * the new one can be evaluated, and the status says so.
+ * Policies by id. Those that cannot be opened as they are now keep their previous version, also after a restart if it is kept: what was
+ * refused stays refused until the new one can be evaluated, and the status says so. Without that version, the failurePolicy of those that
+ * were in use decides.
  */
 export class PolicySet {
   readonly #options: PolicySetOptions;
-  readonly #recorder: EventRecorder;
-  readonly #caches: readonly IndexedCache<AnyKubewardenPolicy>[];
-  readonly #admissionPolicies: IndexedCache<ValidatingAdmissionPolicy>;
-  readonly #bindings: IndexedCache<ValidatingAdmissionPolicyBinding>;
-  readonly #open = new Map<string, OpenPolicy>();
+  readonly #sources: PolicySources;
+  readonly #status: StatusWriter | undefined;
+  readonly #inUse: PoliciesInUse;
   /** By source: the ids of its policies. */
   readonly #ids = new Map<string, ReadonlySet<string>>();
   /** By source: why it is not active as written. */
   readonly #problems = new Map<string, string>();
   readonly #trials = new Map<string, Trial>();
+  readonly #failures = new Map<string, Failure>();
+  readonly #backoff = new KeyedBackoff<string>(RETRY);
   /** By ID: why its module could not be fetched. */
   readonly #logged = new Map<string, string>();
   /** By ID: since when its module is fetched and compiled. */
@@ -92,41 +81,35 @@ export class PolicySet {
   readonly #clock: Clock;
   readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
   readonly #complete = Promise.withResolvers<void>();
-  #enforced: readonly OpenPolicy[] = [];
-  readonly #announced = new Map<string, OpenPolicy>();
-  #audited: readonly OpenPolicy[] = [];
+  readonly #decided = Promise.withResolvers<void>();
 
   constructor(options: PolicySetOptions) {
     this.#options = options;
-    const { context } = options;
+    const { context, runtimes } = options;
     this.#clock = options.clock ?? systemClock;
-    this.#recorder = context.recorder();
-    this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }));
-    for (const cache of this.#caches) {
-      context.health.ready(cache.type.plural, () =>
-        cache.isSynced || cache.refusal === 'unserved' ? undefined : 'not listed yet',
-      );
-    }
-    this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies, labelSelector: notOurs });
-    this.#bindings = context.cache({
-      ...{ type: validatingAdmissionPolicyBindings, labelSelector: notOurs },
-      indexes: { policy: policyOfBinding },
+    this.#sources = new PolicySources(context);
+    this.#status = options.writesStatus ? new StatusWriter(context) : undefined;
+    this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => {
+      for (const listener of this.#listeners) listener(change);
     });
   }
 
   /** Those that apply to writes; a new list after each change. */
   get enforced(): readonly OpenPolicy[] {
-    return this.#enforced;
+    return this.#inUse.enforced;
   }
 
-  /** Those that objects are audited with; a new list after each change, of which listeners are notified. */
+  /**
+   * Those that objects are audited with; a new list after each change, of which listeners are notified. With those that cannot be
+   * evaluated: what is known of them stays.
+   */
   get audited(): readonly OpenPolicy[] {
-    return this.#audited;
+    return this.#inUse.audited;
   }
 
   /** Those of Kubewarden's kinds, whether they can be evaluated or not. */
-  *kubewarden(): Generator<AnyKubewardenPolicy> {
-    for (const cache of this.#caches) yield* cache.list();
+  kubewarden(): Generator<AnyKubewardenPolicy> {
+    return this.#sources.kubewarden();
   }
 
   /** Policies whose modules are being fetched or compiled, by ID, with the time of the beginning in ms since 1970. */
@@ -144,8 +127,16 @@ export class PolicySet {
     return this.#complete.promise;
   }
 
+  /**
+   * Resolves when `enforced` has all policies that were in use at the start. Requests to one that is not open yet wait for it;
+   * nothing else has to.
+   */
+  get decided(): Promise<void> {
+    return this.#decided.promise;
+  }
+
   get(id: string): OpenPolicy | undefined {
-    return this.#open.get(id);
+    return this.#inUse.get(id);
   }
 
   /**
@@ -172,30 +163,22 @@ export class PolicySet {
   /** Runs until the signal of the context aborts; then all are closed. */
   async run(): Promise<void> {
     const { signal, logger, metrics } = this.#options.context;
-    using queue = keyQueue();
+    using queue = keyQueue(this.#clock);
     using subscriptions = new DisposableStack();
-    const ofKubernetes = [this.#admissionPolicies, this.#bindings];
-    const listed = [...this.#caches.map(listedIfServed), ...ofKubernetes.map(listedOrRefused)];
-    await Promise.race([aborted(signal), Promise.all(listed)]);
+    await Promise.race([aborted(signal), this.#sources.listed()]);
     if (signal.aborted) return;
-    const initial = new Set<string>();
-    const add = (key: string): void => queue.add(key);
-    for (const cache of this.#caches) {
-      subscriptions.use(cache.subscribe(({ key }) => add(sourceKey({ type: cache.type, key }))));
-      for (const key of cache.keys()) initial.add(sourceKey({ type: cache.type, key }));
-    }
-    const ofAdmission = (name: string): string => sourceKey({ type: validatingAdmissionPolicies, key: name });
-    subscriptions.use(this.#admissionPolicies.subscribe(({ key }) => add(ofAdmission(key))));
-    subscriptions.use(
-      this.#bindings.subscribe(({ object, previous }) => {
-        for (const one of [object, previous]) {
-          for (const name of one === undefined ? [] : policyOfBinding(one)) add(ofAdmission(name));
-        }
-      }),
-    );
-    for (const key of this.#admissionPolicies.keys()) initial.add(ofAdmission(key));
-    for (const key of initial) add(key);
-    if (initial.size === 0) this.#complete.resolve();
+    this.#sources.subscribe(subscriptions, (key) => queue.add(key));
+    const initial = new Set(this.#sources.keys());
+    const undecided = this.#substituteInUse(initial);
+    await this.#forgetDeleted();
+    const tried = (key: string): void => {
+      initial.delete(key);
+      undecided.delete(key);
+      if (undecided.size === 0) this.#decided.resolve();
+      if (initial.size === 0) this.#complete.resolve();
+    };
+    tried('');
+    for (const key of initial) queue.add(key);
     try {
       await runController({
         name: 'policies',
@@ -205,26 +188,50 @@ export class PolicySet {
           try {
             return await this.#reconcile(key, stop);
           } finally {
-            initial.delete(key);
-            if (initial.size === 0) this.#complete.resolve();
+            tried(key);
           }
         },
         signal,
         logger,
         metrics: metrics?.controllers,
+        clock: this.#clock,
       });
     } finally {
-      await this.#closeAll();
+      await this.#inUse.closeAll();
     }
+  }
+
+  /** @returns the sources of which it is unknown whether they were in use. */
+  #substituteInUse(keys: ReadonlySet<string>): Set<string> {
+    const undecided = new Set<string>();
+    for (const key of keys) {
+      const source = sourceOf(key);
+      const object = this.#sources.object(source);
+      try {
+        const isUsed = object === undefined || isInUse(object);
+        for (const policy of isUsed ? this.#sources.read(source) : []) this.#inUse.substitute(policy, true);
+        if (object !== undefined && !isUsed && !isKnownUnused(object)) undecided.add(key);
+      } catch {
+        // What is wrong with it is told when it is tried.
+        undecided.add(key);
+      }
+    }
+    return undecided;
+  }
+
+  /** They were deleted while no process watched. */
+  async #forgetDeleted(): Promise<void> {
+    const { kept } = this.#options;
+    if (kept !== undefined) await kept.retain(new Set(Array.from(this.kubewarden(), policyId)));
   }
 
   async #reconcile(key: string, signal: AbortSignal): Promise<Result> {
     const source = sourceOf(key);
     let wanted: readonly Policy[] = [];
     let problem: string | undefined;
-    const object = this.#object(source);
+    const object = this.#sources.object(source);
     try {
-      wanted = this.#read(source);
+      wanted = this.#sources.read(source);
     } catch (error) {
       problem = messageOf(error);
     }
@@ -234,14 +241,7 @@ export class PolicySet {
       for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
       this.#ids.set(key, ids);
     }
-    for (const policy of wanted) {
-      const cancel = this.#clock.schedule(SLOW_MS, () => this.#tellOpening(source, policy.id, signal));
-      try {
-        problem = (await this.#renew(policy, signal)) ?? problem;
-      } finally {
-        cancel();
-      }
-    }
+    for (const policy of wanted) problem = (await this.#renew(source, policy, object, signal)) ?? problem;
     this.#tellFinding(source, object, wanted[0], problem);
     if (problem === undefined) this.#problems.delete(key);
     else this.#problems.set(key, problem);
@@ -250,7 +250,7 @@ export class PolicySet {
       this.#trials.set(key, { generation, refusal: problem ?? '' });
       for (const listener of this.#triers) listener(object);
       // Its status may have been written meanwhile.
-      const latest = this.#object(source) ?? object;
+      const latest = this.#sources.object(source) ?? object;
       const told = latest.metadata.generation === generation ? latest : object;
       if (!isDeleting(told)) await this.#tell(source.type, told, problem, signal);
       else if (this.#options.releases === true)
@@ -262,47 +262,107 @@ export class PolicySet {
       this.#problems.delete(key);
       this.#trials.delete(key);
     }
-    for (const { id } of wanted) this.#announce(id);
-    return problem === undefined ? done : requeueAfter(RETRY_MS);
+    for (const { id } of wanted) this.#inUse.announce(id);
+    if (problem === undefined) return done;
+    const dueMs = wanted.map(({ id }) => this.#failures.get(id)?.retryMs ?? Infinity);
+    const waitMs = Math.min(...dueMs) - this.#clock.monotonicMs();
+    return requeueAfter(Math.min(RETRY.maxMs, Math.max(1, waitMs)));
   }
 
-  /** @throws {RampartError} for an invalid selector. */
-  #read({ type, key }: Source): readonly Policy[] {
-    if (type.plural === validatingAdmissionPolicies.plural) {
-      const policy = this.#admissionPolicies.get(key);
-      if (policy === undefined) return [];
-      return this.#bindings.byIndex('policy', key).map((binding) => readAdmissionPolicy(policy, binding));
-    }
-    const object = this.#object({ type, key });
-    return object === undefined ? [] : [readKubewardenPolicy(object)];
-  }
-
-  #object({ type, key }: Source): AnyKubewardenPolicy | undefined {
-    return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
-  }
-
-  /** Why it cannot be evaluated as it is now. */
-  async #renew(policy: Policy, signal: AbortSignal): Promise<string | undefined> {
-    const before = this.#open.get(policy.id);
-    if (before?.policy.version === policy.version) return undefined;
-    let opened: OpenPolicy;
-    this.#opening.set(policy.id, Date.now());
+  /** Why it cannot be evaluated as it is now. What has failed is tried again when it is due, however often its object is written. */
+  async #renew(
+    source: Source,
+    policy: Policy,
+    object: AnyKubewardenPolicy | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { id, version } = policy;
+    if (this.#isOpen(policy)) return undefined;
+    const failed = this.#failures.get(id);
+    if (failed?.version !== version) this.#backoff.forget(id);
+    else if (this.#clock.monotonicMs() < failed.retryMs) return failed.problem;
+    const cancel = this.#clock.schedule(SLOW_MS, () => void this.#whileOpening(source, policy, signal));
+    this.#opening.set(id, Date.now());
+    let problem: string | undefined;
     try {
-      opened = await OpenPolicy.open(policy, this.#options.runtimes, signal);
+      problem = await this.#open(policy, object, signal);
+    } finally {
+      cancel();
+      this.#opening.delete(id);
+    }
+    if (problem !== undefined && !this.#inUse.get(id)) await this.#useKept(source, policy, signal);
+    if (this.#isOpen(policy)) {
+      this.#forgetFailures(id);
+      return undefined;
+    }
+    problem ??= 'it was changed meanwhile';
+    const retryMs = this.#clock.monotonicMs() + this.#backoff.nextMs(id);
+    this.#failures.set(id, { version, problem, retryMs });
+    // A ValidatingAdmissionPolicy is in use from its creation: what does not compile is decided by its failurePolicy.
+    this.#inUse.substitute(policy, object === undefined || isInUse(object), problem);
+    return problem;
+  }
+
+  #isOpen({ id, version }: Policy): boolean {
+    return this.#inUse.get(id)?.policy.version === version;
+  }
+
+  /** @returns why it cannot be opened */
+  async #open(
+    policy: Policy,
+    object: AnyKubewardenPolicy | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { runtimes, kept } = this.#options;
+    const fetched = new FetchedModules();
+    try {
+      const through = kept && ((from: Parameters<FetchedModules['through']>[0]) => fetched.through(from));
+      this.#inUse.use(await OpenPolicy.open(policy, runtimes, signal, through));
     } catch (error) {
       signal.throwIfAborted();
       if (policy.origin.namespace === undefined) return messageOf(error);
       const told = forTenant(error);
       if (told !== error) this.#log(policy, error);
       return messageOf(told);
-    } finally {
-      this.#opening.delete(policy.id);
     }
-    this.#logged.delete(policy.id);
-    this.#open.set(policy.id, opened);
-    this.#enforced = [...this.#open.values()].toSorted(byId);
-    if (before !== undefined) this.#close(before);
+    if (object !== undefined) await kept?.keep(policy.id, object, fetched);
     return undefined;
+  }
+
+  /** Opens the version that was evaluated last, from the disk. */
+  async #useKept(source: Source, { id, origin, version }: Policy, signal: AbortSignal): Promise<void> {
+    const { runtimes, kept, context } = this.#options;
+    const object = kept?.object(id);
+    if (kept === undefined || object?.metadata.uid !== origin.uid) return;
+    try {
+      const former = readKubewardenPolicy({ ...object, kind: source.type.kind });
+      const opened = await OpenPolicy.open(former, runtimes, signal, kept.through(id));
+      if (this.#inUse.get(id) !== undefined) return void (await opened[Symbol.asyncDispose]());
+      this.#inUse.use(opened);
+      const how = former.version === version ? 'its module as it was last fetched' : 'its previous version';
+      context.logger.warn({ policy: id }, `a policy cannot be opened: ${how} is used`);
+    } catch (err) {
+      signal.throwIfAborted();
+      context.logger.warn({ err, policy: id }, 'cannot open the previous version of a policy');
+    }
+  }
+
+  /** It takes long: the version that was evaluated last is used meanwhile, or its status says that it is being opened. */
+  async #whileOpening(source: Source, policy: Policy, signal: AbortSignal): Promise<void> {
+    try {
+      if (this.#inUse.get(policy.id) === undefined) await this.#useKept(source, policy, signal);
+      const object = this.#sources.object(source);
+      if (object === undefined || isDeleting(object)) return;
+      for (const listener of this.#triers) listener(object);
+      if (this.#inUse.get(policy.id) !== undefined) return;
+      await this.#status?.tellOpening(source.type, object, this.#opening.get(policy.id), signal);
+    } catch (err) {
+      // What is written at its end says more.
+      this.#options.context.logger.debug(
+        { err, policy: policy.id },
+        'cannot tell that a policy is being opened',
+      );
+    }
   }
 
   /** What its condition leaves out; once, as it is opened again and again. */
@@ -334,132 +394,32 @@ export class PolicySet {
     );
   }
 
-  /** It is already active. An audit waits until the status is written, because reports contain its version. */
-  #announce(id: string): void {
-    const opened = this.#open.get(id);
-    const before = this.#announced.get(id);
-    if (opened === undefined || opened === before) return;
-    this.#announced.set(id, opened);
-    this.#changed({ before: before?.policy, now: opened.policy });
+  #forgetFailures(id: string): void {
+    this.#logged.delete(id);
+    this.#failures.delete(id);
+    this.#backoff.forget(id);
   }
 
   #remove(id: string): void {
-    this.#logged.delete(id);
-    const before = this.#open.get(id);
-    if (before === undefined) return;
-    this.#open.delete(id);
-    this.#enforced = [...this.#open.values()].toSorted(byId);
-    if (this.#announced.delete(id)) this.#changed({ before: before.policy, now: undefined });
-    this.#close(before);
+    this.#forgetFailures(id);
+    this.#inUse.remove(id);
+    void this.#options.kept?.forget(id);
   }
 
-  #changed(change: PolicyChange): void {
-    this.#audited = [...this.#announced.values()].toSorted(byId);
-    for (const listener of this.#listeners) listener(change);
-  }
-
-  #close(policy: OpenPolicy): void {
-    policy[Symbol.asyncDispose]().catch((err: unknown) =>
-      this.#options.context.logger.warn({ err, policy: policy.policy.id }, 'cannot close a policy'),
-    );
-  }
-
-  async #closeAll(): Promise<void> {
-    const all = [...this.#open.values()];
-    this.#open.clear();
-    this.#announced.clear();
-    this.#enforced = this.#audited = [];
-    await Promise.allSettled(all.map((one) => one[Symbol.asyncDispose]()));
-  }
-
-  #tellOpening(source: Source, id: string, signal: AbortSignal): void {
-    const object = this.#object(source);
-    if (object === undefined || isDeleting(object)) return;
-    for (const listener of this.#triers) listener(object);
-    const status = openingStatus(object, this.#opening.get(id));
-    if (!this.#options.writesStatus || status === undefined || status === object.status) return;
-    this.#write(source.type, object, status, signal).catch((err: unknown) => {
-      // What is written at its end says more.
-      this.#options.context.logger.debug({ err, policy: id }, 'cannot tell that a policy is being opened');
-    });
-  }
-
+  /** An audit waits until the status is written, because reports contain its version. */
   async #tell(
     type: ResourceType,
     object: AnyKubewardenPolicy,
     problem: string | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    if (!this.#options.writesStatus) return;
-    const [id] = this.#ids.get(sourceKey({ type, key: objectKey(object) })) ?? [];
-    const isAsked = id !== undefined && this.#open.has(id);
-    const status = problem === undefined ? activeStatus(object) : refusedStatus(object, problem, isAsked);
-    if (status === object.status) return;
-    if (problem !== undefined) {
-      this.#recorder.record({
-        regarding: referenceTo(type, object),
-        type: 'Warning',
-        reason: 'PolicyNotActive',
-        action: 'Opening',
-        note: problem,
-      });
-    }
-    const written = await this.#write(type, object, status, signal);
-    if (id === undefined || written === undefined) return;
-    const opened = this.#open.get(id);
-    if (opened === undefined || this.#announced.get(id) === opened) return;
-    const { resourceVersion = '' } = written.metadata;
+    if (this.#status === undefined) return;
+    const [id = ''] = this.#ids.get(sourceKey({ type, key: objectKey(object) })) ?? [];
+    const opened = this.#inUse.get(id);
+    const substitute: Substitute =
+      opened !== undefined ? 'former' : this.#inUse.isSubstituted(id) ? 'failurePolicy' : undefined;
+    const resourceVersion = await this.#status.tell(type, object, { problem, substitute }, signal);
+    if (resourceVersion === undefined || opened === undefined || this.#inUse.isAnnounced(opened)) return;
     opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };
   }
-
-  /** @returns undefined if it is gone. @throws {KubeError} for one that has changed. */
-  #write(
-    type: ResourceType,
-    { metadata }: AnyKubewardenPolicy,
-    status: Status,
-    signal: AbortSignal,
-  ): Promise<AnyKubewardenPolicy | undefined> {
-    const { namespace, name = '', resourceVersion } = metadata;
-    const target = { namespace, name, subresource: 'status' };
-    const body = { metadata: { resourceVersion }, status };
-    return orUndefined(
-      this.#options.context.client.patch(
-        type as ResourceType<AnyKubewardenPolicy>,
-        target,
-        { type: 'merge', body },
-        { signal },
-      ),
-    );
-  }
-}
-
-/** A cluster without Kubewarden's definitions has ValidatingAdmissionPolicies. */
-async function listedIfServed(cache: IndexedCache<AnyKubewardenPolicy>): Promise<void> {
-  const refusal = await Promise.race([cache.synced, cache.refused]);
-  if (refusal === 'forbidden') await cache.synced;
-}
-
-/** A cluster before 1.30 does not serve them, and not everybody may read them. */
-async function listedOrRefused({ synced, refused }: Pick<IndexedCache<KubeObject>, 'refused' | 'synced'>) {
-  await Promise.race([synced, refused]);
-}
-
-const policyOfBinding = ({ spec }: ValidatingAdmissionPolicyBinding): string[] => [spec?.policyName ?? ''];
-
-const byId = (a: OpenPolicy, b: OpenPolicy): number => (a.policy.id < b.policy.id ? -1 : 1);
-
-/** `clusteradmissionpolicies/x`, `admissionpolicies/ns/x`. */
-function sourceKey({ type, key }: Source): string {
-  return `${type.plural}/${key}`;
-}
-
-const sourceTypes: ReadonlyMap<string, ResourceType> = new Map(
-  [...kubewardenTypes, validatingAdmissionPolicies].map((type) => [type.plural, type]),
-);
-
-function sourceOf(key: string): Source {
-  const slash = key.indexOf('/');
-  const type = sourceTypes.get(key.slice(0, slash));
-  if (type === undefined) throw new TypeError(`no source ${key}`);
-  return { type, key: key.slice(slash + 1) };
 }

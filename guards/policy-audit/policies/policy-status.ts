@@ -17,6 +17,8 @@ export type Status = NonNullable<AnyKubewardenPolicy['status']>;
 const cannotRun = 'PolicyCannotRun';
 const formerActive = 'FormerPolicyActive';
 const formerStays = '. The previous version stays in use';
+/** It was evaluated, and cannot be any more: after a restart. */
+const unavailable = 'PolicyUnavailable';
 
 const reachable = {
   type: policyReachable,
@@ -42,15 +44,37 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
 }
 
 /**
- * The status of a policy that cannot be evaluated as written.
- *
- * @param isAsked whether its previous version is still active.
+ * Whether a policy was evaluated for writes when its status was written. It stays in use, also where it cannot be evaluated any more:
+ * `failurePolicy` decides then.
  */
-export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked: boolean): Status {
+export function isInUse({ status }: Pick<AnyKubewardenPolicy, 'status'>): boolean {
+  return (
+    status?.policyStatus === 'active' ||
+    findCondition(status?.conditions, policyActive)?.reason === unavailable
+  );
+}
+
+/** Whether it is known of a policy that it is not in use: its status says why. */
+export function isKnownUnused(object: Pick<AnyKubewardenPolicy, 'status'>): boolean {
+  return findCondition(object.status?.conditions, policyActive)?.status === 'False' && !isInUse(object);
+}
+
+/** What becomes of requests to a policy that is in use and cannot be evaluated. */
+function fateOf({ spec }: AnyKubewardenPolicy): string {
+  const isRefused = spec.failurePolicy !== 'Ignore' && spec.mode !== 'monitor';
+  return `. Requests that it applies to are ${isRefused ? 'refused' : 'allowed unchecked'}`;
+}
+
+/** What stands in for a policy that cannot be evaluated as written: its previous version, its failurePolicy, or nothing. */
+export type Substitute = 'failurePolicy' | 'former' | undefined;
+
+/** The status of a policy that cannot be evaluated as written. */
+export function refusedStatus(object: AnyKubewardenPolicy, why: string, substitute: Substitute): Status {
+  const isAsked = substitute === 'former';
   const condition = {
     status: 'False',
-    reason: isAsked ? formerActive : cannotRun,
-    message: isAsked ? `${why}${formerStays}` : why,
+    reason: isAsked ? formerActive : substitute === 'failurePolicy' ? unavailable : cannotRun,
+    message: `${why}${isAsked ? formerStays : substitute === 'failurePolicy' ? fateOf(object) : ''}`,
     observedGeneration: object.metadata.generation,
   } as const;
   let conditions = setCondition(object.status?.conditions, { ...condition, type: policyActive });
@@ -78,27 +102,29 @@ export function waiting(
 }
 
 /**
- * The status of a policy that is being opened for the first time. One that is active stays so: its previous version is
- * evaluated until the new one is open.
+ * The status of a policy that is being opened, and of which no version is evaluated.
  *
  * @param sinceMs - Since 1970: when its module was asked for. Undefined: not yet.
  */
-export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | undefined): Status | undefined {
-  if (object.status?.policyStatus === 'active') return undefined;
+export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | undefined): Status {
   const message =
     sinceMs === undefined
       ? 'it is being loaded'
       : `its module has been fetched or compiled since ${new Date(sinceMs).toISOString()}`;
-  return waiting(object, 'pending', 'PolicyOpening', message);
+  return isInUse(object)
+    ? refusedStatus(object, message, 'failurePolicy')
+    : waiting(object, 'pending', 'PolicyOpening', message);
 }
 
 /** Why it cannot be evaluated as written, by its status; undefined if that does not say so. */
 export function refusalIn(object: AnyKubewardenPolicy | undefined): string | undefined {
   const condition = findCondition(object?.status?.conditions, policyActive);
-  const isRefused = condition?.reason === cannotRun || condition?.reason === formerActive;
-  if (condition?.status !== 'False' || !isRefused) return undefined;
-  const { message } = condition;
-  return message.endsWith(formerStays) ? message.slice(0, -formerStays.length) : message;
+  if (object === undefined || condition?.status !== 'False') return undefined;
+  const { message, reason } = condition;
+  if (reason === cannotRun) return message;
+  if (reason !== formerActive && reason !== unavailable) return undefined;
+  const end = reason === formerActive ? formerStays : fateOf(object);
+  return message.endsWith(end) ? message.slice(0, -end.length) : message;
 }
 
 /** The status of a policy with a webhook, whose server answers or not. */

@@ -10,6 +10,7 @@ import { openEvaluator } from './open-evaluator.ts';
 import { type PolicyReaders, ReadByServer } from './read-by-server.ts';
 import { refuseFiles } from './refuse-files.ts';
 import { verifierOf } from '../modules/image-signatures.ts';
+import { termsName } from '../modules/lazy-modules.ts';
 import type { Modules, ModuleTerms } from '../modules/modules.ts';
 import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
 import type { AskedCluster } from './asked-cluster.ts';
@@ -39,7 +40,7 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
   const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
   return {
     world: { cluster, access: accessOf(policyHostCalls(conditions)) },
-    open: async ({ id, origin, policyServer, program }, signal) => {
+    open: async ({ id, origin, policyServer, program }, signal, through) => {
       if (origin.namespace !== undefined) refuseFiles(program);
       const { capabilities, pullSecret, ...terms }: ServerTerms =
         program.type === 'expressions' ? {} : await termsOfServer(client, policyServer, signal);
@@ -48,12 +49,14 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
         origin.namespace === undefined || capabilities === undefined
           ? everyCapability
           : new HostCapabilities(capabilities);
+      const fetch: Modules['fetch'] = (url, how) => own.fetch(url, how);
+      const source = through?.({ fetch, terms: termsName(terms) }) ?? own;
       const credentials = pullSecret && { credentials: pullSecret };
       const images = imagesOf(() => own.registry(), credentials);
       const verifier = verifierOf(own, credentials);
       const openedFor = (reader: HostReader): Promise<Evaluator> =>
         openEvaluator(program, {
-          modules: own,
+          modules: source,
           cluster,
           signal,
           pullSecret,

@@ -154,7 +154,8 @@ export class ObjectAudit {
         found[at] = { letter: exceptedLetter, result, asked: [] };
         return;
       }
-      const old = before(open, isPass);
+      const old =
+        open.unavailable === undefined ? before(open, isPass) : await this.#keptResult(open, known, report);
       if (loopSlice.over) await loopSlice.next();
       // It would request now what it requested then.
       found[at] =
@@ -250,6 +251,25 @@ export class ObjectAudit {
     };
   }
 
+  /**
+   * What is known of an object by a policy that cannot be evaluated now stays, whichever version it is of. Undefined if the policy
+   * is enforced and nothing is known: the cause is the result.
+   */
+  async #keptResult(
+    { policy, isEnforced }: OpenPolicy,
+    known: ObjectState | undefined,
+    read: ReadReport,
+  ): Promise<Before | undefined> {
+    const result = (await read())?.results.find((one) => one.policy === policy.id);
+    // An exception that has ended says nothing.
+    if (result !== undefined && result.result !== 'skip')
+      return { letter: letterOf(result.result), result };
+    const letter = known?.outcome[known.signature.index.get(policy.id) ?? -1];
+    // Passes are not in reports of failures alone.
+    if (this.#options.failuresOnly) return { letter: letter ?? skippedLetter };
+    return isEnforced ? undefined : { letter: skippedLetter };
+  }
+
   /** Removes the report of an object that is gone, or that no policy applies to. */
   async forget(namespace: string, uid: string, signal: AbortSignal): Promise<void> {
     const { states, store } = this.#options;
@@ -301,6 +321,8 @@ export class ObjectAudit {
     if (found === undefined || failuresOnly || found.scope.resourceVersion !== resourceVersion) return false;
     if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
     if (found.outcome.includes(exceptedLetter)) return false;
+    // What could not be evaluated then may be now.
+    if (found.outcome.includes(errorLetter)) return false;
     if (found.marks !== policyMarks(relevant.map(([{ policy }]) => policy))) return false;
     states.set(uid, {
       kind: kind.key,

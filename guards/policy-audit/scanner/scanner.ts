@@ -26,7 +26,7 @@ import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
-import type { PolicyChange } from '../policies/policy-set.ts';
+import type { PolicyChange } from '../policies/policies-in-use.ts';
 import { NamespaceReports } from '../reports/namespace-reports.ts';
 import { reportsRemedy, reportTypes } from '../reports/report.ts';
 import { ReportStore } from '../reports/report-store.ts';

@@ -76,7 +76,7 @@ suite('the section of policy-audit', () => {
 
   test('an operator that was killed: its conditions do not count', async () => {
     const operator = operatorWith(byPolicyServers, { isRenewed: false });
-    const refused = refusedStatus(policy, 'its module is not there', false);
+    const refused = refusedStatus(policy, 'its module is not there', undefined);
     assert.deepEqual(await problems({ operator, status: refused }), [
       'operator-dead: the operator no longer renews its lease, although it evaluates the policy',
     ]);

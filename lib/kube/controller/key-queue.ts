@@ -1,9 +1,11 @@
 /** The queue that a controller of objects works on. */
+import type { Clock } from '../../time/clock.ts';
 import { WorkQueue } from './workqueue.ts';
 
 /** After an outage nothing waits longer than the reflectors do, nor for other keys. The caller disposes it. */
-export function keyQueue(): WorkQueue {
+export function keyQueue(clock?: Clock): WorkQueue {
   return new WorkQueue({
+    clock,
     backoff: { baseMs: 5, maxMs: 30_000 },
     retryLimit: { perSecond: 100, burst: 200 },
   });

@@ -1,0 +1,59 @@
+/**
+ * What answers for a policy that cannot be evaluated: its match conditions apply, as an API server evaluates them also where a
+ * webhook is not answered, and then there is no verdict.
+ */
+import { orAborted } from '../../../lib/time/abort.ts';
+import {
+  type EvaluateOptions,
+  EvaluationError,
+  type Evaluator,
+  type PolicyRequest,
+  type SettingsVerdict,
+  type Verdict,
+} from '../engine/evaluator.ts';
+
+/** Evaluates the policy. @throws {EvaluationError} as an evaluator */
+type Answer = (request: PolicyRequest, signal: AbortSignal | undefined) => Promise<Verdict>;
+
+/** Requests wait until it is known whether the policy can be evaluated. */
+export class StandIn implements Evaluator {
+  readonly runtime = 'none';
+  readonly #known = Promise.withResolvers<void>();
+  #answer: Answer | undefined;
+  /** Whether the policy was in use: its failurePolicy decides on writes. */
+  readonly isEnforced: boolean;
+  /** Why it cannot be evaluated, as far as it is known. */
+  problem = 'it is being loaded';
+
+  constructor(isEnforced: boolean) {
+    this.isEnforced = isEnforced;
+  }
+
+  /** From now on, this answers. */
+  opened(answer: Answer): void {
+    this.#answer = answer;
+    this.#known.resolve();
+  }
+
+  /** From now on nothing waits. */
+  failed(problem: string): void {
+    this.problem = problem;
+    this.#known.resolve();
+  }
+
+  validateSettings(): Promise<SettingsVerdict> {
+    return Promise.resolve({ valid: true });
+  }
+
+  /** @throws {EvaluationError} `unavailable`; the signal's reason */
+  async evaluate(request: PolicyRequest, { signal }: EvaluateOptions = {}): Promise<Verdict> {
+    await orAborted(this.#known.promise, signal);
+    if (this.#answer === undefined) throw new EvaluationError('unavailable', this.problem);
+    return this.#answer(request, signal);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.failed(this.problem);
+    return Promise.resolve();
+  }
+}
