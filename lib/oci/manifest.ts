@@ -2,6 +2,7 @@
 import { isObject } from '../json/json.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { isDigest } from './digest.ts';
+import { isHtml } from './html.ts';
 import type { Layer } from './registry.ts';
 
 export const mediaTypes = {
@@ -36,7 +37,12 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   try {
     document = JSON.parse(Buffer.from(bytes).toString());
   } catch (error) {
-    throw malformed(what, `it is not JSON (${(error as Error).message})`);
+    throw malformed(
+      what,
+      isHtml(bytes)
+        ? 'it is an HTML page: what answers there is no registry'
+        : `it is not JSON (${(error as Error).message})`,
+    );
   }
   if (!isObject(document)) throw malformed(what, 'it is not a JSON object');
   if (document['schemaVersion'] !== 2) {

@@ -8,7 +8,6 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { findCondition } from '../../../lib/kube/object/conditions.ts';
 import {
   configMaps,
-  type KubeObject,
   namespaces,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';

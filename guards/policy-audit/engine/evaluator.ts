@@ -67,8 +67,10 @@ export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'none' | 'opa' | 'wap
 
 export interface EvaluateOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Of this evaluation. Default: 2,000 ms, or the policy's `timeoutEvalSeconds`. */
+  /** Of this evaluation, unless the policy has its own; in a group, of each member. Default: 2,000 ms. */
   readonly deadlineMs?: number | undefined;
+  /** Whether it is no admission request. */
+  readonly isRaw?: boolean | undefined;
 }
 
 /**

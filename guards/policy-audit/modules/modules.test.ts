@@ -104,6 +104,11 @@ suite('modules of registries', () => {
         errorCodes.INPUT,
         /not a WebAssembly module/,
       ],
+      [
+        server.pushWasm('bad/page', 'v1', Buffer.from('\n<html><head><title>Sign in</title>')),
+        errorCodes.INPUT,
+        /bad\/page:v1 is not a WebAssembly module: it is an HTML page/,
+      ],
       [server.pushWasm('bad/short', 'v1', Buffer.from('\0a')), errorCodes.INPUT, /not a WebAssembly module/],
       [server.pushWasm('bad/large', 'v1', Buffer.alloc(2000)), errorCodes.LIMIT, /2000 bytes/],
     ];

@@ -7,6 +7,7 @@ import { BlobCache } from '../../../lib/oci/blob-cache.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import { everyWay, Exchange, ExchangeError, type Security } from '../../../lib/oci/exchange.ts';
 import { openRegistry } from '../../../lib/oci/open-registry.ts';
+import { isHtml } from '../../../lib/oci/html.ts';
 import { hostName } from '../../../lib/oci/reference.ts';
 import type { Layer, PullOptions, Registry } from '../../../lib/oci/registry.ts';
 import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
@@ -236,7 +237,7 @@ function checked(bytes: Uint8Array, what: string): FetchedModule {
   if (!Buffer.from('\0asm').equals(bytes.subarray(0, 4))) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${what} is not a WebAssembly module`,
-      why: 'its header is missing',
+      why: isHtml(bytes) ? 'it is an HTML page, for example of a login or an error' : 'its header is missing',
     });
   }
   return { digest: digestOf(bytes), bytes };

@@ -137,7 +137,56 @@ suite('opening of policies', () => {
     }
   });
 
-  test('the time that a policy gives itself holds also where its caller gives more', async () => {
+  test('what is wrong with a module is said with its URI, also of a member of a group', async () => {
+    const page = Buffer.from('<!-- us -->\n<!DOCTYPE html><html><body>Sign in</body></html>');
+    const empty = Buffer.from('\0asm\x01\0\0\0');
+    const modules = {
+      fetch: (url: string) => {
+        if (url.includes('refused')) throw new RampartError(errorCodes.PRIVILEGE, { what: 'no entry' });
+        return Promise.resolve({ bytes: url.includes('page') ? page : empty, digest: '' });
+      },
+    };
+    for (const [module, why] of [
+      ['registry://r.example/empty:v1', /^registry:\/\/r\.example\/empty:v1: cannot determine the runtime/],
+      ['https://r.example/refused.wasm', /^https:\/\/r\.example\/refused\.wasm: no entry$/],
+    ] as const) {
+      const members = new Map([
+        ['a', notRoot],
+        ['b', program(module, {})],
+      ]);
+      for (const each of [
+        program(module, {}),
+        { type: 'group', expression: 'a() && b()', message: 'm', members } as const,
+      ])
+        await assert.rejects(openEvaluator(each, { ...optionsWith(), modules }), (error: Error) => {
+          assert.match(error.message, why);
+          return true;
+        });
+    }
+  });
+
+  test('the time limit of a policy replaces that of its caller, be it shorter or longer', async () => {
+    const list = JSON.stringify(Array.from({ length: 50 }, (_, index) => index));
+    const expression = 'variables.l.all(a, variables.l.all(b, variables.l.all(c, a + b + c >= 0)))';
+    const long = {
+      variables: [{ name: 'l', expression: list }],
+      validations: [{ expression }, { expression: 'true' }],
+    };
+    const evaluated = async (more: Partial<ModuleProgram>) => {
+      const one = program('cel-policy', long, more);
+      const group = {
+        type: 'group',
+        expression: 'a()',
+        message: 'no',
+        members: new Map([['a', one]]),
+      } as const;
+      for (const each of [one, group]) {
+        await using policy = await openEvaluator(each, optionsWith());
+        assert.ok((await policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 1 })).allowed);
+      }
+    };
+    await assert.rejects(evaluated({}), { name: 'EvaluationError', why: 'deadline' });
+    await evaluated({ deadlineMs: 60_000 });
     await using policy = await openEvaluator(
       program('unruly.wapc.wasm', { do: 'spin' }, { deadlineMs: 50 }),
       optionsWith(),

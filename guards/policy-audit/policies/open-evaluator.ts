@@ -16,6 +16,7 @@ import type {
 } from '../engine/evaluator.ts';
 import { openGroupEvaluator } from '../engine/group/open.ts';
 import type { KindName } from '../engine/host-calls/cluster-reader.ts';
+import { aboutModule } from '../modules/module-error.ts';
 import { isCelModule, type ModuleProgram, type PolicyProgram } from '../engine/program.ts';
 import { readPolicyMetadata } from '../engine/wasm/metadata.ts';
 import { openWasmEvaluator, type WasmLimits } from '../engine/wasm/open.ts';
@@ -96,21 +97,26 @@ async function openModule(
       mutates: false,
     };
   }
-  const { bytes, digest } = await options.modules.fetch(program.module, {
-    pullSecret: options.pullSecret,
-    signal: options.signal,
-  });
-  const evaluator = await openWasmEvaluator({
-    module: bytes,
-    settings: program.settings,
-    hostCalls,
-    limits: options.limits,
-    pool: options.pool,
-  });
-  return { evaluator, digest, mutates: readPolicyMetadata(bytes)?.mutating === true };
+  try {
+    const { bytes, digest } = await options.modules.fetch(program.module, {
+      pullSecret: options.pullSecret,
+      signal: options.signal,
+    });
+    const evaluator = await openWasmEvaluator({
+      module: bytes,
+      settings: program.settings,
+      hostCalls,
+      limits: options.limits,
+      pool: options.pool,
+    });
+    return { evaluator, digest, mutates: readPolicyMetadata(bytes)?.mutating === true };
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    throw aboutModule(program.module, error);
+  }
 }
 
-/** With what is known from opening it, and with the time limit of the policy itself, if its caller's is longer. */
+/** With what is known from opening it. The time limit of the policy itself replaces that of its caller, as upstream. */
 class Opened implements OpenedEvaluator {
   readonly runtime: Evaluator['runtime'];
   readonly digests: ReadonlyMap<string, string>;
@@ -137,7 +143,6 @@ class Opened implements OpenedEvaluator {
   }
 
   #bounded(options: EvaluateOptions = {}): EvaluateOptions {
-    if (this.#deadlineMs === undefined) return options;
-    return { ...options, deadlineMs: Math.min(this.#deadlineMs, options.deadlineMs ?? Infinity) };
+    return this.#deadlineMs === undefined ? options : { ...options, deadlineMs: this.#deadlineMs };
   }
 }

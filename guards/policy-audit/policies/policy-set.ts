@@ -10,6 +10,7 @@ import type { AnyKubewardenPolicy } from '../api.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { KeyedBackoff } from '../../../lib/time/backoff.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { ModuleError } from '../modules/module-error.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
 import { FetchedModules, type KeptPolicies } from './kept-policies.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
@@ -323,7 +324,8 @@ export class PolicySet {
       if (policy.origin.namespace === undefined) return messageOf(error);
       const told = forTenant(error);
       if (told !== error) this.#log(policy, error);
-      return messageOf(told);
+      const isAboutModule = told !== error && error instanceof ModuleError;
+      return isAboutModule ? `${error.module}: ${messageOf(told)}` : messageOf(told);
     }
     if (object !== undefined) await kept?.keep(policy.id, object, fetched);
     return undefined;
@@ -337,7 +339,10 @@ export class PolicySet {
     try {
       const former = readKubewardenPolicy({ ...object, kind: source.type.kind });
       const opened = await OpenPolicy.open(former, runtimes, signal, kept.through(id));
-      if (this.#inUse.get(id) !== undefined) return void (await opened[Symbol.asyncDispose]());
+      if (this.#inUse.get(id) !== undefined) {
+        await opened[Symbol.asyncDispose]();
+        return;
+      }
       this.#inUse.use(opened);
       const how = former.version === version ? 'its module as it was last fetched' : 'its previous version';
       context.logger.warn({ policy: id }, `a policy cannot be opened: ${how} is used`);

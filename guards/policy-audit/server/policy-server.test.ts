@@ -51,6 +51,12 @@ const policies = {
     timeoutEvalSeconds: 1,
     policyMode: 'monitor',
   },
+  'clusterwide-gatekeeper': { module: modulePath('denied.gatekeeper'), settings: { denied: ['root'] } },
+  'clusterwide-group-gatekeeper': {
+    policies: { one: { module: modulePath('denied.gatekeeper'), settings: { denied: ['root'] } } },
+    expression: 'one()',
+    message: 'no',
+  },
   'clusterwide-group-both': {
     policies: {
       root: refusing('root'),
@@ -198,6 +204,20 @@ suite('a policy server, by HTTPS', () => {
       else assert.equal(answer.status, status);
     });
   }
+
+  test('Gatekeeper answers no raw request, as upstream', async () => {
+    const request = { uid: 'u', object: { metadata: { name: 'web' } } };
+    for (const [name, message] of [
+      ['gatekeeper', 'internal server error: Gatekeeper does not support raw validation requests'],
+      ['group-gatekeeper', /the group has no verdict: .*Gatekeeper does not support raw validation requests/],
+    ] as const) {
+      const { status, body } = await server.post(`/validate_raw/clusterwide-${name}`, { request });
+      assert.deepEqual([status, body.response?.allowed, body.response?.status?.code], [200, false, 500]);
+      assert.match(body.response?.status?.message ?? '', new RegExp(message));
+      const asReview = await server.post(`/validate/clusterwide-${name}`, review());
+      assert.equal(asReview.body.response?.allowed, true);
+    }
+  });
 
   test('readiness, with and without TLS; nothing else without', async () => {
     assert.equal((await server.ask('GET', '/readiness')).status, 200);

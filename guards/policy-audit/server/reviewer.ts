@@ -23,7 +23,7 @@ export type ReviewKind = 'audit' | 'validate' | 'validate_raw';
 export interface ReviewerOptions {
   readonly table: PolicyTable;
   readonly metrics: EvaluationMetrics;
-  /** For policies without their own. Infinity: no limit. */
+  /** For policies without their own. */
   readonly deadlineMs: number;
   /** Everything in this namespace is allowed: that of the server itself. */
   readonly acceptedNamespace?: string | undefined;
@@ -54,10 +54,7 @@ export function reviewer(options: ReviewerOptions): Review {
       return failureOf(request, problem ?? 'the policy is closed');
     const { deadlineMs } = options;
     try {
-      const verdict = await evaluator.evaluate(request, {
-        signal,
-        ...(deadlineMs !== Infinity && { deadlineMs }),
-      });
+      const verdict = await evaluator.evaluate(request, { signal, deadlineMs, isRaw });
       return responseOf(verdict, request, isRaw);
     } catch (error) {
       if (!(error instanceof EvaluationError)) throw error;

@@ -44,7 +44,7 @@ export interface PolicyServerOptions {
   readonly pullSecret?: CredentialsSource | undefined;
   /** The host calls of a policy's module. */
   readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
-  /** Infinity: no limit. */
+  /** Of an evaluation, for policies without their own. */
   readonly deadlineMs: number;
   /** Threads for WebAssembly. Default: that of the pool. */
   readonly workers?: number | undefined;

@@ -8,6 +8,7 @@ import { compileSchema, type CompiledSchema } from '../../../lib/apiserver/schem
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
+import { isHtml } from '../../../lib/oci/html.ts';
 import { parseManifest } from '../../../lib/manifests/document.ts';
 import { describeProblem } from '../../../lib/manifests/problem.ts';
 import {
@@ -104,7 +105,14 @@ export function isManifest(name: string): boolean {
       why: 'it is not a regular file',
     });
   }
-  return !readFileSync(name).subarray(0, 4).equals(Buffer.from('\0asm'));
+  const bytes = readFileSync(name);
+  if (isHtml(bytes)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${name} is not a policy`,
+      why: 'it is an HTML page, for example of a login or an error',
+    });
+  }
+  return !bytes.subarray(0, 4).equals(Buffer.from('\0asm'));
 }
 
 /** As the API server stores it: validated, and with defaults. */

@@ -152,6 +152,13 @@ suite('rampart policy run', () => {
     assert.equal(exitCodeOf(settings), 2);
     write('unknown.yaml', policy('x', '  settings: {}\n  modules: y\n'));
     const wrong: readonly (readonly [() => unknown, RegExp])[] = [
+      [
+        () => {
+          writeFileSync(at('page.wasm'), '<!DOCTYPE html>\n<html></html>');
+          return readPolicies(at('page.wasm'), undefined);
+        },
+        /page\.wasm is not a policy: it is an HTML page/,
+      ],
       [() => readPolicies('none.yaml', undefined), /cannot read none\.yaml/],
       [
         () => readPolicies(at('unknown.yaml'), undefined),

@@ -22,6 +22,8 @@ import { openPolicyHost } from './policy-host.ts';
 /** The maximum number of threads of the engine. */
 const MOST_WORKERS = 8;
 const LINGER_MS = 5000;
+/** The longest time of a timer: 24 days. */
+const NO_LIMIT_MS = 2 ** 31 - 1;
 
 /** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for invalid options */
 export async function runPolicyServerCommand(
@@ -131,7 +133,7 @@ function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths
 }
 
 function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCommandOptions): number {
-  if (disableTimeoutProtection === true) return Infinity;
+  if (disableTimeoutProtection === true) return NO_LIMIT_MS;
   const seconds = Number(policyTimeout);
   if (seconds > 0 && seconds <= 300) return seconds * 1000;
   throw new RampartError(errorCodes.INPUT, {

@@ -171,14 +171,14 @@ test('a member that mutates after all counts as a refusal', async () => {
   });
 });
 
-test('a member is asked once, and all within one deadline', async () => {
+test('a member is asked once, each with the whole time limit', async () => {
   let times = 0;
   const slow: Evaluator = {
     runtime: 'cel',
     validateSettings: async () => ({ valid: true }),
     evaluate: async (_request, { deadlineMs = 0 } = {}) => {
       times++;
-      assert.ok(deadlineMs <= 500);
+      assert.equal(deadlineMs, 500);
       return { allowed: false, message: `asked ${times} times` };
     },
     [Symbol.asyncDispose]: async () => {},

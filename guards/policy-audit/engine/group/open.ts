@@ -29,8 +29,6 @@ export interface GroupSpec {
   readonly mutating?: ReadonlySet<string>;
 }
 
-const defaultDeadlineMs = 2_000;
-
 /**
  * Opens a group. One that cannot work can be opened, too: `validateSettings` says what is wrong with it.
  *
@@ -122,15 +120,13 @@ function understand({ expression, members }: ExpressionOfGroup): {
 class Round {
   readonly #spec: GroupSpec;
   readonly #request: PolicyRequest;
-  readonly #signal: AbortSignal | undefined;
-  readonly #endsAt: number;
+  readonly #options: EvaluateOptions;
   readonly #answers = new Map<string, Verdict | EvaluationError>();
 
-  constructor(spec: GroupSpec, request: PolicyRequest, { signal, deadlineMs }: EvaluateOptions) {
+  constructor(spec: GroupSpec, request: PolicyRequest, options: EvaluateOptions) {
     this.#spec = spec;
     this.#request = request;
-    this.#signal = signal;
-    this.#endsAt = performance.now() + (deadlineMs ?? defaultDeadlineMs);
+    this.#options = options;
   }
 
   /** Whether the member allows it; undefined if it could not be evaluated. @throws {EvaluationError} once cancelled. */
@@ -142,11 +138,8 @@ class Round {
   }
 
   async #evaluate(name: string): Promise<Verdict | EvaluationError> {
-    const leftMs = Math.ceil(this.#endsAt - performance.now());
-    if (leftMs <= 0) return new EvaluationError('deadline', 'the time limit of the group was reached first');
-    const options = { deadlineMs: leftMs, ...(this.#signal && { signal: this.#signal }) };
     try {
-      const verdict = await this.#spec.members.get(name)?.evaluate(this.#request, options);
+      const verdict = await this.#spec.members.get(name)?.evaluate(this.#request, this.#options);
       if (verdict === undefined) throw new TypeError(`no member ${name}`);
       if (verdict.mutated === undefined) return verdict;
       return { allowed: false, message: 'mutation is not allowed inside of policy group' };

@@ -1,0 +1,10 @@
+/** Web pages in place of what was asked for: portals and servers of web pages answer everything with 200. */
+
+/** Longer than what comes before the first element. */
+const HEAD_BYTES = 2048;
+
+/** Whether these bytes begin as an HTML page does. */
+export function isHtml(bytes: Uint8Array): boolean {
+  const head = Buffer.from(bytes.subarray(0, HEAD_BYTES)).toString();
+  return /^\uFEFF?(?:\s|<!--[^]*?-->|<\?xml[^>]*>)*<(?:!doctype\s+html|html|head|body)\b/i.test(head);
+}
