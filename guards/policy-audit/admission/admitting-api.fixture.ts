@@ -141,10 +141,7 @@ export class AdmittingApi implements AsyncDisposable {
         });
         const exceptions = new ExceptionSet({ context, writesStatus: true });
         const ended = Promise.all([policies.run(), exceptions.run()]);
-        await Promise.race([
-          Promise.all([policies.decided, exceptions.complete, spaces.synced]),
-          ended,
-        ]);
+        await Promise.race([Promise.all([policies.decided, exceptions.complete, spaces.synced]), ended]);
         const admission = new PolicyAdmission({
           policies: () => policies.enforced,
           exceptions,

@@ -6,11 +6,7 @@ import { after, afterEach, before, suite, test } from 'node:test';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { findCondition } from '../../../lib/kube/object/conditions.ts';
-import {
-  configMaps,
-  namespaces,
-  type ResourceType,
-} from '../../../lib/kube/object/object.ts';
+import { configMaps, namespaces, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { digestOf } from '../../../lib/oci/digest.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';

@@ -17,6 +17,7 @@ import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
 import { PolicyFindings } from '../findings/policy-findings.ts';
 import { PolicyMetrics } from './metrics.ts';
+import { tellUnservedKinds } from './kinds-status.ts';
 import { imageOfOperator } from './operator-image.ts';
 import { ServerReaders } from './server-readers.ts';
 import { processModules } from '../modules/process-modules.ts';
@@ -143,6 +144,7 @@ async function work(
     admitting(),
     serving(),
     scanner.run(),
+    tellUnservedKinds(term, scanner),
     keepSummaries({ client, logger, summary }, signal),
   ]);
 }

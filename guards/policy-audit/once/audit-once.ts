@@ -85,7 +85,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
     const problems = new Map([...unlisted, ...policies.problems]);
     if (exceptions.isForbidden)
       problems.set('policyexceptions.rampart.dev', 'they may not be listed: none is in effect');
-    const skipped = skippedOf(policies.audited);
+    const skipped = skippedOf(policies.audited, scanner.unserved);
     const reports =
       memory === undefined ? await listed(options) : memory.list(reportTypes[reportKind], reportsBy);
     const isAsked = ({ metadata: { namespace = '' } }: AuditReport): boolean =>
@@ -102,9 +102,17 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   }
 }
 
-function skippedOf(policies: readonly OpenPolicy[]): Map<string, string> {
+function skippedOf(
+  policies: readonly OpenPolicy[],
+  unserved: ReadonlyMap<string, string>,
+): Map<string, string> {
   const skipped = new Map<string, string>();
   for (const { policy } of policies) {
+    const kinds = unserved.get(policy.id);
+    if (kinds !== undefined) {
+      skipped.set(policy.id, `it applies to nothing: the API does not serve ${kinds}`);
+      continue;
+    }
     const isCreation = policy.constraints.every(({ rules }) => rules.some(coversCreation));
     if (policy.backgroundAudit && isCreation) continue;
     skipped.set(policy.id, policy.backgroundAudit ? reasons.operation : reasons.background);

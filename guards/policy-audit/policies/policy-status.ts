@@ -9,6 +9,9 @@ export const policyActive = 'PolicyActive';
 /** Upstream waits until every server has the policy under its path; there is one engine here. */
 export const policyReachable = 'PolicyUniquelyReachable';
 
+/** False if the API serves none of the kinds that its rules name; absent if there was no such doubt. */
+export const kindsServed = 'KindsServed';
+
 /** The reason of {@link policyReachable} while no pod of its server is ready. */
 export const noReadyPods = 'NoReadyPods';
 
@@ -114,6 +117,28 @@ export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | und
   return isInUse(object)
     ? refusedStatus(object, message, 'failurePolicy')
     : waiting(object, 'pending', 'PolicyOpening', message);
+}
+
+/**
+ * The status of a policy with what its rules name; undefined if nothing changes.
+ *
+ * @param unserved - The kinds that it names, if the API serves none of them.
+ */
+export function statusOfKinds(object: AnyKubewardenPolicy, unserved: string | undefined): Status | undefined {
+  const { status, metadata } = object;
+  const isTold = findCondition(status?.conditions, kindsServed) !== undefined;
+  if (status === undefined || (unserved === undefined && !isTold)) return undefined;
+  const conditions = setCondition(status.conditions, {
+    type: kindsServed,
+    observedGeneration: metadata.generation,
+    ...(unserved === undefined
+      ? { status: 'True', reason: 'KindsServed', message: 'the API serves kinds that spec.rules name' }
+      : {
+          ...{ status: 'False', reason: 'NoSuchKind' },
+          message: `it applies to nothing: the API does not serve ${unserved}`,
+        }),
+  });
+  return conditions === status.conditions ? undefined : { ...status, conditions };
 }
 
 /** Why it cannot be evaluated as written, by its status; undefined if that does not say so. */

@@ -1,4 +1,6 @@
 /** Which kinds are followed: those that the API serves and that policies are about, or that policies have asked for. */
+import { isDeepStrictEqual } from 'node:util';
+
 import type { GuardContext } from '../../../guard/context.ts';
 import { customResourceDefinitions } from '../../../lib/kube/crd/established.ts';
 import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -6,10 +8,12 @@ import { isForbidden } from '../../../lib/kube/client/client-errors.ts';
 import { apiVersionOf, type KubeObject } from '../../../lib/kube/object/object.ts';
 import { type Clock, sleep } from '../../../lib/time/clock.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
+import type { Policy } from '../policies/policy.ts';
 import { definitionFacts, namespaceOf, objectFacts } from './object-facts.ts';
 import type { ObjectStates } from './object-states.ts';
 import type { ScannerOptions } from './scanner-options.ts';
-import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
+import { auditsKind, type ServedKind, type ServedKinds, servedKinds } from './served-kinds.ts';
+import { unservedKinds } from './unserved-kinds.ts';
 import { until } from './waits.ts';
 
 /** The delay between a change of a CRD and discovery: several come together. */
@@ -33,6 +37,8 @@ export interface FollowedKindsOptions {
   /** All there is of a kind is known from now on. */
   readonly onSynced: (followed: FollowedKind) => void;
   readonly onObject: (followed: FollowedKind, change: CacheChange<KubeObject>) => void;
+  /** {@link FollowedKinds.unserved} has changed. */
+  readonly onUnserved: () => void;
 }
 
 export class FollowedKinds {
@@ -43,7 +49,10 @@ export class FollowedKinds {
   /** Those that are being tried. */
   readonly #tries = new Map<string, Promise<void>>();
   readonly #discovered = Promise.withResolvers<void>();
-  #served: ReadonlyMap<string, ServedKind> = new Map();
+  #served: ServedKinds | undefined;
+  #unserved: ReadonlyMap<string, string> = new Map();
+  /** What is known of policies, until the next discovery. */
+  #named = new WeakMap<Policy, { readonly unserved: string | undefined }>();
   #subscriptions: DisposableStack | undefined;
 
   constructor(options: FollowedKindsOptions) {
@@ -74,6 +83,11 @@ export class FollowedKinds {
     const refused = [...this.#refused.values()].filter((kind) => this.#about(kind).length > 0);
     const unlisted = [...this].filter(({ cache }) => !cache.isSynced);
     return [...unlisted.map(({ kind }) => kind.key), ...refused.map(({ key }) => key)].toSorted();
+  }
+
+  /** By the IDs of policies that name only kinds that the API does not serve: these kinds. */
+  get unserved(): ReadonlyMap<string, string> {
+    return this.#unserved;
   }
 
   /** Whether it is unknown which objects of a kind there are. */
@@ -112,8 +126,8 @@ export class FollowedKinds {
       for (;;) {
         changed = Promise.withResolvers<void>();
         try {
-          const { kinds } = await servedKinds(context.client, signal);
-          this.#served = kinds;
+          this.#served = await servedKinds(context.client, signal);
+          this.#named = new WeakMap();
           this.follow();
           this.#discovered.resolve();
         } catch (error) {
@@ -133,7 +147,8 @@ export class FollowedKinds {
   /** Follows what policies are about now. A kind that was followed stays: its reports may have to go. */
   follow(): void {
     const { states } = this.#options;
-    for (const kind of this.#served.values()) {
+    this.#lookForUnserved();
+    for (const kind of this.#served?.kinds.values() ?? []) {
       const about = this.#about(kind);
       const known = this.#kinds.get(kind.key);
       if (known !== undefined) known.policies = about;
@@ -141,6 +156,20 @@ export class FollowedKinds {
       else if (about.length > 0 || states.isAsked(apiVersionOf(kind.type), kind.type.kind))
         this.#tries.set(kind.key, this.#try(kind));
     }
+  }
+
+  #lookForUnserved(): void {
+    const served = this.#served;
+    if (served === undefined) return;
+    const unserved = new Map<string, string>();
+    for (const { policy } of this.#options.policies.audited) {
+      let named = this.#named.get(policy);
+      if (named === undefined) this.#named.set(policy, (named = { unserved: unservedKinds(policy, served) }));
+      if (named.unserved !== undefined) unserved.set(policy.id, named.unserved);
+    }
+    if (isDeepStrictEqual(unserved, this.#unserved)) return;
+    this.#unserved = unserved;
+    this.#options.onUnserved();
   }
 
   #about(kind: ServedKind): FollowedKind['policies'] {

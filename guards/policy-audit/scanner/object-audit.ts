@@ -262,8 +262,7 @@ export class ObjectAudit {
   ): Promise<Before | undefined> {
     const result = (await read())?.results.find((one) => one.policy === policy.id);
     // An exception that has ended says nothing.
-    if (result !== undefined && result.result !== 'skip')
-      return { letter: letterOf(result.result), result };
+    if (result !== undefined && result.result !== 'skip') return { letter: letterOf(result.result), result };
     const letter = known?.outcome[known.signature.index.get(policy.id) ?? -1];
     // Passes are not in reports of failures alone.
     if (this.#options.failuresOnly) return { letter: letter ?? skippedLetter };

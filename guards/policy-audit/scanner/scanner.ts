@@ -59,6 +59,7 @@ export class Scanner {
   /** Namespaces whose objects must all be evaluated, whatever is known. */
   readonly #forced = new Set<string>();
   readonly #passListeners = new Set<() => void>();
+  readonly #unservedListeners = new Set<() => void>();
   #pass: AuditPass | undefined;
   evaluations = 0;
   /** Objects that a full pass found different from what was known. */
@@ -81,6 +82,9 @@ export class Scanner {
         this.#markAskers({ apiVersion: apiVersionOf(type), kind: type.kind });
       },
       onObject: (followed, change) => this.#onObject(followed, change),
+      onUnserved: () => {
+        for (const listener of this.#unservedListeners) listener();
+      },
     });
     options.asked.isFollowed = ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind);
     this.#clock = clock;
@@ -122,6 +126,18 @@ export class Scanner {
   /** Kinds that policies apply to, but that could not be listed yet. */
   get unread(): readonly string[] {
     return this.#kinds.unread;
+  }
+
+  /** By the IDs of policies that name only kinds that the API does not serve: these kinds. */
+  get unserved(): ReadonlyMap<string, string> {
+    return this.#kinds.unserved;
+  }
+
+  /** Called with each change of {@link unserved}. */
+  onUnserved(listener: () => void): Disposable {
+    const own = (): void => listener();
+    this.#unservedListeners.add(own);
+    return { [Symbol.dispose]: () => void this.#unservedListeners.delete(own) };
   }
 
   /** Runs until the signal of the context aborts. */

@@ -19,7 +19,9 @@ export interface ServedKind {
 
 export interface ServedKinds {
   readonly kinds: ReadonlyMap<string, ServedKind>;
-  /** Groups whose discovery failed: mostly those of aggregated API servers. */
+  /** Everything that is served, also what cannot be listed, and subresources as `pods/log`. */
+  readonly resources: readonly GroupVersionResource[];
+  /** Versions of groups whose discovery failed, mostly those of aggregated API servers, as `group/version`. */
   readonly unread: readonly string[];
 }
 
@@ -48,6 +50,7 @@ export async function servedKinds(client: KubeClient, signal: AbortSignal): Prom
     })),
   ];
   const kinds = new Map<string, ServedKind>();
+  const all: GroupVersionResource[] = [];
   const unread: string[] = [];
   for (const { name: group, versions } of groups) {
     for (const version of versions) {
@@ -59,11 +62,14 @@ export async function servedKinds(client: KubeClient, signal: AbortSignal): Prom
         unread.push(`${group}/${version}`);
         continue;
       }
-      for (const resource of resources) add(kinds, group, version, resource);
+      for (const resource of resources) {
+        add(kinds, group, version, resource);
+        all.push({ group, version, resource: resource.name });
+      }
     }
   }
   for (const [key, twin] of twins) if (kinds.has(twin)) kinds.delete(key);
-  return { kinds, unread };
+  return { kinds, resources: all, unread };
 }
 
 function add(

@@ -8,7 +8,7 @@ import { type Verdict, verdictOn } from '../../../guard/verdict.ts';
 import { type AnyKubewardenPolicy, clusterAdmissionPolicyType } from '../api.ts';
 import { serverLabel } from '../server-label.ts';
 import { policyAudit } from '../guard.ts';
-import { activeStatus, refusedStatus, type Status } from '../policies/policy-status.ts';
+import { activeStatus, refusedStatus, type Status, statusOfKinds } from '../policies/policy-status.ts';
 import { byPolicyServers, inProcess } from './admission-fact.ts';
 import { progressFacts } from './progress.ts';
 import { policyAuditStatus } from './section.ts';
@@ -114,6 +114,22 @@ suite('the section of policy-audit', () => {
     assert.equal((await problems({ pods: [], object: monitored })).length, 0);
     // On one machine, the API server itself asks the policies.
     assert.deepEqual(await problems({ pods: [], operator: operatorWith(inProcess) }), []);
+  });
+
+  test('one that names only kinds that nobody serves is active, and said to apply to nothing', async () => {
+    const told = statusOfKinds({ ...policy, status: activeStatus(policy) }, 'widgets.example.com/v1');
+    assert.ok(told);
+    const { section, verdict } = await read({ status: told });
+    assert.deepEqual(verdict.problems, []);
+    const why = 'it applies to nothing: the API does not serve widgets.example.com/v1';
+    assert.deepEqual(section.foot, [`ClusterAdmissionPolicy root: ${why}`]);
+    const [report] = section.fields(verdict)['admissionPolicies'] as { appliesToNothing: string }[];
+    assert.equal(report?.appliesToNothing, why);
+    const served = statusOfKinds({ ...policy, status: told }, undefined);
+    assert.ok(served);
+    assert.deepEqual((await read({ status: served })).section.foot, []);
+    assert.equal(statusOfKinds({ ...policy, status: served }, undefined), undefined);
+    assert.equal(statusOfKinds({ ...policy, status: activeStatus(policy) }, undefined), undefined);
   });
 
   test('a pass that runs, and modules that are being fetched', async () => {

@@ -20,7 +20,7 @@ import {
   policyExceptionType,
   policyServerType,
 } from '../api.ts';
-import { noReadyPods, policyActive, policyReachable } from '../policies/policy-status.ts';
+import { kindsServed, noReadyPods, policyActive, policyReachable } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { admissionFact, byPolicyServers } from './admission-fact.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
@@ -37,6 +37,8 @@ export interface PolicyStatusReport {
   readonly mode: string;
   /** As the operator says: `active`, `pending`, ... */
   readonly status: string;
+  /** Why it applies to nothing: the API does not serve the kinds that its rules name. */
+  readonly appliesToNothing: string | null;
 }
 
 interface Found {
@@ -224,6 +226,7 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
     name: metadata.name ?? '',
     mode: spec.mode,
     status: status?.policyStatus ?? 'unscheduled',
+    appliesToNothing: unservedOf(status) ?? null,
   }));
   return {
     objects:
@@ -263,6 +266,7 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
     table: (verdict, options) => (policies.length === 0 ? '' : table(reports, verdict, timeMs, options)),
     foot: [
       ...(exceptions.length === 0 ? [] : [exceptionsLine(exceptions, timeMs)]),
+      ...reports.flatMap(appliesToNothingLines),
       ...(pass === undefined || pass.unread.length === 0 ? [] : [unreadLine(pass.unread)]),
       ...(progress.opening === null ? [] : [openingLine(progress.opening, timeMs)]),
     ],
@@ -301,6 +305,22 @@ function exceptionsLine(exceptions: readonly PolicyException[], timeMs: number):
   const active = exceptions.length - ended.length;
   const ofEnded = ended.length === 0 ? '' : `; ended: ${printable(names.join(', '))}`;
   return `Policies do not apply to what ${counted(active, 'PolicyException')} ${active === 1 ? 'excepts' : 'except'}${ofEnded}`;
+}
+
+/** Only what it was told last is known: a definition may be installed since. */
+function unservedOf(status: AnyKubewardenPolicy['status']): string | undefined {
+  const served = findCondition(status?.conditions, kindsServed);
+  return served?.status === 'False' ? served.message : undefined;
+}
+
+function appliesToNothingLines({
+  kind,
+  namespace,
+  name,
+  appliesToNothing,
+}: Omit<PolicyStatusReport, 'guarded'>): string[] {
+  if (appliesToNothing === null) return [];
+  return [printable(`${kind} ${namespace === null ? '' : `${namespace}/`}${name}: ${appliesToNothing}`)];
 }
 
 function unreadLine(kinds: readonly string[]): string {

@@ -279,7 +279,7 @@ suite('rampart audit', () => {
     ]);
   });
 
-  test('2 where a policy could not be asked, unless something fails by another', async () => {
+  test('2 where a policy could not be asked, also if something fails by another', async () => {
     const broken = { more: { ...rule('configmaps'), module: 'file:///nowhere/policy.wasm' } };
     await only({ teams, broken });
     const ended = await run('--disable-store');
@@ -287,7 +287,8 @@ suite('rampart audit', () => {
     assert.match(ended.stderr, /^rampart: clusteradmissionpolicies\/broken: .*\/nowhere\/policy\.wasm/);
     await only({ carts: noCarts, broken });
     const failing = await run('--disable-store', '-o');
-    assert.equal(failing.code, 1);
+    assert.equal(failing.code, 2);
+    assert.ok(saidOf(failing).includes('shop ConfigMap/cart carts=fail'));
     assert.deepEqual(Object.keys((JSON.parse(failing.stdout) as Told).problems), [
       'clusteradmissionpolicies/broken',
     ]);
@@ -304,13 +305,16 @@ suite('rampart audit', () => {
       resources: ['configmaps'],
       operations: ['DELETE'],
     };
+    const typo = { ...deletions, resources: ['configmap'], operations: ['CREATE'] };
     await only({
       teams,
+      carts: { more: { rules: [typo] } },
       broken: { more: { rules: [deletions] } },
       slow: { more: { ...rule('configmaps'), backgroundAudit: false } },
     });
     const told = {
       'clusterwide-broken': 'it does not apply to created objects',
+      'clusterwide-carts': 'it applies to nothing: the API does not serve configmap/v1',
       'clusterwide-slow': 'backgroundAudit is false',
     };
     const json = await run('--disable-store', '-o');

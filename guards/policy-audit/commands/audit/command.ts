@@ -66,7 +66,7 @@ function explainCommand(): Command {
     .addOption(outputOption('table', 'json'))
     .addHelpText(
       'after',
-      '\nExit codes: 0 all policies accept it, 1 a policy rejects it, 2 unknown: no such object, or the API does not respond.\n',
+      '\nExit codes: 0 all policies accept it, 1 a policy rejects it, 2 unknown: a policy could not be evaluated, there is no such object, or the API does not respond.\n',
     )
     .action(async (object: string, options: ExplainOptions, self: Command) => {
       const { runExplain } = await import('./explain.ts');
@@ -130,7 +130,7 @@ export function auditCommand(): Command {
         '  rampart audit --disable-store\n' +
         '  rampart audit -n shop -o json | jq ".reports[].results[] | select(.result == \\"fail\\")"\n' +
         '  rampart audit explain pod/web -n shop\n' +
-        '\nExit codes: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete.\n',
+        '\nExit codes: 0 all objects pass, 1 some do not, 2 something could not be evaluated, whatever else fails.\n',
     )
     .action(async (options: AuditOptions) => {
       const { runAudit } = await import('./run.ts');

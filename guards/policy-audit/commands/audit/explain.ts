@@ -10,7 +10,7 @@ import type { ExplainOptions } from './command.ts';
 import { policyProcess } from './process.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 
-/** @returns the exit code: 0 no policy rejects it, 1 one does, 2 unknown. */
+/** @returns the exit code: 0 no policy rejects it, 1 one does, 2 one could not be evaluated, or nothing is known. */
 export async function runExplain(object: string, options: ExplainOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
   let told: Explained;
@@ -35,8 +35,8 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
   if (options.output === 'json') {
     stdout.write(`${visibleJson(JSON.stringify({ ...told, problems: Object.fromEntries(problems) }))}\n`);
   } else stdout.write(table(told));
-  if (policies.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
-  return problems.size > 0 || policies.some(({ result }) => result === 'error') ? 2 : 0;
+  if (problems.size > 0 || policies.some(({ result }) => result === 'error')) return 2;
+  return policies.some(({ result }) => result === 'fail' || result === 'warn') ? 1 : 0;
 }
 
 const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green', skip: 'dim' } as const;

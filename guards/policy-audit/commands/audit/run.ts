@@ -17,7 +17,7 @@ import type { AuditOptions } from './command.ts';
 import { policyProcess } from './process.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 
-/** @returns the exit code: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete. */
+/** @returns the exit code: 0 all objects pass, 1 some do not, 2 something could not be evaluated, whatever else fails. */
 export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
   const stop = stopSignal();
@@ -53,12 +53,11 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     const where = namespace === '' ? 'cluster-scoped objects' : `namespace ${namespace}`;
     stderr.write(`rampart: ${printable(`${where} not finished: ${why}`)}\n`);
   }
-  // Its reports may be out of date.
-  if (unfinished.size > 0) return 2;
   const results = reports.flatMap((report) => report.results);
-  if (results.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
-  const isWhole = problems.size === 0 && summary.unread.length === 0;
-  return isWhole && !results.some(({ result }) => result === 'error') ? 0 : 2;
+  // What is in reports may be out of date then: also if something fails, nobody knows what else does.
+  const isWhole = unfinished.size === 0 && problems.size === 0 && summary.unread.length === 0;
+  if (!isWhole || results.some(({ result }) => result === 'error')) return 2;
+  return results.some(({ result }) => result === 'fail' || result === 'warn') ? 1 : 0;
 }
 
 async function audit(options: AuditOptions, stop: AbortController): Promise<AuditOnce> {

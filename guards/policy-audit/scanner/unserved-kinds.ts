@@ -1,0 +1,50 @@
+/** Policies that name only kinds that the API does not serve: they apply to nothing. Pure. */
+import type { GroupVersionResource } from '../engine/evaluator.ts';
+import type { Policy, PolicyRule } from '../policies/policy.ts';
+import type { ServedKinds } from './served-kinds.ts';
+
+/** How many kinds are named. */
+const MOST_NAMED = 5;
+
+/** What a policy names, as `widgets.example.com/v1`, if the API serves nothing of it. */
+export function unservedKinds(
+  { constraints }: Pick<Policy, 'constraints'>,
+  served: Pick<ServedKinds, 'resources' | 'unread'>,
+): string | undefined {
+  const unread = served.unread.map((text): GroupVersionResource => {
+    const [version = '', group = ''] = text.split('/').reverse();
+    return { group, version, resource: '*' };
+  });
+  const all = [...served.resources, ...unread];
+  for (const { rules } of constraints) {
+    if (rules.some((rule) => all.some((one) => mayName(rule, one)))) continue;
+    const names = [...new Set(rules.flatMap(namesOf))];
+    const more = names.length > MOST_NAMED ? `, and ${names.length - MOST_NAMED} more` : '';
+    return names.slice(0, MOST_NAMED).join(', ') + more;
+  }
+  return undefined;
+}
+
+/** @param served - Its resource is '*' if it is unknown what is served of this version. */
+function mayName({ groups, versions, resources }: PolicyRule, served: GroupVersionResource): boolean {
+  if (!has(groups, served.group) || !has(versions, served.version)) return false;
+  if (served.resource === '*') return true;
+  const [ofServed = '', subresource = ''] = served.resource.split('/');
+  return resources.some((pattern) => {
+    const [resource = '', sub = ''] = pattern.split('/');
+    // `pods/*` is also about the objects themselves.
+    return (resource === '*' || resource === ofServed) && (sub === '*' || sub === subresource);
+  });
+}
+
+function has(list: readonly string[], value: string): boolean {
+  return list.includes('*') || list.includes(value);
+}
+
+function namesOf({ groups, versions, resources }: PolicyRule): string[] {
+  return groups.flatMap((group) =>
+    versions.flatMap((version) =>
+      resources.map((resource) => `${resource}${group === '' ? '' : `.${group}`}/${version}`),
+    ),
+  );
+}
