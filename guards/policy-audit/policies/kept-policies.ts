@@ -113,14 +113,13 @@ export class KeptPolicies {
   keep(id: string, object: AnyKubewardenPolicy, { byUrl, terms }: FetchedModules): Promise<void> {
     const { demands } = this.#options;
     const digests = Object.fromEntries(Array.from(byUrl, ([url, { digest }]) => [url, digest] as const));
-    // The status is written all the time.
     const { status: _status, ...rest } = object;
-    const { managedFields: _fields, resourceVersion: _version, ...metadata } = rest.metadata;
+    const { managedFields: _fields, ...metadata } = rest.metadata;
     const written = { ...rest, metadata } as AnyKubewardenPolicy;
     const record: KeptRecord = { id, demands, terms, object: written, digests };
     const text = JSON.stringify(record);
     return this.#change(id, async () => {
-      if (JSON.stringify(this.#records.get(id)) === text) return;
+      if (contentOf(this.#records.get(id)) === contentOf(record)) return;
       for (const { digest, bytes } of byUrl.values()) await this.#blobs.keepBlob(digest, bytes);
       const path = this.#pathOf(id);
       await writeFile(`${path}.tmp`, text, { mode: 0o600, flush: true });
@@ -161,6 +160,11 @@ export class KeptPolicies {
   #pathOf(id: string): string {
     return join(this.#options.directory, 'policies', `${hash('sha256', id)}.json`);
   }
+}
+
+/** Without what each write of its status changes. */
+function contentOf(record: KeptRecord | undefined): string {
+  return JSON.stringify(record, (name, value: unknown) => (name === 'resourceVersion' ? undefined : value));
 }
 
 /** Undefined if it is damaged, or what a killed process left. */

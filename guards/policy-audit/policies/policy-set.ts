@@ -332,12 +332,15 @@ export class PolicySet {
   }
 
   /** Opens the version that was evaluated last, from the disk. */
-  async #useKept(source: Source, { id, origin, version }: Policy, signal: AbortSignal): Promise<void> {
+  async #useKept(source: Source, policy: Policy, signal: AbortSignal): Promise<void> {
+    const { id, origin, version } = policy;
     const { runtimes, kept, context } = this.#options;
     const object = kept?.object(id);
     if (kept === undefined || object?.metadata.uid !== origin.uid) return;
     try {
-      const former = readKubewardenPolicy({ ...object, kind: source.type.kind });
+      const read = readKubewardenPolicy({ ...object, kind: source.type.kind });
+      // Its results hold if nothing has changed.
+      const former = read.version === version ? policy : read;
       const opened = await OpenPolicy.open(former, runtimes, signal, kept.through(id));
       if (this.#inUse.get(id) !== undefined) {
         await opened[Symbol.asyncDispose]();
