@@ -5,50 +5,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { BuiltinError, newContext } from './builtin.ts';
+import { call, error, judge, set } from './builtin-table.fixture.ts';
+import { newContext } from './builtin.ts';
 import { builtins } from './rego-builtins.ts';
-import { parseValue, shownValue, valueText } from './rego-value.ts';
-
-const context = newContext(() => undefined);
-
-function call(name: string, ...args: readonly unknown[]): unknown {
-  return builtins[name]?.(args, context);
-}
-
-/** The message of an error; operands that cannot be read as what the builtin needs. */
-class Failure {
-  readonly message: RegExp;
-
-  constructor(message: RegExp) {
-    this.message = message;
-  }
-}
-
-const error = (message: RegExp): Failure => new Failure(message);
-const set = (...members: readonly unknown[]): Set<unknown> => new Set(members);
-
-type Cases = readonly (readonly [name: string, args: readonly unknown[], expected: unknown])[];
-
-function judge(title: string, cases: Cases): void {
-  suite(title, () => {
-    for (const [name, args, expected] of cases) {
-      test(`${name}(${args.map(shownValue).join(', ')})`, () => {
-        if (expected instanceof Failure) {
-          assert.throws(
-            () => call(name, ...args),
-            (thrown) => thrown instanceof BuiltinError && expected.message.test(thrown.message),
-          );
-          return;
-        }
-        const result = call(name, ...args);
-        assert.equal(
-          result === undefined ? undefined : valueText(result),
-          expected === undefined ? undefined : valueText(expected),
-        );
-      });
-    }
-  });
-}
+import { parseValue, valueText } from './rego-value.ts';
 
 judge('regular expressions are those of RE2', [
   ['regex.find_n', ['[oa]+', 'foo bar goo', 2], ['oo', 'a']],
@@ -122,85 +82,18 @@ judge('sprintf is that of Go', [
   ['sprintf', ['a', 'b'], error(/operand 2 must be array but is string/)],
 ]);
 
-judge('encodings', [
-  ['hex.encode', ['größe'], '6772c3b6c39f65'],
-  ['hex.decode', ['6772C3b6c39f65'], 'größe'],
-  ['hex.decode', ['xy'], error(/not hexadecimal/)],
-  ['hex.decode', ['abc'], error(/not hexadecimal/)],
-  ['hex.decode', ['ff'], error(/not UTF-8/)],
-  ['base64url.encode', ['a?>'], 'YT8-'],
-  ['base64url.encode', ['a'], 'YQ=='],
-  ['base64url.encode_no_pad', ['a'], 'YQ'],
-  ['base64url.decode', ['YT8-'], 'a?>'],
-  ['base64url.decode', ['YQ'], 'a'],
-  ['base64url.decode', ['YQ=='], 'a'],
-  ['base64url.decode', ['!'], error(/not base64url/)],
-  ['base64url.decode', ['YQ='], error(/not base64url/)],
-  ['base64url.decode', ['YT8+'], error(/not base64url/)],
-  ['urlquery.encode', ["a b&c='*ü~"], 'a+b%26c%3D%27%2A%C3%BC~'],
-  ['urlquery.decode', ['a+b%26c%c3%bc'], 'a b&cü'],
-  ['urlquery.decode', ['%'], error(/invalid URL escape "%"/)],
-  ['urlquery.decode', ['a%zz'], error(/invalid URL escape "%zz"/)],
-  ['urlquery.encode_object', [{ b: ['1', '2'], a: 'x y', c: set('z', 'y') }], 'a=x+y&b=1&b=2&c=y&c=z'],
-  ['urlquery.encode_object', [{ a: 1 }], error(/must be a string/)],
-  ['urlquery.encode_object', ['a'], error(/operand 1 must be object/)],
-  ['urlquery.decode_object', ['a=1&b=2&a=3&c'], { a: ['1', '3'], b: ['2'], c: [''] }],
-  ['urlquery.decode_object', ['a=%z'], error(/invalid URL escape/)],
-  ['urlquery.decode_object', ['a;b'], error(/semicolons/)],
-  ['json.is_valid', ['{"a": [1]}'], true],
-  ['json.is_valid', ['{a: 1}'], false],
-  ['json.is_valid', [1], false],
-  [
-    'json.marshal_with_options',
-    [{ b: [1, '<'], a: {} }, { pretty: false }],
-    String.raw`{"a":{},"b":[1,"\u003c"]}`,
-  ],
-  [
-    'json.marshal_with_options',
-    [
-      { b: [1], a: {} },
-      { indent: ' ', prefix: '>' },
-    ],
-    '>{\n> "a": {},\n> "b": [\n>  1\n> ]\n>}',
-  ],
-  ['json.marshal_with_options', [1, { other: 1 }], error(/no option "other"/)],
-  ['json.patch', [{ a: { foo: 1 } }, [{ op: 'add', path: '/a/bar', value: 2 }]], { a: { foo: 1, bar: 2 } }],
-  ['json.patch', [{ a: [1] }, [{ op: 'add', path: ['a', '-'], value: 2 }]], { a: [1, 2] }],
-  ['json.patch', [[1, 2], [{ op: 'replace', path: '0', value: 3 }]], [3, 2]],
-  ['json.patch', [{ 'a/b': 1 }, [{ op: 'move', from: 'a~1b', path: 'c' }]], { c: 1 }],
-  ['json.patch', [{ a: 1 }, [{ op: 'remove', path: '/b' }]], undefined],
-  ['json.patch', [{ a: 1 }, [{ op: 'test', path: '/a', value: 2 }]], undefined],
-  ['json.patch', [{ a: 1 }, {}], error(/operand 2 must be array/)],
-  ['yaml.is_valid', ['a: [1, 2]'], true],
-  ['yaml.is_valid', ['a: [1, 2'], false],
-  ['yaml.is_valid', [1], false],
-  [
-    'yaml.unmarshal',
-    ['a: yes\nb: 010\nc: 2024-01-01\nd: ~\n1: x'],
-    { 1: 'x', a: true, b: 8, c: '2024-01-01', d: null },
-  ],
-  ['yaml.unmarshal', ['a: 12345678901234567'], { a: 12345678901234567n }],
-  ['yaml.unmarshal', ['a: ['], error(/./)],
-  ['yaml.marshal', [{ b: ['x', 'true'], a: 1 }], 'a: 1\nb:\n- x\n- "true"\n'],
-  ['crypto.md5', ['a'], '0cc175b9c0f1b6a831c399e269772661'],
-  ['crypto.sha1', ['a'], '86f7e437faa5a7fce15d1ddcb9eaeaea377667b8'],
-  ['crypto.sha256', ['a'], 'ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb'],
-  ['crypto.hmac.sha256', ['foo', 'bar'], '147933218aaabc0b8b10a2b3a5c34684c8d94341bcf10a4736dc7270f7741851'],
-  ['crypto.hmac.md5', ['foo', 'bar'], '31b6db9e5eb4addb42f1a6ca07367adc'],
-  ['crypto.hmac.equal', ['ab', 'ab'], true],
-  ['crypto.hmac.equal', ['ab', 'abc'], false],
-  ['crypto.sha256', [1], error(/operand 1 must be string/)],
-]);
-
 judge('versions, strings and numbers', [
   ['glob.quote_meta', ['*.github.com'], String.raw`\*.github.com`],
   ['glob.quote_meta', [String.raw`?[a]{b}\ `], String.raw`\?\[a\]\{b\}\\ `],
   ['semver.is_valid', ['1.2.3-rc.1+b'], true],
-  ['semver.is_valid', ['v1.2.3'], true],
-  ['semver.is_valid', ['01.2.3'], true],
+  ['semver.is_valid', ['v1.2.3'], false],
+  ['semver.is_valid', ['01.2.3'], false],
+  ['semver.is_valid', ['1.2.3-'], false],
+  ['semver.is_valid', ['1.2.3+'], false],
+  ['semver.is_valid', ['1.2.3-alpha.01'], false],
+  ['semver.is_valid', ['1.2.3-0a+01'], true],
   ['semver.is_valid', ['1.2'], false],
   ['semver.is_valid', ['1.2.3-a..b'], false],
-  ['semver.is_valid', ['1.2.9223372036854775808'], false],
   ['semver.is_valid', [1], false],
   ['semver.compare', ['1.10.0', '1.9.0'], 1],
   ['semver.compare', ['1.0.0-rc.2', '1.0.0-rc.10'], -1],
@@ -233,6 +126,11 @@ judge('versions, strings and numbers', [
   ['units.parse', ['"10k"'], 10_000],
   ['units.parse', ['-2Gi'], -(2 ** 31)],
   ['units.parse', ['1e3'], 1000],
+  ['units.parse', ['100TI'], 109_951_162_777_600],
+  ['units.parse', ['1.1Ki'], 1126.4],
+  ['units.parse', ['-3.5E2m'], -0.35],
+  ['units.parse', ['.0'], 0],
+  ['units.parse', ['10e10000000Ei'], error(/exponent is too large/)],
   ['units.parse', ['1E'], 10n ** 18n],
   ['units.parse', ['16Ei'], 2n ** 64n],
   ['units.parse', ['1 Ki'], error(/spaces/)],
@@ -281,6 +179,9 @@ judge('objects, arrays, graphs', [
   ['graph.reachable_paths', [{ a: ['b'], b: ['c'], c: [] }, ['a']], set(['a', 'b', 'c'])],
   ['graph.reachable_paths', [{ a: ['b'], b: ['a'] }, ['a']], set(['a', 'b'])],
   ['graph.reachable_paths', [{ a: ['b', 'x'], b: [] }, set('a', 'z')], set(['a', 'b'], ['a'])],
+  ['graph.reachable_paths', [{ a: ['b'], b: ['none'] }, set('a', 'b')], set(['a', 'b'], ['b'])],
+  ['graph.reachable_paths', [{ a: null }, ['a', 'none']], set(['a'])],
+  ['graph.reachable_paths', [{ a: ['b', 'c'], b: ['c'], c: [] }, ['a']], set(['a', 'b', 'c'], ['a', 'c'])],
   ['graph.reachable_paths', [[], ['a']], error(/operand 1 must be object/)],
 ]);
 
@@ -296,6 +197,7 @@ judge('networks', [
   ['net.cidr_merge', [set('10.0.0.0/8', '10.1.0.0/16', '11.0.0.0/9')], set('10.0.0.0/8', '11.0.0.0/9')],
   ['net.cidr_merge', [['192.0.128.0', '192.0.129.0']], set('192.0.128.0/23')],
   ['net.cidr_merge', [['2601:600::/32', '2601:601::/32', '10.0.0.0/8']], set('2601:600::/31', '10.0.0.0/8')],
+  ['net.cidr_merge', [['2601:600::7b3/64', '2601:600::7b3/128']], set('2601:600::/64')],
   ['net.cidr_merge', [['::1']], error(/prefix length/)],
   ['net.cidr_contains_matches', ['1.1.1.0/24', '1.1.1.128'], set(['1.1.1.0/24', '1.1.1.128'])],
   [

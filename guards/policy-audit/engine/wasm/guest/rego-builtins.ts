@@ -117,13 +117,8 @@ function anyMatch(args: readonly unknown[], test: (text: string, part: string) =
   return texts.some((text) => parts.some((part) => test(text, part)));
 }
 
-/** Open Policy Agent accepts more than semver.org: a leading `v`, leading zeros, empty metadata. */
+/** As semver.org has them: no leading `v` or zeros. */
 function semverOf(text: string): Semver | undefined {
-  const words = String.raw`([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?`;
-  const [, major, minor, patch, preRelease, build] =
-    new RegExp(String.raw`^v?(\d+)\.(\d+)\.(\d+)(?:-${words})?(?:\+${words})?$`).exec(text) ?? [];
-  if (major === undefined || minor === undefined || patch === undefined) return undefined;
-  const core = [BigInt(major), BigInt(minor), BigInt(patch)] as const;
-  if (core.some((part) => part >= 2n ** 63n)) return undefined;
-  return new Semver(core, preRelease?.split('.') ?? [], build ?? '');
+  const version = Semver.parse(text);
+  return typeof version === 'string' ? undefined : version;
 }

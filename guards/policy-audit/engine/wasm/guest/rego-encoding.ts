@@ -1,8 +1,7 @@
 /** Rego's encodings: hex, base64url, urlquery, JSON and YAML; hashes. */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { applyJsonPatch } from '../../../../../lib/json/json-patch.ts';
-import { Refusal } from '../../../../../lib/json/refusal.ts';
 import { type Builtin, BuiltinError, ofTexts, operandError } from './builtin.ts';
+import { patched } from './rego-patch.ts';
 import { isYaml, parseYaml, yamlText } from './rego-yaml.ts';
 import { asJson, entriesOf, objectOf } from './rego-value.ts';
 
@@ -40,15 +39,9 @@ export const encodingBuiltins: Readonly<Record<string, Builtin>> = {
   'json.is_valid': ([text]) => typeof text === 'string' && isJson(text),
   'json.marshal_with_options': (args) => marshalled(args),
   // A patch that does not apply is undefined in Open Policy Agent too.
-  'json.patch': (args) => {
-    const [document, patch] = args.map(asJson);
-    if (!Array.isArray(patch)) throw operandError(1, 'array', args[1]);
-    try {
-      return (applyJsonPatch({ document }, withinDocument(patch)) as { document: unknown }).document;
-    } catch (error) {
-      if (error instanceof Refusal) return undefined;
-      throw error;
-    }
+  'json.patch': ([document, patch]) => {
+    if (!Array.isArray(patch)) throw operandError(1, 'array', patch);
+    return patched(document, patch);
   },
   'yaml.is_valid': ([text]) => typeof text === 'string' && isYaml(text),
   'yaml.unmarshal': ofTexts((text = '') => parseYaml(text)),
@@ -177,20 +170,3 @@ const goJsonString = (text: string): string =>
     /[<>&\u2028\u2029]/g,
     (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-
-/** A patch of the value at `/document`; Rego also accepts a path as a list, and one without its leading slash. */
-function withinDocument(patch: readonly unknown[]): unknown {
-  const within = (path: unknown): unknown => {
-    if (Array.isArray(path))
-      return `/document${path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`;
-    if (typeof path !== 'string') return path;
-    return `/document${path === '' || path.startsWith('/') ? path : `/${path}`}`;
-  };
-  return patch.map((operation) => {
-    const entries = entriesOf(operation);
-    if (entries === undefined) return operation;
-    return Object.fromEntries(
-      entries.map(([name, value]) => [name, name === 'path' || name === 'from' ? within(value) : value]),
-    );
-  });
-}

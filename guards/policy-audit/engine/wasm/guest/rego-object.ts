@@ -25,7 +25,9 @@ export const objectBuiltins: Readonly<Record<string, Builtin>> = {
     const graph = objectAt(args, 0);
     const paths = new Set<unknown>();
     for (const node of membersAt(args, 1)) {
-      if (neighbours(graph, node) !== undefined) follow(graph, node, [], paths);
+      const next = neighbours(graph, node);
+      if (next?.length === 0) paths.add([node]);
+      for (const one of next ?? []) follow(graph, one, [node], paths);
     }
     return paths;
   },

@@ -140,7 +140,7 @@ export function asJson(value: unknown): unknown {
   const entries = entriesOf(value);
   if (entries === undefined) return value;
   return objectOf(
-    entries.map(([key, of]) => [typeof key === 'string' ? key : JSON.stringify(asJson(key)), asJson(of)]),
+    entries.map(([key, of]) => [typeof key === 'string' ? key : valueText(asJson(key)), asJson(of)]),
   );
 }
 
