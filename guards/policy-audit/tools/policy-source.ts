@@ -4,7 +4,10 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
+import { builtinResources } from '../../../lib/apiserver/builtin/builtin.ts';
+import { GoTypeError } from '../../../lib/apiserver/resources/go-decoding.ts';
 import { compileSchema, type CompiledSchema } from '../../../lib/apiserver/schema/compiled-schema.ts';
+import type { JsonObject } from '../../../lib/json/json.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { crdManifest } from '../../../lib/kube/crd/manifest.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
@@ -65,7 +68,12 @@ export function readPolicies(
     if (object.apiVersion.startsWith(`${policyGroup}/`) && object.kind !== 'PolicyServer') {
       return [kubewardenPolicy(object, where)];
     }
-    if (object.apiVersion.startsWith(admissionGroup) && object.kind === 'ValidatingAdmissionPolicy') {
+    if (!object.apiVersion.startsWith(admissionGroup)) return [];
+    if (object.kind.startsWith('MutatingAdmissionPolicy')) {
+      throw new RampartError(errorCodes.INPUT, { what: where, why: `${object.kind} is not supported` });
+    }
+    if (object.kind.startsWith('ValidatingAdmissionPolicy')) refuseUnknownFields(object, where);
+    if (object.kind === 'ValidatingAdmissionPolicy') {
       return validatingPolicies(
         object,
         objects.map((each) => each.object),
@@ -128,12 +136,35 @@ function kubewardenPolicy(
   if (cause !== undefined)
     throw new RampartError(errorCodes.INPUT, { what: where, why: `${cause.field}: ${cause.message}` });
   if (unknown.length > 0) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: where,
-      why: `unknown field ${unknown.map((field) => `"${field}"`).join(', ')}`,
-    });
+    throw new RampartError(errorCodes.INPUT, { what: where, why: unknownText(unknown) });
   }
   return readKubewardenPolicy(written as AnyKubewardenPolicy);
+}
+
+/** Of a kind of Kubernetes: what is misspelled would not be evaluated. @throws {RampartError} `INPUT` */
+function refuseUnknownFields(
+  object: KubeObject & { readonly apiVersion: string; readonly kind: string },
+  where: string,
+): void {
+  const found = builtinResources()
+    .flat()
+    .find(({ group, kind }) => `${group}/` === admissionGroup && kind === object.kind);
+  // The versions before v1 have the same fields.
+  const written = structuredClone({ ...object, apiVersion: `${admissionGroup}v1` }) as unknown as JsonObject;
+  let unknown: readonly string[] = [];
+  try {
+    found?.model.decode?.(written);
+    unknown = found?.model.schema.prune(written) ?? [];
+  } catch (error) {
+    if (!(error instanceof GoTypeError)) throw error;
+    throw new RampartError(errorCodes.INPUT, { what: where, why: error.message });
+  }
+  if (unknown.length > 0)
+    throw new RampartError(errorCodes.INPUT, { what: where, why: unknownText(unknown) });
+}
+
+function unknownText(fields: readonly string[]): string {
+  return `unknown field ${fields.map((field) => `"${field}"`).join(', ')}`;
 }
 
 const schemas = new Map<string, CompiledSchema>();

@@ -56,7 +56,7 @@ export async function runPolicies(
   for (const named of policies) {
     options.signal?.throwIfAborted();
     try {
-      await using evaluator = await opened(named, options);
+      await using evaluator = await openNamed(named, options);
       for (const subject of subjects) {
         results.push(await judge(named, subject, { evaluator, namespaceLabels, options }));
       }
@@ -69,7 +69,8 @@ export async function runPolicies(
   return { results, problems: said };
 }
 
-async function opened(named: NamedPolicy, options: OpenEvaluatorOptions): Promise<Evaluator> {
+/** Whoever opens it disposes it. @throws {Error} why it cannot be evaluated */
+export async function openNamed(named: NamedPolicy, options: OpenEvaluatorOptions): Promise<Evaluator> {
   const evaluator = await openEvaluator(named.program, options);
   try {
     const { valid, message = 'no reason' } = await evaluator.validateSettings();
@@ -81,13 +82,14 @@ async function opened(named: NamedPolicy, options: OpenEvaluatorOptions): Promis
   }
 }
 
-interface Judging {
+export interface Judging {
   readonly evaluator: Evaluator;
   readonly namespaceLabels: Subjects['namespaceLabels'];
   readonly options: Pick<RunOptions, 'deadlineMs' | 'exceptions' | 'hasCluster' | 'signal' | 'world'>;
 }
 
-async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Promise<RunResult> {
+/** The result of one policy for one object. @throws the signal's reason */
+export async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Promise<RunResult> {
   const { evaluator, options } = judging;
   const { signal, deadlineMs } = options;
   const { request } = subject;
@@ -131,7 +133,7 @@ async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Pr
 /** Why a policy does not apply; undefined if it does. */
 async function irrelevance(
   { policy }: NamedPolicy,
-  { request, kind }: Subject,
+  { request, kind, equivalents }: Subject,
   { namespaceLabels, options }: Judging,
 ): Promise<string | undefined> {
   if (policy === undefined) return undefined;
@@ -147,7 +149,8 @@ async function irrelevance(
     isNamespaced,
     namespace,
     name: request.name ?? '',
-    equivalents: [],
+    equivalents: equivalents ?? [],
+    anyVersion: equivalents !== undefined,
     labels: labelsOf(request.object),
     oldLabels: labelsOf(request.oldObject),
     namespaceLabels:

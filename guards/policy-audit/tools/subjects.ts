@@ -9,7 +9,7 @@ import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import { parseManifestValues } from '../../../lib/manifests/document.ts';
 import { isManifestName } from '../../../lib/manifests/files.ts';
 import { describeProblem } from '../../../lib/manifests/problem.ts';
-import type { JsonObject, PolicyRequest } from '../engine/evaluator.ts';
+import type { GroupVersionResource, JsonObject, PolicyRequest } from '../engine/evaluator.ts';
 import { requestOfReview, ShapeError } from '../server/review.ts';
 import { type KindName, kindNameOf } from './kind-names.ts';
 
@@ -24,6 +24,8 @@ export interface Subject {
   readonly kind: KindName;
   /** A review that was given, and not the creation of an object. */
   readonly isReview: boolean;
+  /** Of an object of a cluster: the other versions in which it is served, any of which a rule may name. */
+  readonly equivalents?: readonly GroupVersionResource[];
 }
 
 export interface Subjects {
@@ -130,7 +132,8 @@ function subjectOf(
   };
 }
 
-function nameOf(kind: string, namespace: string | undefined, name = '(no name)'): string {
+/** `Pod shop/web` */
+export function nameOf(kind: string, namespace: string | undefined, name = '(no name)'): string {
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }
 

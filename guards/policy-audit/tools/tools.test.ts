@@ -150,6 +150,10 @@ suite('rampart policy run', () => {
       'labels.wapc: its settings are invalid: settings need a list named required',
     ]);
     assert.equal(exitCodeOf(settings), 2);
+    const ofKubernetes = (kind: string): string =>
+      `apiVersion: admissionregistration.k8s.io/v1\nkind: ${kind}\nmetadata: {name: x}\nspec: {validation: []}\n`;
+    write('misspelled.yaml', ofKubernetes('ValidatingAdmissionPolicy'));
+    write('mutating.yaml', ofKubernetes('MutatingAdmissionPolicy'));
     write('unknown.yaml', policy('x', '  settings: {}\n  modules: y\n'));
     const wrong: readonly (readonly [() => unknown, RegExp])[] = [
       [
@@ -163,6 +167,14 @@ suite('rampart policy run', () => {
       [
         () => readPolicies(at('unknown.yaml'), undefined),
         /unknown\.yaml:\d+: ClusterAdmissionPolicy x: unknown field "spec\.modules"/,
+      ],
+      [
+        () => readPolicies(at('misspelled.yaml'), undefined),
+        /misspelled\.yaml:\d+: ValidatingAdmissionPolicy x: unknown field "spec\.validation"/,
+      ],
+      [
+        () => readPolicies(at('mutating.yaml'), undefined),
+        /MutatingAdmissionPolicy x: MutatingAdmissionPolicy is not supported/,
       ],
       [() => readPolicies(at('ok/a.yaml'), undefined), /has no policies/],
       [() => readPolicies(at('policy.yaml'), {}), /whose policies have their own/],

@@ -21,6 +21,14 @@ export interface RunOptions extends ModuleOptions {
   readonly policyTimeout: string;
 }
 
+export interface DiffOptions extends ModuleOptions {
+  readonly resource?: readonly string[];
+  readonly settings?: string;
+  readonly output: 'json' | 'table';
+  readonly kubeconfig?: string;
+  readonly policyTimeout: string;
+}
+
 export interface InspectOptions extends ModuleOptions {
   readonly output: 'json' | 'table';
 }
@@ -46,6 +54,7 @@ export function policyCommand(): Command {
       'Runs policies on manifests, tests them and inspects their modules, without a cluster: on a workstation or in CI.',
     )
     .addCommand(runCommand())
+    .addCommand(diffCommand())
     .addCommand(testCommand())
     .addCommand(inspectCommand())
     .addCommand(pullCommand())
@@ -105,6 +114,38 @@ function runCommand(): Command {
     .action(async (policy: string, options: RunOptions) => {
       const { runPolicyRun } = await import('./run.ts');
       process.exitCode = await runPolicyRun(policy, options);
+    });
+}
+
+function diffCommand(): Command {
+  return withModules(new Command('diff'))
+    .summary('show which objects change their verdict if a policy is changed')
+    .description(
+      'Evaluates two versions of policies on the objects of a cluster, or of manifests, as if each were created, and shows the objects that one ' +
+        'version denies and the other does not. OLD and NEW are as POLICY of `rampart policy run`. Policies of the same name are compared; one that is only in OLD or NEW ' +
+        'is compared with no policy.',
+    )
+    .argument('<old>', 'a module, or a manifest of policies')
+    .argument('<new>', 'the same, changed')
+    .addOption(resourceOption())
+    .addOption(settingsOption())
+    .addOption(outputOption('table', 'json'))
+    .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
+    .option(
+      '--kubeconfig <file>',
+      'the kubeconfig of the cluster; default, without --resource: that of kubectl, or of the pod',
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  kubectl get clusteradmissionpolicy no-latest -o yaml > old.yaml\n' +
+        '  rampart policy diff old.yaml new.yaml\n' +
+        '  rampart policy diff old.yaml new.yaml -r manifests/\n' +
+        '\nExit codes: 0 no verdict changes, 1 some do, 2 an evaluation failed.\n',
+    )
+    .action(async (old: string, next: string, options: DiffOptions) => {
+      const { runPolicyDiff } = await import('./diff-run.ts');
+      process.exitCode = await runPolicyDiff(old, next, options);
     });
 }
 

@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import type { KubeClient } from '../../../../lib/kube/client/client.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
 import type { OpenEvaluatorOptions } from '../../policies/open-evaluator.ts';
 import type { Modules } from '../../modules/modules.ts';
@@ -22,17 +23,20 @@ import type { ModuleOptions } from './command.ts';
 export interface Means extends AsyncDisposable {
   readonly modules: Modules;
   readonly engine: OpenEvaluatorOptions & { readonly world: World; readonly hasCluster: boolean };
+  /** Of the cluster, if it is called. */
+  readonly client: KubeClient | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
  * @param given - What policies read, before the cluster.
+ * @param named - The cluster, if it is called; without a kubeconfig, that of kubectl.
  * @throws {RampartError} `INPUT`, `SYSTEM`
  */
 export async function openMeans(
   options: ModuleOptions,
   given: readonly Subject[] = [],
-  kubeconfig?: string,
+  named?: { readonly kubeconfig: string | undefined },
 ): Promise<Means> {
   const logger = createLogger({ level: 'warn' });
   const { signal } = stopSignal();
@@ -45,8 +49,8 @@ export async function openMeans(
   const host = opened.use(
     await openPolicyHost({
       through: (cluster) => manifests.hostReader(cluster),
-      kubeconfig,
-      isAsked: kubeconfig !== undefined,
+      kubeconfig: named?.kubeconfig,
+      isAsked: named !== undefined,
       mayBeAlone: false,
       modules,
       pullSecret,
@@ -68,7 +72,14 @@ export async function openMeans(
     signal,
   };
   const all = opened.move();
-  return { modules, engine, signal, [Symbol.asyncDispose]: () => all.disposeAsync() };
+  return { modules, engine, client: host.client, signal, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+/** Of `--policy-timeout`. @throws {RampartError} `INPUT` */
+export function timeLimitOf(text: string): number {
+  const deadlineMs = Number(text) * 1000;
+  if (deadlineMs > 0 && deadlineMs <= 300_000) return deadlineMs;
+  throw new RampartError(errorCodes.INPUT, { what: `--policy-timeout ${text} is not a time of up to 300 s` });
 }
 
 /** The value of `--settings`: a file, or JSON or YAML itself. */

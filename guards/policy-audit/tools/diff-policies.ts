@@ -1,0 +1,124 @@
+/** Which objects change their verdict if policies are changed. */
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import type { Evaluator } from '../engine/evaluator.ts';
+import { judge, openNamed, type RunOptions, type RunResult } from './run-policies.ts';
+import type { NamedPolicy } from './policy-source.ts';
+import type { Subject, Subjects } from './subjects.ts';
+
+export type DiffVerdict = 'allowed' | 'denied' | 'error';
+
+export interface Change {
+  /** The new name, if it has another one now. */
+  readonly policy: string;
+  readonly object: string;
+  /** '' for an object of a cluster. */
+  readonly file: string;
+  readonly line: number;
+  readonly before: DiffVerdict;
+  readonly after: DiffVerdict;
+  /** Why it is not allowed now; if it is, why it was not before. */
+  readonly message: string;
+}
+
+export interface Diff {
+  readonly changes: readonly Change[];
+  /** Objects that one of the policies applies to. */
+  readonly objects: number;
+  /** Evaluations that gave no verdict. */
+  readonly errors: number;
+  readonly problems: readonly string[];
+}
+
+/** A policy before and after; undefined if it is not there. */
+interface Pair {
+  readonly policy: string;
+  readonly before: Open | undefined;
+  readonly after: Open | undefined;
+}
+
+interface Open {
+  readonly named: NamedPolicy;
+  readonly evaluator: Evaluator;
+}
+
+/** 0 nothing changes, 1 something does, 2 an evaluation failed. */
+export function exitCodeOfDiff({ changes, errors, problems }: Diff): number {
+  if (errors > 0 || problems.length > 0) return 2;
+  return changes.length > 0 ? 1 : 0;
+}
+
+/**
+ * Policies of the same ID belong together, and two that are alone whatever their IDs. One that is only in one of the lists allows everything in
+ * the other.
+ *
+ * @throws {RampartError} `INPUT` for a policy that cannot be evaluated; the signal's reason
+ */
+export async function diffPolicies(
+  old: readonly NamedPolicy[],
+  next: readonly NamedPolicy[],
+  subjects: AsyncIterable<Subject> | Iterable<Subject>,
+  options: RunOptions & Pick<Subjects, 'namespaceLabels'>,
+): Promise<Diff> {
+  await using stack = new AsyncDisposableStack();
+  const opened = async (named: NamedPolicy | undefined): Promise<Open | undefined> => {
+    if (named === undefined) return undefined;
+    try {
+      return { named, evaluator: stack.use(await openNamed(named, options)) };
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      const what = `${named.id} cannot be evaluated`;
+      throw new RampartError(errorCodes.INPUT, { what, why: messageOf(error), cause: error });
+    }
+  };
+  const pairs: Pair[] = [];
+  for (const [policy, before, after] of pairsOf(old, next))
+    pairs.push({ policy, before: await opened(before), after: await opened(after) });
+  const changes: Change[] = [];
+  let [objects, errors] = [0, 0];
+  const ask = async (open: Open | undefined, subject: Subject): Promise<RunResult | undefined> => {
+    if (open === undefined) return undefined;
+    const { evaluator, named } = open;
+    return judge(named, subject, { evaluator, namespaceLabels: options.namespaceLabels, options });
+  };
+  for await (const subject of subjects) {
+    options.signal?.throwIfAborted();
+    let isAbout = false;
+    for (const { policy, before: one, after: other } of pairs) {
+      const [before, after] = [await ask(one, subject), await ask(other, subject)];
+      for (const result of [before, after]) {
+        if (result !== undefined && result.result !== 'skip') isAbout = true;
+        if (result?.result === 'error') errors++;
+      }
+      const [was, is] = [verdictOf(before), verdictOf(after)];
+      if (was === is) continue;
+      const { name: object, file, line } = subject;
+      const message = (is === 'allowed' ? before?.message : after?.message) ?? '';
+      changes.push({ policy, object, file, line, before: was, after: is, message });
+    }
+    if (isAbout) objects++;
+  }
+  return { changes, objects, errors, problems: [] };
+}
+
+function* pairsOf(
+  old: readonly NamedPolicy[],
+  next: readonly NamedPolicy[],
+): Generator<readonly [string, NamedPolicy | undefined, NamedPolicy | undefined]> {
+  const [before, after] = [old[0], next[0]];
+  if (before !== undefined && after !== undefined && old.length === 1 && next.length === 1) {
+    yield [after.id, before, after];
+    return;
+  }
+  const byId = new Map(next.map((named) => [named.id, named]));
+  for (const named of old) {
+    yield [named.id, named, byId.get(named.id)];
+    byId.delete(named.id);
+  }
+  for (const named of byId.values()) yield [named.id, undefined, named];
+}
+
+/** A policy that does not apply allows. */
+function verdictOf(result: RunResult | undefined): DiffVerdict {
+  if (result?.result === 'fail') return 'denied';
+  return result?.result === 'error' ? 'error' : 'allowed';
+}

@@ -1,0 +1,39 @@
+/** What `rampart policy diff` prints. */
+import { printable } from '../../../lib/output/printable.ts';
+import { renderTable, type RenderOptions, type Row } from '../../../lib/output/table.ts';
+import { counted } from '../../../lib/output/words.ts';
+import type { Diff } from './diff-policies.ts';
+
+const styles = { allowed: 'green', denied: 'red', error: 'magenta' } as const;
+
+/** The text, with a trailing newline. */
+export function renderDiff(
+  diff: Diff,
+  format: 'json' | 'table',
+  options: Pick<RenderOptions, 'colour' | 'widthColumns'>,
+): string {
+  const { changes, objects, errors, problems } = diff;
+  const denied = changes.filter(({ after }) => after === 'denied').length;
+  const allowed = changes.filter(({ after }) => after === 'allowed').length;
+  if (format === 'json') {
+    const summary = { objects, changes: changes.length, denied, allowed, errors };
+    return `${JSON.stringify({ summary, problems, changes }, null, 2)}\n`;
+  }
+  const rows = changes.map(({ policy, object, file, line, before, after, message }): Row => ({
+    cells: [
+      { text: before, style: styles[before] },
+      { text: after, style: styles[after] },
+      printable(policy),
+      printable(object),
+      printable(file === '' ? '' : `${file}:${line}`),
+    ],
+    note: message === '' ? undefined : printable(message),
+  }));
+  const head = ['BEFORE', 'AFTER', 'POLICY', 'OBJECT', 'FILE'];
+  const table = rows.length === 0 ? '' : `${renderTable(rows, { head, ...options }).trimEnd()}\n`;
+  const said = problems.map((problem) => `not checked: ${printable(problem)}\n`).join('');
+  const change =
+    changes.length === 0 ? 'no verdict changes' : `${denied} newly denied, ${allowed} newly allowed`;
+  const failed = errors === 0 ? '' : `, ${counted(errors, 'evaluation')} failed`;
+  return `${table}${said}${counted(objects, 'object')} compared: ${change}${failed}\n`;
+}
