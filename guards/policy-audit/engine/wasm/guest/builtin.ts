@@ -10,6 +10,7 @@ export interface BuiltinContext {
   readonly now: bigint;
   /** Values that have to be the same whenever an evaluation asks for them again. */
   readonly kept: Map<string, unknown>;
+  /** Compiled regular expressions, which may outlive the evaluation. */
   readonly expressions: Map<string, Regex>;
 }
 
@@ -26,12 +27,15 @@ export class BuiltinError extends Error {
   override readonly name = 'BuiltinError';
 }
 
-export function newContext(say: (text: string) => void): BuiltinContext {
+export function newContext(
+  say: (text: string) => void,
+  expressions: BuiltinContext['expressions'] = new Map(),
+): BuiltinContext {
   return {
     say,
     now: BigInt(Date.now()) * 1_000_000n,
     kept: new Map(),
-    expressions: new Map(),
+    expressions,
   };
 }
 

@@ -26,10 +26,16 @@ export const regexBuiltins: Readonly<Record<string, Builtin>> = {
   },
 };
 
+/** Policies may make patterns of what they are given. */
+const maxExpressions = 100;
+
 function search<T>({ expressions }: BuiltinContext, pattern: string, run: (regex: Regex) => T): T {
   try {
     let regex = expressions.get(pattern);
-    if (regex === undefined) expressions.set(pattern, (regex = new Regex(pattern)));
+    if (regex === undefined) {
+      if (expressions.size >= maxExpressions) expressions.clear();
+      expressions.set(pattern, (regex = new Regex(pattern)));
+    }
     return run(regex);
   } catch (error) {
     if (error instanceof RegexSyntaxError || error instanceof RegexBudgetError)

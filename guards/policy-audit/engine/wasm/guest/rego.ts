@@ -56,6 +56,7 @@ export class RegoPolicy {
 function started(policy: GuestPolicy, imports: Imports, data: string): StartedInstance<Guest> {
   let host: GuestHost | undefined;
   let context: BuiltinContext | undefined;
+  const expressions: BuiltinContext['expressions'] = new Map();
   const most = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);
   let memory = own === undefined ? undefined : new GuestMemory(own);
@@ -68,7 +69,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
     const [name, builtin] = named.get(id) ?? [];
     if (name === undefined || builtin === undefined)
       throw new GuestFailure('trap', `the policy calls builtin ${id}, which it has not declared`);
-    context ??= newContext((text) => host?.say(`${text}\n`));
+    context ??= newContext((text) => host?.say(`${text}\n`), expressions);
     try {
       const result = builtin(
         values.map((value) => operand(value)),
