@@ -10,10 +10,13 @@ import type { AdmissionRequest } from '../../../guard/admission.ts';
 import {
   type AnyKubewardenPolicy,
   kubewardenTypes,
+  type PolicyException,
+  policyExceptionType,
   policyGroup,
   type ValidatingAdmissionPolicy,
   validatingAdmissionPolicies,
 } from '../api.ts';
+import { exceptionFaults } from '../exceptions/exception.ts';
 import { admissionPolicyFaults, policyFaults } from '../policies/faults.ts';
 
 /**
@@ -30,10 +33,13 @@ export function refuseFaultyPolicy(
   const isOwn = group === policyGroup && kubewardenTypes.some((type) => type.plural === plural);
   const { group: nativeGroup, plural: nativePlural } = validatingAdmissionPolicies;
   const isNative = group === nativeGroup && plural === nativePlural;
-  if (!(isOwn || isNative) || operation === 'DELETE' || subresource !== undefined) return;
+  const isException = group === policyExceptionType.group && plural === policyExceptionType.plural;
+  if (!(isOwn || isNative || isException) || operation === 'DELETE' || subresource !== undefined) return;
   if (object === undefined || isDeepStrictEqual(object['spec'], old?.['spec'])) return;
   const faults = isOwn
     ? policyFaults({ ...object, kind } as unknown as AnyKubewardenPolicy)
-    : admissionPolicyFaults(object as unknown as ValidatingAdmissionPolicy);
+    : isNative
+      ? admissionPolicyFaults(object as unknown as ValidatingAdmissionPolicy)
+      : exceptionFaults(object as unknown as PolicyException);
   if (faults.length > 0) throw apiErrors.invalid(resource, name, faults);
 }

@@ -15,6 +15,7 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   admissionPolicyType,
   clusterAdmissionPolicyType,
+  policyExceptionType,
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
@@ -127,6 +128,11 @@ spec:
   reason: a test
 `);
     assert.equal(code, 0, error);
+    const kinds = { type: 'merge', body: { spec: { match: { kinds: ['[z-a]'] } } } } as const;
+    await assert.rejects(
+      api.client.patch(policyExceptionType, { namespace: 'shop', name: 'one' }, kinds),
+      /spec\.match: Invalid value: .*spec\.match\.kinds/,
+    );
     await until(async () => (await kubectl('get', 'policyexceptions', '-n', 'shop')).out.includes('True'));
     await create('excepted');
     await assert.rejects(create('other'), denied('excepting'));

@@ -23,6 +23,7 @@ import {
   admissionPolicyType,
   policyServerType,
 } from '../api.ts';
+import { ExceptionSet } from '../exceptions/exception-set.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { policyAudit } from '../guard.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
@@ -85,8 +86,9 @@ export class Cluster extends TestApi {
           const asked = new AskedCluster(new KubeClusterReader(client));
           const runtimes = runtimesOf({ modules: () => modules, client, logger, asked });
           const trials = new PolicySet({ context, runtimes, writesStatus: false });
+          const exceptions = new ExceptionSet({ context, writesStatus: true });
           const servers = runPolicyServers(context, {
-            ...{ namespace: system, trials },
+            ...{ namespace: system, trials, exceptions },
             image: async () => 'registry.example/rampart:1',
             now: () => this.now,
             readings: (readyPods) => {
@@ -94,7 +96,7 @@ export class Cluster extends TestApi {
               return { [Symbol.dispose]: () => undefined };
             },
           });
-          await Promise.all([trials.run(), servers]);
+          await Promise.all([trials.run(), exceptions.run(), servers]);
         },
         { client: this.newClient(), signal, logger: this.logger, workload: operatorWorkload },
       ),

@@ -19,7 +19,12 @@ import {
 } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { clusterAdmissionPolicyType, type PolicyServer, policyServerType } from '../api.ts';
+import {
+  clusterAdmissionPolicyType,
+  policyExceptionType,
+  type PolicyServer,
+  policyServerType,
+} from '../api.ts';
 import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
@@ -142,6 +147,36 @@ suite('policy servers in a cluster', () => {
         [9090, 8081],
       ],
     );
+  });
+
+  test('a server is given the exceptions from its policies, without new pods', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default');
+    await cluster.setPolicy('root');
+    cluster.startOperator();
+    await cluster.afterRollOut(validatingType, 'clusterwide-root');
+    const deployed = await cluster.find(deployments, 'policy-server-default');
+    const except = (name: string, policy: string, kind: string) =>
+      cluster.client.create(policyExceptionType, {
+        metadata: { name, namespace: 'shop' },
+        spec: {
+          policies: [{ kind: 'ClusterAdmissionPolicy', name: policy }],
+          match: { kinds: [kind] },
+          reason: 'a test',
+        },
+      });
+    // What cannot be read is given to none: it would spoil the others.
+    await except('broken', 'root', '[z-a]');
+    await except('other', 'other', 'Pod');
+    await except('own', 'root', 'Pod');
+    const given = await until(async () => {
+      const { data } = (await cluster.find(configMaps, 'policy-server-default')) as ConfigMap;
+      const found = JSON.parse(data?.['exceptions.yml'] ?? '') as { metadata: { name: string } }[];
+      return found.length > 0 && found.map(({ metadata }) => metadata.name);
+    });
+    assert.deepEqual(given, ['own']);
+    const now = await cluster.find(deployments, 'policy-server-default');
+    assert.equal(now?.metadata.generation, deployed?.metadata.generation);
   });
 
   test('what changes: another rollout, a mutating policy, a policy that goes; and a server that goes takes its webhooks first', async () => {

@@ -132,7 +132,12 @@ class PolicyServers {
   }
 
   get caches(): readonly { readonly synced: Promise<void> }[] {
-    return [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
+    const { exceptions } = this.#options;
+    return [
+      ...[this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)],
+      // Otherwise, a restart would take them from the servers for a moment.
+      ...(exceptions === undefined ? [] : [{ synced: exceptions.complete }]),
+    ];
   }
 
   names(): string[] {

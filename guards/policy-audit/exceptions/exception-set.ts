@@ -59,8 +59,8 @@ export class ExceptionSet {
   }
 
   /** Those that can be read, whether they have ended or not. */
-  get objects(): Iterable<PolicyException> {
-    return this.#cache.list();
+  get objects(): readonly PolicyException[] {
+    return [...this.#cache.list()].filter((object) => this.#read.has(objectKey(object)));
   }
 
   /** The exception by which a policy does not apply to an object now. */

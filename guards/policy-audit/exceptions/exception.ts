@@ -6,6 +6,8 @@ import {
   type Labels,
   labelsMatch,
 } from '../../../lib/kube/selectors/selectors.ts';
+import { RampartError } from '../../../lib/errors/errors.ts';
+import type { Problem } from '../engine/cel/settings.ts';
 import { nameGlob } from '../../../lib/regex/glob.ts';
 import type { PolicyException } from '../api.ts';
 import type { PolicyOrigin } from '../policies/policy.ts';
@@ -64,6 +66,17 @@ export function readException({ metadata, spec }: PolicyException): Exception {
       hasAny(names, target.name) &&
       (selector === undefined || labelsMatch(selector, target.labels)),
   };
+}
+
+/** Why it cannot be read, beyond what its definition checks. */
+export function exceptionFaults(object: PolicyException): readonly Problem[] {
+  try {
+    readException(object);
+    return [];
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    return [{ reason: 'FieldValueInvalid', field: 'spec.match', message: `Invalid value: ${error.message}` }];
+  }
 }
 
 export function exceptionsByPolicy(exceptions: Iterable<Exception>): Exceptions {

@@ -304,7 +304,7 @@ function exceptionsLine(exceptions: readonly PolicyException[], timeMs: number):
   const names = ended.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).toSorted();
   const active = exceptions.length - ended.length;
   const ofEnded = ended.length === 0 ? '' : `; ended: ${printable(names.join(', '))}`;
-  return `Policies do not apply to what ${counted(active, 'PolicyException')} ${active === 1 ? 'excepts' : 'except'}${ofEnded}`;
+  return `PolicyExceptions: ${active} in effect${ofEnded}`;
 }
 
 /** Only what it was told last is known: a definition may be installed since. */
