@@ -195,6 +195,27 @@ const cases: readonly Case[] = [
       /^spec\.validations\[0\]\.expression .*compilation failed: .*undeclared reference to 'params'/,
     ],
   },
+  {
+    title: 'a ValidatingAdmissionPolicy with a selector that cannot be read',
+    type: vap,
+    spec: {
+      matchConstraints: {
+        resourceRules: rules,
+        namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'Near' }] },
+      },
+      validations: [{ expression: 'true' }],
+    },
+    causes: [/^spec\.matchConstraints.*"Near"/],
+  },
+  {
+    title: 'its binding, likewise',
+    type: { ...vap, plural: 'validatingadmissionpolicybindings', kind: 'ValidatingAdmissionPolicyBinding' },
+    spec: {
+      ...{ policyName: 'x', validationActions: ['Deny'] },
+      matchResources: { objectSelector: { matchExpressions: [{ key: 'a', operator: 'Near' }] } },
+    },
+    causes: [/^spec\.matchResources.*"Near"/],
+  },
 ];
 
 suite('a policy that cannot work', () => {

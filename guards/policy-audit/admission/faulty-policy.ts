@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
 import type { JsonObject } from '../../../lib/json/json.ts';
+import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import type { AdmissionRequest } from '../../../guard/admission.ts';
 import {
   type AnyKubewardenPolicy,
@@ -15,9 +16,11 @@ import {
   policyGroup,
   type ValidatingAdmissionPolicy,
   validatingAdmissionPolicies,
+  type ValidatingAdmissionPolicyBinding,
+  validatingAdmissionPolicyBindings,
 } from '../api.ts';
 import { exceptionFaults } from '../exceptions/exception.ts';
-import { admissionPolicyFaults, policyFaults } from '../policies/faults.ts';
+import { admissionPolicyFaults, bindingFaults, policyFaults } from '../policies/faults.ts';
 
 /**
  * A policy that is already stored may be written with an unchanged spec: its labels and finalizers can always be changed.
@@ -31,15 +34,19 @@ export function refuseFaultyPolicy(
 ): void {
   const { group, plural, kind } = resource;
   const isOwn = group === policyGroup && kubewardenTypes.some((type) => type.plural === plural);
-  const { group: nativeGroup, plural: nativePlural } = validatingAdmissionPolicies;
-  const isNative = group === nativeGroup && plural === nativePlural;
-  const isException = group === policyExceptionType.group && plural === policyExceptionType.plural;
-  if (!(isOwn || isNative || isException) || operation === 'DELETE' || subresource !== undefined) return;
+  const is = (type: Pick<ResourceType, 'group' | 'plural'>): boolean =>
+    group === type.group && plural === type.plural;
+  const isNative = is(validatingAdmissionPolicies);
+  const isBinding = is(validatingAdmissionPolicyBindings);
+  const isKnown = isOwn || isNative || isBinding || is(policyExceptionType);
+  if (!isKnown || operation === 'DELETE' || subresource !== undefined) return;
   if (object === undefined || isDeepStrictEqual(object['spec'], old?.['spec'])) return;
   const faults = isOwn
     ? policyFaults({ ...object, kind } as unknown as AnyKubewardenPolicy)
     : isNative
       ? admissionPolicyFaults(object as unknown as ValidatingAdmissionPolicy)
-      : exceptionFaults(object as unknown as PolicyException);
+      : isBinding
+        ? bindingFaults(object as unknown as ValidatingAdmissionPolicyBinding)
+        : exceptionFaults(object as unknown as PolicyException);
   if (faults.length > 0) throw apiErrors.invalid(resource, name, faults);
 }

@@ -3,13 +3,17 @@
  * it is written, as Kubernetes does for expressions in its own policies and Kubewarden's controller for those in its kinds. Pure.
  */
 import { RampartError } from '../../../lib/errors/errors.ts';
-import type { AnyKubewardenPolicy, ValidatingAdmissionPolicy } from '../api.ts';
+import type {
+  AnyKubewardenPolicy,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+} from '../api.ts';
 import { matchConditionProblems } from '../engine/cel/match-conditions.ts';
 import { celProblems } from '../engine/cel/open.ts';
 import type { Problem } from '../engine/cel/settings.ts';
 import { groupProblems } from '../engine/group/open.ts';
 import { isCelModule, type ModuleProgram } from '../engine/program.ts';
-import { readKubewardenPolicy } from './read-policy.ts';
+import { readAdmissionPolicy, readKubewardenPolicy } from './read-policy.ts';
 
 /** Of a policy of Kubewarden. */
 export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
@@ -38,8 +42,32 @@ export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
 }
 
 /** Of one of Kubernetes; `paramRef` is of its bindings. */
-export function admissionPolicyFaults({ spec = {} }: ValidatingAdmissionPolicy): readonly Problem[] {
-  return below('spec.', celProblems({ ...spec }, 'validating-admission-policy'));
+export function admissionPolicyFaults(object: ValidatingAdmissionPolicy): readonly Problem[] {
+  const binding = { metadata: {}, spec: { policyName: '', validationActions: [] } };
+  return [
+    ...selectorFaults(object, binding, 'spec.matchConstraints'),
+    ...below('spec.', celProblems({ ...object.spec }, 'validating-admission-policy')),
+  ];
+}
+
+/** Of a binding of one of Kubernetes. */
+export function bindingFaults(object: ValidatingAdmissionPolicyBinding): readonly Problem[] {
+  return selectorFaults({ metadata: {} }, object, 'spec.matchResources');
+}
+
+/** A policy whose selectors cannot be read applies to nothing. */
+function selectorFaults(
+  policy: ValidatingAdmissionPolicy,
+  binding: ValidatingAdmissionPolicyBinding,
+  field: string,
+): Problem[] {
+  try {
+    readAdmissionPolicy(policy, binding);
+    return [];
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    return [{ reason: 'FieldValueInvalid', field, message: `Invalid value: ${error.message}` }];
+  }
 }
 
 /** What modules say about their settings is known when they run. */

@@ -9,6 +9,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { MetricsRegistry } from '../../../guard/guard.ts';
 import type { CredentialsSource } from '../../../lib/oci/registry.ts';
+import { Backoff } from '../../../lib/time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { HostCalls } from '../engine/evaluator.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
@@ -73,8 +74,8 @@ export interface PolicyServerOptions {
 }
 
 const POLL_MS = 2000;
-/** How often opening failed policies is retried. */
-const RETRY_MS = 10_000;
+/** When failed policies are opened again. */
+const RETRY = { baseMs: 5000, maxMs: 60_000 };
 /**
  * How long a new server with modules out of reach is not ready: a rollout waits for them, and the previous pods go on meanwhile. Then
  * the other policies are served; those refuse.
@@ -201,15 +202,20 @@ class PolicySource {
   /** Applies changes of the file, until `signal` aborts. An unusable file is reported once, and the previous policies stay. */
   async follow(everyMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
     let toldOf = '';
-    let retryMs = clock.monotonicMs() + RETRY_MS;
+    const backoff = new Backoff(RETRY);
+    let tried = this.#text;
+    let retryMs = clock.monotonicMs() + backoff.nextMs();
     while (!signal.aborted) {
       await sleep(clock, everyMs, signal).catch(() => undefined);
       if (signal.aborted) return;
       try {
         const text = await this.#read();
-        const isDue = this.#table.problems.size > 0 && clock.monotonicMs() >= retryMs;
-        if (text === this.#text && !isDue) continue;
-        retryMs = clock.monotonicMs() + RETRY_MS;
+        const isFailed = text !== this.#text || this.#table.problems.size > 0;
+        const isDue = isFailed && clock.monotonicMs() >= retryMs;
+        if (text === tried && !isDue) continue;
+        if (text !== tried) backoff.reset();
+        tried = text;
+        retryMs = clock.monotonicMs() + backoff.nextMs();
         await this.#take(text, signal);
         toldOf = '';
       } catch (error) {

@@ -89,7 +89,7 @@ suite('rampart audit with --policy-server-url', () => {
     await cluster.setPolicy('unknown', { more: { rules } });
     const { code, stdout } = await run('-u', `${url}/`, '-f', at('ca.pem'), '-o');
     await cluster.deletePolicy('unknown');
-    assert.equal(code, 1);
+    assert.equal(code, 2);
     assert.match(stdout, /it does not know the policy clusterwide-unknown/);
     assert.match(stdout, /label team is missing/);
   });
