@@ -298,6 +298,27 @@ suite('rampart audit', () => {
     assert.match(error.stdout, /shop ConfigMap\/cart +clusterwide-carts +error +.*no such key: nothing/);
   });
 
+  test('modules come from where --policy-sources says', async () => {
+    const module = readFileSync(join(modules, 'labels.wapc.wasm'));
+    const server = createHttpServer((_, answer) => void answer.end(module));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    try {
+      const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const more = { ...teamsInWebAssembly.more, module: `http://${host}/labels.wasm` };
+      await only({ teams: { more } });
+      const refused = await run('--disable-store');
+      assert.match(refused.stderr, /add 127\.0\.0\.1:\d+ to insecure_sources in sources\.yml/);
+      const sources = join(cluster.directory, 'sources.yml');
+      writeFileSync(sources, `insecure_sources: ['${host}']\n`);
+      const { code, stderr } = await run('--disable-store', '--policy-sources', sources);
+      assert.deepEqual([code, stderr], [0, '']);
+      const { code: explained } = await run('explain', 'ns/shop', '--policy-sources', sources);
+      assert.equal(explained, 0);
+    } finally {
+      server.close();
+    }
+  });
+
   test('policies that no audit evaluates are listed, and are no failure', async () => {
     const deletions = {
       apiGroups: [''],
