@@ -46,9 +46,13 @@ export class ExchangeError extends Error {
   /** To which the connection failed, or which broke off: the message says what listens there. Undefined: it never got that far, or came through. */
   readonly failedHost: string | undefined;
 
-  /** @param host - Undefined: it was not called. */
-  constructor(cause: Error, host?: string) {
-    super(describeConnectionFailure(cause), { cause });
+  /**
+   * @param host - Undefined: it was not called.
+   * @param proxy - Its host, if it was called through one.
+   */
+  constructor(cause: Error, host?: string, proxy?: string) {
+    const why = describeConnectionFailure(cause);
+    super(proxy === undefined ? why : `through the proxy ${proxy}: ${why}`, { cause });
     this.name = 'ExchangeError';
     const code = (cause as NodeJS.ErrnoException).code ?? '';
     // A name that cannot be resolved, an address that is refused, a certificate that can be read and is not trusted.
@@ -194,7 +198,7 @@ export class Exchange implements Disposable {
       return await promise;
     } catch (error) {
       signal?.throwIfAborted();
-      throw new ExchangeError(error as Error, url.host);
+      throw new ExchangeError(error as Error, url.host, proxy?.host);
     }
   }
 
