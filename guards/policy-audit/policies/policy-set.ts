@@ -4,21 +4,20 @@ import { done, requeueAfter, type Result, runController } from '../../../lib/kub
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import { objectKey, type ResourceType } from '../../../lib/kube/object/object.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
-import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { KeyedBackoff } from '../../../lib/time/backoff.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
-import { ModuleError } from '../modules/module-error.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
-import { FetchedModules, type KeptPolicies } from './kept-policies.ts';
-import { OpenPolicy, type Runtimes } from './open-policy.ts';
+import type { KeptPolicies } from './kept-policies.ts';
+import type { OpenPolicy, Runtimes } from './open-policy.ts';
 import { PoliciesInUse, type PolicyChange } from './policies-in-use.ts';
 import type { Policy } from './policy.ts';
+import { PolicyOpener } from './policy-opener.ts';
 import { PolicySources, type Source, sourceKey, sourceOf } from './policy-sources.ts';
 import { isInUse, isKnownUnused, refusalIn, type Substitute } from './policy-status.ts';
-import { policyId, readKubewardenPolicy, severityAnnotation } from './read-policy.ts';
+import { policyId, severityAnnotation } from './read-policy.ts';
 import { StatusWriter } from './status-writer.ts';
 
 export interface PolicySetOptions {
@@ -67,6 +66,7 @@ export class PolicySet {
   readonly #sources: PolicySources;
   readonly #status: StatusWriter | undefined;
   readonly #inUse: PoliciesInUse;
+  readonly #opener: PolicyOpener;
   /** By source: the ids of its policies. */
   readonly #ids = new Map<string, ReadonlySet<string>>();
   /** By source: why it is not active as written. */
@@ -74,8 +74,6 @@ export class PolicySet {
   readonly #trials = new Map<string, Trial>();
   readonly #failures = new Map<string, Failure>();
   readonly #backoff = new KeyedBackoff<string>(RETRY);
-  /** By ID: why its module could not be fetched. */
-  readonly #logged = new Map<string, string>();
   /** By ID: since when its module is fetched and compiled. */
   readonly #opening = new Map<string, number>();
   readonly #listeners = new Set<(change: PolicyChange) => void>();
@@ -93,6 +91,7 @@ export class PolicySet {
     this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => {
       for (const listener of this.#listeners) listener(change);
     });
+    this.#opener = new PolicyOpener({ ...options, logger: context.logger, inUse: this.#inUse });
   }
 
   /** Those that apply to writes; a new list after each change. */
@@ -282,16 +281,23 @@ export class PolicySet {
     const failed = this.#failures.get(id);
     if (failed?.version !== version) this.#backoff.forget(id);
     else if (this.#clock.monotonicMs() < failed.retryMs) return failed.problem;
-    const cancel = this.#clock.schedule(SLOW_MS, () => void this.#whileOpening(source, policy, signal));
+    let meanwhile: Promise<void> | undefined;
+    const cancel = this.#clock.schedule(
+      SLOW_MS,
+      () => void (meanwhile = this.#whileOpening(source, policy, signal)),
+    );
     this.#opening.set(id, Date.now());
     let problem: string | undefined;
     try {
-      problem = await this.#open(policy, object, signal);
+      problem = await this.#opener.open(policy, object, signal);
     } finally {
       cancel();
+      // What it opens must not outlive the policy.
+      await meanwhile;
       this.#opening.delete(id);
     }
-    if (problem !== undefined && !this.#inUse.get(id)) await this.#useKept(source, policy, signal);
+    if (problem !== undefined && !this.#inUse.get(id))
+      await this.#opener.useKept(source.type, policy, signal);
     if (this.#isOpen(policy)) {
       this.#forgetFailures(id);
       return undefined;
@@ -308,57 +314,10 @@ export class PolicySet {
     return this.#inUse.get(id)?.policy.version === version;
   }
 
-  /** @returns why it cannot be opened */
-  async #open(
-    policy: Policy,
-    object: AnyKubewardenPolicy | undefined,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    const { runtimes, kept } = this.#options;
-    const fetched = new FetchedModules();
-    try {
-      const through = kept && ((from: Parameters<FetchedModules['through']>[0]) => fetched.through(from));
-      this.#inUse.use(await OpenPolicy.open(policy, runtimes, signal, through));
-    } catch (error) {
-      signal.throwIfAborted();
-      if (policy.origin.namespace === undefined) return messageOf(error);
-      const told = forTenant(error);
-      if (told !== error) this.#log(policy, error);
-      const isAboutModule = told !== error && error instanceof ModuleError;
-      return isAboutModule ? `${error.module}: ${messageOf(told)}` : messageOf(told);
-    }
-    if (object !== undefined) await kept?.keep(policy.id, object, fetched);
-    return undefined;
-  }
-
-  /** Opens the version that was evaluated last, from the disk. */
-  async #useKept(source: Source, policy: Policy, signal: AbortSignal): Promise<void> {
-    const { id, origin, version } = policy;
-    const { runtimes, kept, context } = this.#options;
-    const object = kept?.object(id);
-    if (kept === undefined || object?.metadata.uid !== origin.uid) return;
-    try {
-      const read = readKubewardenPolicy({ ...object, kind: source.type.kind });
-      // Its results hold if nothing has changed.
-      const former = read.version === version ? policy : read;
-      const opened = await OpenPolicy.open(former, runtimes, signal, kept.through(id));
-      if (this.#inUse.get(id) !== undefined) {
-        await opened[Symbol.asyncDispose]();
-        return;
-      }
-      this.#inUse.use(opened);
-      const how = former.version === version ? 'its module as it was last fetched' : 'its previous version';
-      context.logger.warn({ policy: id }, `a policy cannot be opened: ${how} is used`);
-    } catch (err) {
-      signal.throwIfAborted();
-      context.logger.warn({ err, policy: id }, 'cannot open the previous version of a policy');
-    }
-  }
-
   /** It takes long: the version that was evaluated last is used meanwhile, or its status says that it is being opened. */
   async #whileOpening(source: Source, policy: Policy, signal: AbortSignal): Promise<void> {
     try {
-      if (this.#inUse.get(policy.id) === undefined) await this.#useKept(source, policy, signal);
+      if (this.#inUse.get(policy.id) === undefined) await this.#opener.useKept(source.type, policy, signal);
       const object = this.#sources.object(source);
       if (object === undefined || isDeleting(object)) return;
       for (const listener of this.#triers) listener(object);
@@ -371,16 +330,6 @@ export class PolicySet {
         'cannot tell that a policy is being opened',
       );
     }
-  }
-
-  /** What its condition leaves out; once, as it is opened again and again. */
-  #log({ id }: Policy, error: unknown): void {
-    if (this.#logged.get(id) === messageOf(error)) return;
-    this.#logged.set(id, messageOf(error));
-    this.#options.context.logger.warn(
-      { err: error, policy: id },
-      'cannot fetch the module of a policy; retrying',
-    );
   }
 
   /** Each problem once; after a restart, what the status has was told. */
@@ -403,7 +352,7 @@ export class PolicySet {
   }
 
   #forgetFailures(id: string): void {
-    this.#logged.delete(id);
+    this.#opener.forget(id);
     this.#failures.delete(id);
     this.#backoff.forget(id);
   }

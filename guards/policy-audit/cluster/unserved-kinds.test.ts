@@ -1,4 +1,4 @@
-/** The operator in a cluster where nobody has installed Kubewarden's definitions, or those of PolicyReports. */
+/** The operator in a cluster that does not serve all kinds: Kubewarden's, those of PolicyReports, those that policies name. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -6,7 +6,9 @@ import { runClusterGuards } from '../../../guard/part.fixture.ts';
 import { clusterOpenReports, openReports } from '../../../guard/reports/open-reports.ts';
 import { Health } from '../../../lib/telemetry/health.ts';
 import { startTestApi, TestApi } from '../../../lib/apiserver/test-api.fixture.ts';
+import { findCondition } from '../../../lib/kube/object/conditions.ts';
 import { configMaps, namespaces } from '../../../lib/kube/object/object.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {
   clusterAdmissionPolicyType,
@@ -14,7 +16,9 @@ import {
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
 import { policyAudit } from '../guard.ts';
+import { kindsServed } from '../policies/policy-status.ts';
 import { reportTypes } from '../reports/report.ts';
+import { clusterPolicy } from '../scanner/scan.fixture.ts';
 
 class Cluster extends TestApi {
   readonly health = new Health();
@@ -70,4 +74,35 @@ test('ValidatingAdmissionPolicies are audited without the definitions of Kubewar
     return results.length === 2 && results;
   });
   assert.deepEqual(both.toSorted(), ['carts/all fail', 'clusterwide-none fail']);
+});
+
+// The statuses themselves: status/section.test.ts.
+deepTest('a policy for kinds that nobody serves says so in its status, until one is served', async () => {
+  await using cluster = new Cluster(await startTestApi({ name: 'kinds-served', memory: true }));
+  const { client } = cluster;
+  await cluster.createDefinitions([...policyAudit.resources, openReports, clusterOpenReports]);
+  await client.create(namespaces, { metadata: { name: 'rampart-system' } });
+  const rule = (resource: string): object => ({
+    rules: [{ apiGroups: ['apps'], apiVersions: ['v1'], resources: [resource], operations: ['CREATE'] }],
+  });
+  for (const [name, resource] of [
+    ['typo', 'deployment'],
+    ['right', 'deployments'],
+  ] as const)
+    await client.create(clusterAdmissionPolicyType, clusterPolicy(name, { more: rule(resource) }));
+  cluster.startOperator();
+  const told = async (name: string): Promise<string | undefined> => {
+    const { status } = await client.get(clusterAdmissionPolicyType, { name });
+    const served = findCondition(status?.conditions, kindsServed);
+    return served && `${served.status} ${served.reason} ${served.message}`;
+  };
+  await until(
+    async () =>
+      (await told('typo')) ===
+      'False NoSuchKind it applies to nothing: the API does not serve deployment.apps/v1',
+  );
+  assert.equal(await told('right'), undefined);
+  const body = { spec: rule('deployments') };
+  await client.patch(clusterAdmissionPolicyType, { name: 'typo' }, { type: 'merge', body });
+  await until(async () => (await told('typo'))?.startsWith('True'));
 });
