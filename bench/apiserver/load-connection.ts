@@ -69,6 +69,8 @@ export class LoadConnection implements Disposable {
     return new Promise((resolve, reject) => {
       this.#answered = resolve;
       this.#failed = reject;
+      // It emits nothing more.
+      if (this.#socket.destroyed) reject(new Error('the server closed the connection'));
       this.#socket.write(request);
     });
   }

@@ -1,174 +1,187 @@
-/** How long a policy server takes to answer at a given rate, by HTTPS, as the API server asks it. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { Agent, request as httpsRequest } from 'node:https';
-import { tmpdir } from 'node:os';
+/** How long a policy server takes to answer, and how much CPU time, beside a server that only reads and answers. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 
-import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
-import { endProcess } from '../end-process.ts';
-import { type PartOptions, quantile, type Report, type ReportRow } from '../report.ts';
+import { cpuMs } from '../apiserver/server-process.ts';
+import { median, type PartOptions, quantile, type Report, type ReportRow } from '../report.ts';
+import { type Posted, ReviewLoad } from './review-load.ts';
 import { expressions, reviewOf } from './reviews.ts';
+import { type WebhookProcess, WebhookProcesses } from './webhook-processes.ts';
 
-const TARGET_MS = 20;
-const TARGET_RATE = 1000;
-const rates = [250, 500, TARGET_RATE];
-const WARM_UP_MS = 3000;
-const MEASURE_MS = 10_000;
+const WARM_UP_MS = 4000;
+const MEASURE_MS = 4000;
+const MOST_ROUNDS = 5;
 const REVIEWS = 500;
-/** Of Linux: clock ticks a second, as /proc tells CPU time. */
-const TICKS = 100;
+const [RATE, OBJECT_RATE] = [3000, 50];
+const TARGETS = { p99Ms: 5, objectP99Ms: 10, cpuRatio: 1.5, rssMib: 200 };
+const wasmRuntimes = ['wapc', 'wasi', 'opa', 'gatekeeper'] as const;
+const modules = join(import.meta.dirname, '../../test/policies');
 
-/** @throws {Error} where the server does not start, or refuses what it has to allow. */
+const celPaths = expressions.map((_, index) => `/validate/clusterwide-rule-${index}`);
+const wasmPaths = wasmRuntimes.map((runtime) => `/validate/clusterwide-labels-${runtime}`);
+
+interface Load {
+  readonly label: string;
+  readonly server: 'policyServer' | 'bare';
+  readonly perSecond: number;
+  /** The policies that are asked about the object with this number. */
+  readonly pathsOf: (number: number) => readonly string[];
+}
+
+const oneOf = (number: number): readonly string[] => [celPaths[number % celPaths.length] ?? ''];
+const loads = {
+  slow: {
+    label: '1,000 reviews/s, by one policy each',
+    server: 'policyServer',
+    perSecond: 1000,
+    pathsOf: oneOf,
+  },
+  bare: { label: '3,000 reviews/s, bare node:https', server: 'bare', perSecond: RATE, pathsOf: oneOf },
+  fast: {
+    label: '3,000 reviews/s, by one policy each',
+    server: 'policyServer',
+    perSecond: RATE,
+    pathsOf: oneOf,
+  },
+  objects: {
+    label: `50 objects/s, ${celPaths.length} reviews at once for each`,
+    server: 'policyServer',
+    perSecond: OBJECT_RATE,
+    pathsOf: () => celPaths,
+  },
+  mixed: {
+    label: `the same, ${wasmPaths.length} of them by WebAssembly`,
+    server: 'policyServer',
+    perSecond: OBJECT_RATE,
+    pathsOf: () => [...celPaths.slice(wasmPaths.length), ...wasmPaths],
+  },
+} as const satisfies Record<string, Load>;
+
+interface Measured {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly lateP99Ms: number;
+  readonly cpuMsPerReview: number;
+}
+
+/** @throws {Error} where a server does not start, or refuses what it has to allow. {MissingPrograms} */
 export async function server(options: PartOptions): Promise<Report> {
-  const directory = mkdtempSync(join(tmpdir(), 'rampart-bench-server-'));
-  let child: ChildProcess | undefined;
-  try {
-    const authority = issueAuthority('bench', { now: new Date(), days: 1 });
-    const { key, cert } = issueServerCertificate(authority, ['127.0.0.1'], { now: new Date(), days: 1 });
-    const policies = expressions.map((expression, index) => [
-      `clusterwide-rule-${index}`,
-      { module: 'cel-policy', settings: { validations: [{ expression }] } },
-    ]);
-    writeFileSync(join(directory, 'policies.yml'), JSON.stringify(Object.fromEntries(policies)));
-    writeFileSync(join(directory, 'tls.key'), key);
-    writeFileSync(join(directory, 'tls.crt'), cert);
-    const started = await startServer(directory);
-    child = started.child;
-    const agent = new Agent({ keepAlive: true, ca: authority.cert, maxSockets: 64 });
-    const texts = Array.from({ length: REVIEWS }, (_, index) => reviewOf(index));
-    const ask = async (number: number): Promise<void> => {
-      const path = `/validate/clusterwide-rule-${number % expressions.length}`;
-      const answer = await post(agent, started.port, path, texts[number % REVIEWS] ?? '');
-      if (!answer.includes('"allowed":true')) throw new Error(`${path}: ${answer}`);
+  const { shrink, signal, progress } = options;
+  const rounds = Math.min(options.rounds, MOST_ROUNDS);
+  await using processes = await WebhookProcesses.start(policies());
+  const texts = Array.from({ length: REVIEWS }, (_, index) => reviewOf(index));
+  using stack = new DisposableStack();
+  const clients = {
+    policyServer: stack.use(new ReviewLoad(processes.policyServer.endpoint)),
+    bare: stack.use(new ReviewLoad(processes.bare.endpoint)),
+  };
+  await clients.policyServer.open([...celPaths, ...wasmPaths], texts[0] ?? '');
+  await clients.bare.open(celPaths, texts[0] ?? '');
+  const run = async (load: Load, ms: number): Promise<Measured> => {
+    const { pid } = processes[load.server];
+    const beforeMs = cpuMs(pid);
+    let reviews = 0;
+    const reviewsOf = (number: number): readonly Posted[] => {
+      const paths = load.pathsOf(number);
+      reviews += paths.length;
+      return paths.map((path) => [path, texts[number % REVIEWS] ?? '']);
     };
-    options.progress('server: warming up');
-    await atRate(ask, { perSecond: TARGET_RATE, forMs: WARM_UP_MS / options.shrink, signal: options.signal });
-    const rows: ReportRow[] = [];
-    let p99AtTarget = Number.NaN;
-    for (const perSecond of rates) {
-      options.progress(`server: ${perSecond} requests/s`);
-      const before = cpuSecondsOf(child);
-      const forMs = MEASURE_MS / options.shrink;
-      const timesMs = await atRate(ask, { perSecond, forMs, signal: options.signal });
-      const cpuMs = ((cpuSecondsOf(child) - before) * 1000) / timesMs.length;
-      const [p50, p99] = [quantile(timesMs, 0.5), quantile(timesMs, 0.99)];
-      if (perSecond === TARGET_RATE) p99AtTarget = p99;
-      const show = (value: number): string => value.toFixed(2);
+    const { perSecond } = load;
+    const { timesMs, lateMs } = await clients[load.server].run(reviewsOf, {
+      ...{ perSecond, forMs: ms / shrink, signal },
+    });
+    return {
+      p50Ms: quantile(timesMs, 0.5),
+      p99Ms: quantile(timesMs, 0.99),
+      lateP99Ms: quantile(lateMs, 0.99),
+      cpuMsPerReview: (cpuMs(pid) - beforeMs) / reviews,
+    };
+  };
+  const rows: ReportRow[] = [];
+  const measured = new Map<Load, Measured>();
+  const ratios: number[] = [];
+  for (const names of [['slow'], ['bare', 'fast'], ['objects'], ['mixed']] as const) {
+    const runs = new Map<Load, Measured[]>(names.map((name) => [loads[name], []]));
+    for (const load of runs.keys()) {
+      progress(`server: warming up: ${load.label}`);
+      await run(load, WARM_UP_MS);
+    }
+    for (let round = 0; round < rounds; round++) {
+      for (const [load, all] of runs) {
+        progress(`server: ${load.label}, round ${round + 1} of ${rounds}`);
+        all.push(await run(load, MEASURE_MS));
+      }
+      const [bare, fast] = [runs.get(loads.bare)?.at(-1), runs.get(loads.fast)?.at(-1)];
+      if (bare && fast) ratios.push(fast.cpuMsPerReview / Math.max(bare.cpuMsPerReview, 0.001));
+    }
+    for (const [load, all] of runs) {
+      const row = {
+        p50Ms: median(all.map(({ p50Ms }) => p50Ms)),
+        p99Ms: median(all.map(({ p99Ms }) => p99Ms)),
+        lateP99Ms: median(all.map(({ lateP99Ms }) => lateP99Ms)),
+        cpuMsPerReview: median(all.map(({ cpuMsPerReview }) => cpuMsPerReview)),
+      };
+      measured.set(load, row);
       rows.push({
-        label: `${perSecond} requests/s`,
-        cells: { 'p50 ms': show(p50), 'p99 ms': show(p99), 'CPU ms/request': show(cpuMs) },
-        values: { perSecond, p50Ms: p50, p99Ms: p99, cpuMsPerRequest: cpuMs },
+        label: load.label,
+        cells: {
+          'p50 ms': row.p50Ms.toFixed(2),
+          'p99 ms': row.p99Ms.toFixed(2),
+          'CPU ms/review': row.cpuMsPerReview.toFixed(3),
+          'sent late, p99 ms': row.lateP99Ms.toFixed(2),
+        },
+        values: { perSecond: load.perSecond, ...row },
       });
     }
-    agent.destroy();
-    return {
-      title: `A policy server: ${expressions.length} policies of CEL, reviews of pods, HTTPS over connections that are kept`,
-      columns: ['p50 ms', 'p99 ms', 'CPU ms/request'],
-      rows,
-      verdicts: [
-        {
-          target: `p99 at most ${TARGET_MS} ms at ${TARGET_RATE} requests/s`,
-          measured: `${p99AtTarget.toFixed(1)} ms`,
-          met: p99AtTarget <= TARGET_MS,
-        },
-      ],
-      notes: [
-        'Times are from when a request was due, so that one that waits makes those behind it later. The client takes a core, too.',
-        'CPU is that of the server, all threads.',
-      ],
-    };
-  } finally {
-    if (child !== undefined) await endProcess(child, 5000);
-    rmSync(directory, { recursive: true, force: true });
   }
-}
-
-interface Started {
-  readonly child: ChildProcess;
-  readonly port: number;
-}
-
-async function startServer(directory: string): Promise<Started> {
-  const program = join(import.meta.dirname, '../../apps/rampart.ts');
-  const flags = {
-    policies: 'policies.yml',
-    'policies-download-dir': '.',
-    'cert-file': 'tls.crt',
-    'key-file': 'tls.key',
-  };
-  const child = spawn(
-    process.execPath,
-    [
-      program,
-      'policy-server',
-      ...Object.entries(flags).flatMap(([name, file]) => [`--${name}`, join(directory, file)]),
-      ...['--addr', '127.0.0.1', '--port', '0', '--readiness-probe-port', '0', '--log-fmt', 'json'],
-      '--ignore-kubernetes-connection-failure',
-    ],
-    {
-      stdio: ['ignore', 'ignore', 'pipe'],
-      env: { ...process.env, HOME: directory, KUBECONFIG: join(directory, 'none') },
-    },
-  );
-  const said: string[] = [];
-  let port = 0;
-  for await (const line of createInterface({ input: child.stderr })) {
-    said.push(line);
-    port = Number(/"address":\{"host":"127\.0\.0\.1","port":(\d+)\}/.exec(line)?.[1] ?? port);
-    if (line.includes('the policy server is ready')) {
-      child.stderr.resume();
-      return { child, port };
-    }
-  }
-  throw new Error(`the policy server does not start:\n${said.join('\n')}`);
-}
-
-/** Asks at a rate, whether or not what was asked before is answered; how long each took from when it was due. */
-async function atRate(
-  ask: (number: number) => Promise<void>,
-  {
-    perSecond,
-    forMs,
-    signal,
-  }: { readonly perSecond: number; readonly forMs: number; readonly signal: AbortSignal },
-): Promise<number[]> {
-  const timesMs: number[] = [];
-  const running: Promise<void>[] = [];
-  const startMs = performance.now();
-  const count = Math.max(10, Math.round((perSecond * forMs) / 1000));
-  for (let number = 0; number < count; number++) {
-    const dueMs = startMs + (number * 1000) / perSecond;
-    const leftMs = dueMs - performance.now();
-    if (leftMs > 1) await delay(leftMs, undefined, { signal });
-    running.push(ask(number).then(() => void timesMs.push(performance.now() - dueMs)));
-  }
-  await Promise.all(running);
-  return timesMs;
-}
-
-async function post(agent: Agent, port: number, path: string, body: string): Promise<string> {
-  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
-  const request = httpsRequest({ host: '127.0.0.1', port, path, method: 'POST', agent, headers });
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  request.once('error', reject);
-  request.once('response', (response) => {
-    let text = '';
-    response.setEncoding('utf8');
-    response.on('data', (chunk: string) => (text += chunk));
-    response.once('end', () => resolve(text));
-    response.once('error', reject);
+  const ratio = median(ratios);
+  const p99 = (load: Load): number => measured.get(load)?.p99Ms ?? Number.NaN;
+  const atMost = (target: string, value: number, most: number, unit: string) => ({
+    target: `${target} at most ${most} ${unit}`,
+    measured: `${value.toFixed(unit === 'MiB' ? 0 : 2)} ${unit}`,
+    met: value <= most,
   });
-  request.end(body);
-  return promise;
+  return {
+    title: `A policy server with ${celPaths.length} policies of CEL and ${wasmPaths.length} of WebAssembly, reviews of pods, HTTPS over persistent connections`,
+    columns: ['p50 ms', 'p99 ms', 'CPU ms/review', 'sent late, p99 ms'],
+    rows,
+    verdicts: [
+      atMost('3,000 reviews/s on one core: p99', p99(loads.fast), TARGETS.p99Ms, 'ms'),
+      atMost('CPU time of a review:', ratio, TARGETS.cpuRatio, 'x bare node:https'),
+      atMost(
+        `an object that ${celPaths.length} policies apply to: p99`,
+        p99(loads.objects),
+        TARGETS.objectP99Ms,
+        'ms',
+      ),
+      atMost('peak RSS', peakMib(processes.policyServer), TARGETS.rssMib, 'MiB'),
+    ],
+    notes: [
+      `A review is evaluated by the one policy in its URL. An object is answered when all of its ${celPaths.length} reviews are.`,
+      'Times count from when an object was due, or from when the client came to it if that was later ("sent late").',
+      'Each server has one CPU, which other processes may use, too. CPU time is that of all its threads. Medians of the rounds.',
+      'bare node:https: reads the body, parses its JSON, and allows it.',
+    ],
+  };
 }
 
-/** utime and stime of proc_pid_stat(5), behind the name, which may have spaces. */
-function cpuSecondsOf({ pid }: ChildProcess): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    .replace(/^.*\) /s, '')
-    .split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / TICKS;
+function policies(): Record<string, object> {
+  return Object.fromEntries([
+    ...expressions.map((expression, index) => [
+      `clusterwide-rule-${index}`,
+      { module: 'cel-policy', settings: { validations: [{ expression }] } },
+    ]),
+    ...wasmRuntimes.map((runtime) => [
+      `clusterwide-labels-${runtime}`,
+      {
+        module: pathToFileURL(join(modules, `labels.${runtime}.wasm`)).href,
+        settings: { required: ['app', 'tier'] },
+      },
+    ]),
+  ]) as Record<string, object>;
+}
+
+function peakMib({ pid }: WebhookProcess): number {
+  return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 }
