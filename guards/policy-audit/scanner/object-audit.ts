@@ -1,11 +1,11 @@
 /** The audit of one object: results that still hold are kept, the rest is evaluated. */
-import { apiVersionOf, type KubeObject, objectKey } from '../../../lib/kube/object/object.ts';
+import { type KubeObject, objectKey } from '../../../lib/kube/object/object.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
-import type { AskedOfCluster, JsonObject, PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import type { AskedOfCluster, GroupVersionResource, PolicyRequest } from '../engine/evaluator.ts';
 import type { Exception } from '../exceptions/exception.ts';
 import type { ExceptionSet } from '../exceptions/exception-set.ts';
 import { matchPolicy } from '../policies/match.ts';
@@ -21,7 +21,6 @@ import {
   type ReportResult,
   type ReportTypes,
   resultOf,
-  type Scope,
 } from '../reports/report.ts';
 import { policyMarks } from '../reports/report-facts.ts';
 import type { Reports } from '../reports/reports.ts';
@@ -39,6 +38,7 @@ import {
   skippedLetter,
 } from './object-states.ts';
 import { auditTarget } from './audit-target.ts';
+import { objectRequest, scopeOf } from './object-request.ts';
 import type { ServedKind } from './served-kinds.ts';
 
 export interface ObjectAuditOptions {
@@ -160,7 +160,11 @@ export class ObjectAudit {
       // It would request now what it requested then.
       found[at] =
         old === undefined
-          ? await this.#evaluate(open, await this.#request(kind, version, object, signal), signal)
+          ? await this.#evaluate(
+              open,
+              await objectRequest(this.#options.client, kind, version, object, signal),
+              signal,
+            )
           : { ...old, asked: askedBy(open, known) };
     });
     const results = found.flatMap(({ result }) => result ?? []);
@@ -405,37 +409,6 @@ export class ObjectAudit {
     const version = known?.isForged === true ? cached?.version : (written ?? cached?.version);
     return store.write(report, version, signal);
   }
-
-  async #request(
-    { type, versions }: ServedKind,
-    shown: GroupVersionResource,
-    object: KubeObject,
-    signal: AbortSignal,
-  ): Promise<PolicyRequest> {
-    const { uid = '', name = '', namespace } = object.metadata;
-    const isOther = versions[0] !== shown && (shown.group !== type.group || shown.version !== type.version);
-    const asked = { group: shown.group, version: shown.version };
-    const seen = isOther
-      ? await this.#options.client.get(
-          { ...type, ...asked },
-          { name, ...(namespace !== undefined && { namespace }) },
-          { signal },
-        )
-      : object;
-    return {
-      uid,
-      operation: 'CREATE',
-      kind: { ...asked, kind: type.kind },
-      resource: { ...asked, resource: type.plural },
-      name,
-      ...(namespace !== undefined && { namespace }),
-      userInfo: {},
-      object: seen as unknown as JsonObject,
-      oldObject: null,
-      dryRun: false,
-      options: null,
-    };
-  }
 }
 
 function exceptionsText(excepted: readonly (Exception | undefined)[]): string {
@@ -448,18 +421,6 @@ function exceptionsText(excepted: readonly (Exception | undefined)[]): string {
 function onlyOnce<T>(work: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => (result ??= work());
-}
-
-function scopeOf({ type }: ServedKind, { metadata }: KubeObject): Scope {
-  const { namespace, name = '', uid = '', resourceVersion = '' } = metadata;
-  return {
-    apiVersion: apiVersionOf(type),
-    kind: type.kind,
-    ...(namespace !== undefined && namespace !== '' && { namespace }),
-    name,
-    uid,
-    resourceVersion,
-  };
 }
 
 function askedBy({ policy }: OpenPolicy, known: ObjectState | undefined): readonly PolicyAsked[] {
