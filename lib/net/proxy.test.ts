@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { proxiesOf, proxyFor } from './proxy.ts';
 
-const settings = { http: 'plain.corp:3128', https: 'http://user:word@secure.corp:3129' };
+const settings = { http: 'plain.example:3128', https: 'http://user:word@secure.example:3129' };
 
 function through(url: string, none = ''): string | undefined {
   return proxyFor(new URL(url), { ...settings, none })?.host;
@@ -11,9 +11,9 @@ function through(url: string, none = ''): string | undefined {
 
 suite('proxies', () => {
   test('by the scheme of the request', () => {
-    assert.equal(through('https://registry.example/v2/'), 'secure.corp:3129');
-    assert.equal(through('http://registry.example/v2/'), 'plain.corp:3128');
-    assert.equal(proxyFor(new URL('https://registry.example/'), { http: 'plain.corp:3128' }), undefined);
+    assert.equal(through('https://registry.example/v2/'), 'secure.example:3129');
+    assert.equal(through('http://registry.example/v2/'), 'plain.example:3128');
+    assert.equal(proxyFor(new URL('https://registry.example/'), { http: 'plain.example:3128' }), undefined);
     for (const host of ['localhost', '127.0.0.1', '[::1]:5000'])
       assert.equal(through(`http://${host}/`), undefined);
   });
@@ -38,7 +38,7 @@ suite('proxies', () => {
       for (const host of direct)
         assert.equal(through(`https://${host}/`, none), undefined, `${none} ${host}`);
       for (const host of others)
-        assert.equal(through(`https://${host}/`, none), 'secure.corp:3129', `${none} ${host}`);
+        assert.equal(through(`https://${host}/`, none), 'secure.example:3129', `${none} ${host}`);
     }
   });
 

@@ -11,7 +11,7 @@ import { isLoopback, withoutBrackets } from './address-rules.ts';
 export interface ProxySettings {
   readonly http?: string | undefined;
   readonly https?: string | undefined;
-  /** Hosts that are called directly: `localhost,.corp,10.0.0.0/8,registry.example:5000`; `*`: all. */
+  /** Hosts that are called directly: `localhost,.internal.example,10.0.0.0/8,registry.example:5000`; `*`: all. */
   readonly none?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export function proxiesOf(environment: Readonly<Record<string, string | undefine
  *
  * @throws {RampartError} `INPUT` for a proxy that cannot be used
  * @example
- * proxyFor(new URL('https://registry.example/v2/'), { https: 'http://proxy.corp:3128', none: '.corp' }); // http://proxy.corp:3128/
+ * proxyFor(new URL('https://registry.example/v2/'), { https: 'http://proxy.example:3128', none: '.internal.example' }); // http://proxy.example:3128/
  */
 export function proxyFor(url: URL, { http, https, none = '' }: ProxySettings): URL | undefined {
   const text = (url.protocol === 'https:' ? https : http) ?? '';
