@@ -49,6 +49,12 @@ export function parentOf(kind: ParentKind, object: ParentObject): Parent {
   };
 }
 
+/** Where its object says its bytecode is. */
+export function sourceOf({ object }: Parent): string {
+  const { path, image } = object.spec.bytecode;
+  return path ?? image?.url ?? '';
+}
+
 function single(type: ProgramType, { spec }: ParentObject): Member {
   return { ...typed(type, spec as unknown as ProgramSpec), appProgramId: '', field: 'spec' };
 }

@@ -38,6 +38,7 @@ suite('the program host', { skip: obstacle() ?? false }, () => {
         programId,
         type: 'xdp',
         functionName: 'xdp_count',
+        source: 'registry.example/count:v1',
         digest: 'sha256:count',
         attachPoint: 'in0',
         mapIds: (await host.list())[0]?.mapIds,

@@ -7,7 +7,14 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { settleChains } from './chain/chain-hooks.ts';
 import { Chains } from './chain/chain.ts';
-import type { DesiredProgram, Drift, Outcome, ProgramHost, RunningProgram } from './desired.ts';
+import {
+  type DesiredProgram,
+  type Drift,
+  type Outcome,
+  type ProgramHost,
+  programTypeOf,
+  type RunningProgram,
+} from './desired.ts';
 import { oncePerPod } from './once-per-pod.ts';
 import { failureOf, type ProgramFailure } from './failure.ts';
 import { Pins } from './pins/pins.ts';
@@ -124,7 +131,7 @@ class KernelProgramHost implements ProgramHost {
       } catch (error) {
         const before = this.#programs.known.get(program.id);
         const goesOn =
-          before?.type === program.attach.type &&
+          before?.type === programTypeOf(program.attach) &&
           mayGoOn(before, failureOf(error, 'load'), loaded) &&
           this.#keepsToRules(before, room);
         if (goesOn) loaded.push({ program, record: before, previous: undefined });

@@ -11,7 +11,7 @@ import { openPin } from './pins/pin.ts';
 import { findInterface } from '../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../lib/netlink/route.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
-import type { Attach, DesiredProgram, Outcome, ProgramHost } from './desired.ts';
+import type { Attach, DesiredProgram, Failure, Outcome, ProgramHost } from './desired.ts';
 import { openProgramHost } from './host.ts';
 import { keyOf } from './records.ts';
 import type { TenantRules } from './tenant/rules.ts';
@@ -214,11 +214,14 @@ export function desired(id: string, attach: Attach, rest: Partial<DesiredProgram
     owner: `XdpProgram/${id}`,
     name: id,
     namespace: undefined,
+    source: 'registry.example/count:v1',
     digest: 'sha256:count',
     bytecode: () => Promise.resolve(bytecode('count')),
     functionName: `${attach.type === 'xdp' ? 'xdp' : 'tc'}_count`,
     globals: {},
+    mapGroup: undefined,
     mapOwner: undefined,
+    blocked: undefined,
     attach,
     ...rest,
   };
@@ -240,7 +243,7 @@ export function u64(value: number): Uint8Array {
 export function failed(
   outcomes: ReadonlyMap<string, Outcome>,
   id: string,
-  reason: Extract<Outcome, { state: 'failed' }>['reason'],
+  reason: Failure['reason'],
 ): string {
   const outcome = outcomes.get(id);
   if (outcome?.state === 'failed' && outcome.reason === reason) return outcome.message;
@@ -251,5 +254,5 @@ export function failed(
 export function loaded(outcomes: ReadonlyMap<string, Outcome>, id: string): number {
   const outcome = outcomes.get(id);
   if (outcome?.state === 'loaded') return outcome.programId;
-  throw new Error(`${id} is not loaded: ${outcome?.message ?? 'nothing is said of it'}`);
+  throw new Error(`${id} is not loaded: ${JSON.stringify(outcome)}`);
 }

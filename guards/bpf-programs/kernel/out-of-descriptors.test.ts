@@ -57,7 +57,7 @@ suite('where the machine has run out of something', { skip }, () => {
     );
     const last = told.at(-1);
     assert.ok(last && 'state' in last && last.state === 'loaded', output);
-    for (const one of told) assert.ok('thrown' in one || one.state === 'loaded' || one.mayPass, output);
+    for (const one of told) assert.ok('thrown' in one || one.state !== 'failed' || one.mayPass, output);
     const host = await lab.host();
     assert.deepEqual(await host.verify(), []);
     assert.deepEqual(

@@ -33,6 +33,8 @@ export interface ProgramRecord {
   readonly owner: string;
   readonly name: string;
   readonly namespace: string | undefined;
+  /** Undefined in the records of earlier versions. */
+  readonly source?: string;
   readonly digest: string;
   readonly functionName: string;
   readonly type: AttachType;
@@ -89,8 +91,9 @@ export function keyOf(id: string): string {
 
 /** As `rampart bpf list` shows it. */
 export function runningProgram(record: ProgramRecord): RunningProgram {
-  const { id, owner, programId, type, functionName, digest, attachPoint, maps } = record;
-  return { id, owner, programId, type, functionName, digest, attachPoint, mapIds: maps.map((map) => map.id) };
+  const { id, owner, programId, type, functionName, source = '', digest, attachPoint, maps } = record;
+  const mapIds = maps.map((map) => map.id);
+  return { id, owner, programId, type, functionName, source, digest, attachPoint, mapIds };
 }
 
 /** The records in a directory. One process at a time writes them. */

@@ -1,6 +1,6 @@
 /** The outcome of each program of one {@link ProgramHost.apply}. */
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import type { DesiredProgram, Outcome } from './desired.ts';
+import { type DesiredProgram, type Outcome, programTypeOf } from './desired.ts';
 import { type FailureReason, failureOf, ProgramFailure } from './failure.ts';
 import type { Refusals } from './refusals.ts';
 
@@ -32,7 +32,7 @@ export class Verdicts {
     { goesOn = false }: { readonly goesOn?: boolean } = {},
   ): void {
     if (this.#outdated.has(id)) return;
-    let failure = this.#refusals.explain(failureOf(error, reason), attach.type);
+    let failure = this.#refusals.explain(failureOf(error, reason), programTypeOf(attach));
     if (goesOn) {
       this.#outdated.add(id);
       const message = `${failure.message.replace(/\.$/, '')}. The previous version keeps running.`;

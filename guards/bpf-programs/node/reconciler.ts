@@ -13,9 +13,9 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { mapOwnerOf } from '../engine/map-owner.ts';
 import { conditionOf, nodeCondition, type Verdict } from '../engine/node-condition.ts';
-import type { Parent } from '../engine/parent.ts';
+import { type Parent, sourceOf } from '../engine/parent.ts';
 import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engine/wanted.ts';
-import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
+import type { DesiredProgram, Failure, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
 import type { Told } from './node-objects.ts';
 
@@ -186,9 +186,12 @@ function tryIt(
     ...{ id, digest, bytecode, functionName },
     owner: parent.key,
     name: parent.name,
+    source: sourceOf(parent),
     namespace: parent.namespace,
     globals: 'values' in parent.globals ? parent.globals.values : {},
+    mapGroup: undefined,
     mapOwner: undefined,
+    blocked: undefined,
     attach: goal.attach,
   });
   if (state?.is === 'ready') {
@@ -259,14 +262,14 @@ function result(
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
     const condition = conditionOf(one, verdict);
     const outcome = 'outcome' in verdict ? verdict.outcome : undefined;
-    if (outcome?.state === 'loaded') loaded++;
+    if (outcome?.state === 'loaded' || outcome?.state === 'kept') loaded++;
     else if (condition.type !== 'NotSelected' && condition.type !== 'NoContainersOnNode') failed++;
     if (outcome?.state === 'failed' && outcome.mayPass) retry = true;
     if ('problem' in one.goal || condition.type === 'None') retry = true;
     return {
       wanted: one,
       condition,
-      programId: outcome?.state === 'loaded' ? outcome.programId : undefined,
+      programId: outcome === undefined || outcome.state === 'failed' ? undefined : outcome.programId,
       isDisplaced: outcome?.state === 'failed' && outcome.reason === 'displaced',
     };
   });
@@ -277,8 +280,6 @@ function result(
  * Programs that the kernel has refused. Verifying a large one takes a second of CPU: it is not tried again in each pass, which
  * may be caused by another program every second.
  */
-type Failure = Extract<Outcome, { state: 'failed' }>;
-
 /** The verifier's answer stays the same until somebody loads a module, and rules do; bytecode may be fixed in its registry. */
 const AGAIN_MS = { load: 600_000, 'not-allowed': 600_000, bytecode: 30_000 } as const;
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { openPin } from '../pins/pin.ts';
 import { attachPoint } from '../attach-point.ts';
-import type { Attach, DesiredProgram, Outcome } from '../desired.ts';
+import { type Attach, type DesiredProgram, type Outcome, programTypeOf } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { loadAlone, type SharedMap } from './load-alone.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
@@ -78,6 +78,7 @@ export class Programs {
         ...current,
         owner: program.owner,
         name: program.name,
+        source: program.source,
         attachPoint: attachPoint(program.attach),
       };
       if (JSON.stringify(renamed) === JSON.stringify(current))
@@ -99,7 +100,7 @@ export class Programs {
     } catch (error) {
       throw failureOf(error, 'bytecode', true);
     }
-    const { attach, owner: shown, name, namespace, digest, functionName, globals } = program;
+    const { attach, owner: shown, name, namespace, source, digest, functionName, globals } = program;
     const key = before?.key ?? keyOf(program.id);
     const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(key));
     const place = { id: program.id, key, generation };
@@ -108,7 +109,7 @@ export class Programs {
       const alone = loadAlone(
         {
           ...{ shown, bytes, functionName, globals },
-          type: attach.type,
+          type: programTypeOf(attach),
           kernelFunction: kernelFunctionOf(attach),
           admission: namespace === undefined ? undefined : { rules: tenants, takeRoom },
         },
@@ -119,8 +120,8 @@ export class Programs {
         version: RECORD_VERSION,
         ...place,
         owner: shown,
-        ...{ name, namespace, digest, functionName, loadKey },
-        type: attach.type,
+        ...{ name, namespace, source, digest, functionName, loadKey },
+        type: programTypeOf(attach),
         attachKey: '',
         attachPoint: attachPoint(attach),
         programId: alone.programId,
@@ -240,11 +241,12 @@ export function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: D
   const values = Object.keys(globals)
     .toSorted()
     .map((name) => [name, Buffer.from(globals[name] ?? []).toString('hex')]);
-  const parts = [attach.type, kernelFunction, digest, functionName, values, mapOwner];
+  const parts = [programTypeOf(attach), kernelFunction, digest, functionName, values, mapOwner];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
 function kernelFunctionOf(attach: Attach): string | undefined {
+  if (attach.type === 'nowhere') return attach.kernelFunction;
   return attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined;
 }
 

@@ -98,7 +98,7 @@ const place = (pid: number, rest: Partial<ContainerPlace> = {}): ContainerPlace 
 /** What runs where the kernel has it, and is refused with the reason where it has not. */
 async function either(t: TestContext, attach: Attach, functionName: string, act: () => void, least: number) {
   const { type } = attach;
-  if (type === 'tc' || type === 'tcx' || type === 'xdp') throw new TypeError(type);
+  if (type === 'tc' || type === 'tcx' || type === 'xdp' || type === 'nowhere') throw new TypeError(type);
   const kind = type === 'kretprobe' ? 'kprobe' : type;
   const features = probeFeatures([type]);
   const runs =

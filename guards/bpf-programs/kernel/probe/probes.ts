@@ -40,6 +40,10 @@ export function settleProbes(
   for (const { program, record } of loaded) {
     const { attach } = program;
     if (attach.type === 'xdp' || attach.type === 'tc' || attach.type === 'tcx') continue;
+    if (attach.type === 'nowhere') {
+      verdicts.loaded(program, record.programId, []);
+      continue;
+    }
     verdicts.attempt([program], () => {
       const directory = pins.program(record);
       const attachKey = JSON.stringify(attach, (_, value: unknown) =>
@@ -70,7 +74,7 @@ interface ProbeContext {
 
 function attachProbe(
   program: Descriptor,
-  attach: Exclude<Attach, { type: 'tc' | 'tcx' | 'xdp' }>,
+  attach: Exclude<Attach, { type: 'nowhere' | 'tc' | 'tcx' | 'xdp' }>,
   context: ProbeContext,
 ): Descriptor {
   switch (attach.type) {
