@@ -4,8 +4,8 @@
  * cannot handle is rejected here, and the message says why.
  */
 import {
-  anyValue,
   boolean,
+  bytes,
   integer,
   list,
   mapOf,
@@ -102,8 +102,7 @@ export function commonFields(scope: Scope) {
     nodeselector: labelSelector('The nodes to run on; {} selects all.'),
     bytecode: bytecode[scope],
     globaldata: optional(
-      // No type: the API server also accepts lists of integers for `format: byte`, and people write both.
-      mapOf(anyValue(), {
+      mapOf(bytes(), {
         description:
           'Values of global variables, by name: the bytes as a list of integers, or in base64. The size must be that of the variable.',
       }),
@@ -153,9 +152,12 @@ const interfaceSelector = object(
       }),
     ),
     primarynodeinterface: optional(
-      boolean('Selects the interface of the default route. The only valid value is true.', {
-        rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
-      }),
+      boolean(
+        'Selects the interface that has the InternalIP of the Node, or else the one of the default route. The only valid value is true.',
+        {
+          rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
+        },
+      ),
     ),
   },
   {
