@@ -31,7 +31,7 @@ const container = (change: Partial<SelectedContainer> = {}): SelectedContainer =
 
 const node = (containers: readonly SelectedContainer[] = []): NodeView => ({
   name: 'n1',
-  primaryInterface: 'ens3',
+  primaryInterface: () => ({ name: 'ens3', why: 'ens3 has the default route' }),
   select: () => containers,
 });
 

@@ -28,11 +28,16 @@ export interface SelectedContainer {
   readonly problem?: string;
 }
 
+export interface PrimaryInterface {
+  readonly name: string;
+  /** A phrase for people: `eth0 is the primary interface: it has 10.0.0.5, an InternalIP of the Node`. */
+  readonly why: string;
+}
+
 /** What is known of the node. */
 export interface NodeView {
   readonly name: string;
-  /** The interface of the default route, where there is one. */
-  readonly primaryInterface: string | undefined;
+  readonly primaryInterface: () => PrimaryInterface | undefined;
   /** In an order that is stable while they run. @throws {SelectorError} */
   readonly select: (parent: Parent, selector: ContainerSelector) => readonly SelectedContainer[];
 }
@@ -53,7 +58,7 @@ export interface Wanted {
 }
 
 export type Goal =
-  | { readonly attach: Attach }
+  | { readonly attach: Attach; readonly note?: string }
   /** Attached once for the pod, by the object with this id. */
   | { readonly sameAs: string }
   | { readonly noContainers: string }
@@ -219,17 +224,21 @@ function interfacePlaces(
   direction: string,
   attachTo: (hook: InterfaceHook) => Attach,
 ): Place[] {
-  const names = interfacesOf(spec.interfaceselector, node);
+  const { names, note } = interfacesOf(spec.interfaceselector, node);
+  const goalTo = (hook: InterfaceHook): Goal => ({
+    attach: attachTo(hook),
+    ...(note !== undefined && { note }),
+  });
   const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
   if (names === undefined) {
-    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so there is no primary interface. Retrying. To name one, use interfaces.`;
+    const problem = `${member.field}.interfaceselector.primarynodeinterface: no interface has an InternalIP of the Node, and there is no default route, so there is no primary interface. Retrying. To name one, use interfaces.`;
     return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
   }
   if (!needsContainers(parent, spec)) {
     return names.map((name) => ({
       attachPoint: point(name),
       annotations: { interface: name },
-      goal: () => ({ attach: attachTo({ interface: name, container: undefined }) }),
+      goal: () => goalTo({ interface: name, container: undefined }),
     }));
   }
   const selected = selectedBy(parent, member, spec, node);
@@ -248,7 +257,7 @@ function interfacePlaces(
       const first = firsts.get(network);
       if (first !== undefined) return { ...place, goal: (idOf) => ({ sameAs: idOf(first) }) };
       firsts.set(network, place);
-      return { ...place, goal: () => ({ attach: attachTo({ interface: name, container: one.place }) }) };
+      return { ...place, goal: () => goalTo({ interface: name, container: one.place }) };
     });
   });
 }
@@ -262,13 +271,14 @@ function hostRefusal(
   return `Pod ${namespace}/${podName} uses the node's network, to which namespaced programs must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
 }
 
-/** Undefined: the primary interface is requested, and there is none. */
+/** Names are undefined if the primary interface is requested, and there is none. */
 function interfacesOf(
   { interfaces }: InterfaceSelector,
   { primaryInterface }: NodeView,
-): readonly string[] | undefined {
-  if (interfaces !== undefined) return [...new Set(interfaces)];
-  return primaryInterface === undefined ? undefined : [primaryInterface];
+): { readonly names: readonly string[] | undefined; readonly note?: string } {
+  if (interfaces !== undefined) return { names: [...new Set(interfaces)] };
+  const primary = primaryInterface();
+  return primary === undefined ? { names: undefined } : { names: [primary.name], note: primary.why };
 }
 
 /** Whether one of its programs is attached in containers. */

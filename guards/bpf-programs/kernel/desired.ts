@@ -23,6 +23,8 @@ export interface DesiredProgram {
   /** The object file. Called only if the program is not in the kernel yet. */
   readonly bytecode: () => Promise<Uint8Array>;
   readonly functionName: string;
+  /** Its type by the labels of its image, for messages. */
+  readonly labelledType?: string | undefined;
   /** Values of global variables by their BTF names; the size must be exact. */
   readonly globals: Readonly<Record<string, Uint8Array>>;
   /**

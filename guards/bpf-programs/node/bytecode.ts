@@ -18,8 +18,8 @@ export type BytecodeState =
 export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
-  /** Functions that the image declares; undefined if it declares none. */
-  readonly functions?: readonly string[] | undefined;
+  /** Programs that the labels of the image declare, with their types; undefined if it has no such labels. */
+  readonly types?: Readonly<Record<string, string>> | undefined;
   /** Why it is not known whether this is the newest. */
   readonly stale?: string | undefined;
 }

@@ -37,11 +37,10 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
     const credentials = await credentialsFor(client, image, parent, signal);
     const options: PullOptions = { policy: image.imagepullpolicy, signal, credentials };
     const artifact = await registry.pull(image.url, options);
-    const programs = programTypesOf(artifact);
     return {
       digest: artifact.digest,
       bytes: () => objectOf(registry, artifact, options),
-      functions: programs && Object.keys(programs),
+      types: programTypesOf(artifact),
       stale: artifact.stale && messageOf(isOfTenant(parent) ? forTenant(artifact.stale) : artifact.stale),
     };
   };

@@ -9,16 +9,17 @@ import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import type { NodeObject, ParentKind, ParentObject } from '../api.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
+import type { PrimaryInterface } from '../engine/wanted.ts';
 import type { Drift, ProgramHost } from '../kernel/desired.ts';
 import type { Scope } from '../spec-schema.ts';
 import { BytecodeSource, type PullBytecode } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';
 import { NodeObjects } from './node-objects.ts';
+import { primaryInterface } from './primary-interface.ts';
 import { ProgramFindings } from './program-findings.ts';
 import { Reconciler } from './reconciler.ts';
 import { selectContainers } from './selected-containers.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
-import { readFileSync } from 'node:fs';
 
 /** Changes that arrive together are handled together. */
 const SETTLE_MS = 5;
@@ -203,13 +204,15 @@ export class Passes implements AsyncDisposable {
     for (const drift of await this.#lookForDrift())
       if (!this.#drift.some(({ what }) => what === drift.what)) this.#drift.push(drift);
     const { node, pods } = this.#caches;
+    // Few objects ask for it, and reading routes and addresses takes a while where there are many pods.
+    let primary: { readonly found: PrimaryInterface | undefined } | undefined;
     const result = await reconciler.pass(
       {
         parents: this.#parents(),
         nodeLabels: node.get(nodeName)?.metadata.labels ?? { [labels.hostname]: nodeName },
         node: {
           name: nodeName,
-          primaryInterface: primaryInterface(),
+          primaryInterface: () => (primary ??= { found: primaryInterface(node.get(nodeName)) }).found,
           select: (parent, of) => selectContainers({ containers, pods }, parent, of),
         },
         containersKnown: this.#containersKnown,
@@ -245,59 +248,5 @@ export class Passes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#host?.[Symbol.asyncDispose]();
     this.#written[Symbol.dispose]();
-  }
-}
-
-/** `struct rtentry`: the route is usable, and goes through a gateway or not (include/uapi/linux/route.h). */
-const RTF_UP = 0x1;
-const RTF_REJECT = 0x200;
-
-/** Of several, the one with the lowest metric; IPv4 before IPv6. Undefined where there is none. */
-export function primaryInterface(): string | undefined {
-  return ipv4Default(textOf('/proc/net/route')) ?? ipv6Default(textOf('/proc/net/ipv6_route'));
-}
-
-/** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
-function ipv4Default(text: string): string | undefined {
-  const routes = text
-    .split('\n')
-    .slice(1)
-    .map((line) => line.split(/\s+/));
-  return lowest(
-    routes.flatMap(([name = '', destination, , flags = '', , , metric = '', mask]) =>
-      destination === '00000000' && mask === '00000000' && isUsable(flags)
-        ? [{ name, metric: Number(metric) }]
-        : [],
-    ),
-  );
-}
-
-/** `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
-function ipv6Default(text: string): string | undefined {
-  const routes = text.split('\n').map((line) => line.trim().split(/\s+/));
-  return lowest(
-    routes.flatMap(([destination = '', length, , , , metric = '', , , flags = '', name = '']) =>
-      /^0{32}$/.test(destination) && length === '00' && isUsable(flags) && name !== 'lo'
-        ? [{ name, metric: Number.parseInt(metric, 16) }]
-        : [],
-    ),
-  );
-}
-
-function isUsable(flags: string): boolean {
-  const bits = Number.parseInt(flags, 16);
-  return (bits & RTF_UP) !== 0 && (bits & RTF_REJECT) === 0;
-}
-
-function lowest(routes: readonly { readonly name: string; readonly metric: number }[]): string | undefined {
-  return routes.toSorted((a, b) => a.metric - b.metric)[0]?.name;
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    // No IPv6 in this kernel, for one.
-    return '';
   }
 }

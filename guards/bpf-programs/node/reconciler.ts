@@ -195,14 +195,17 @@ function tryIt(
     attach: goal.attach,
   });
   if (state?.is === 'ready') {
-    const { digest, bytes, functions, stale } = state;
-    if (functions !== undefined && !functions.includes(functionName)) {
-      const has = functions.length === 0 ? 'none' : functions.toSorted().join(', ');
+    const { digest, bytes, types, stale } = state;
+    if (types !== undefined && !Object.hasOwn(types, functionName)) {
+      const has = Object.keys(types).toSorted().join(', ') || 'none';
       const message = `${member.field}.bpffunctionname: according to its labels, the image has no program ${functionName}; it has ${has}.`;
       return { condition: nodeCondition('BytecodeSelectorError', message) };
     }
-    const notes = stale === undefined ? [] : [`this may not be the latest version: ${stale}`];
-    return { desired: desired(digest, bytes), digest, notes };
+    const notes = [
+      ...(goal.note === undefined ? [] : [goal.note]),
+      ...(stale === undefined ? [] : [`this may not be the latest version: ${stale}`]),
+    ];
+    return { desired: { ...desired(digest, bytes), labelledType: types?.[functionName] }, digest, notes };
   }
   const message = state?.message ?? 'The bytecode has not been fetched yet.';
   if (running === undefined) {
