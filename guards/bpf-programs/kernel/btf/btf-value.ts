@@ -40,6 +40,8 @@ export function valueOf(btf: Btf, typeId: number, bytes: Buffer, depth = 0): Jso
     case 'alias':
     case 'variable':
     case 'section':
+    case 'function':
+    case 'prototype':
       return null;
   }
 }

@@ -2,17 +2,20 @@
  * Programs that are attached individually, each by a link: to kernel functions, tracepoints and functions in user programs.
  */
 import { renameSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import { composeGated, type Gate } from '../compose/compose.ts';
 import { AT_FDCWD, openat2, openFlags } from '../../../../lib/ebpf/libc.ts';
 import { attachKprobe } from '../link/kprobe.ts';
-import { attachTracepoint } from '../link/tracepoint.ts';
+import { attachTracepoint, recordFields } from '../link/tracepoint.ts';
 import { attachTracing } from '../link/tracing.ts';
 import { attachUprobe } from '../link/uprobe.ts';
 import { loadComposition } from '../compose/load-composition.ts';
+import { btfById, programInfo } from '../info.ts';
 import { openPin, pin, unpin } from '../pins/pin.ts';
+import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 import { attachPoint } from '../attach-point.ts';
 import { openContainer, readProcess } from '../place/container.ts';
 import type { Attach } from '../desired.ts';
@@ -23,6 +26,7 @@ import { openProgram, type Pins } from '../pins/pins.ts';
 import { programTypes } from '../load/program-types.ts';
 import type { LoadedProgram, Programs } from '../load/programs.ts';
 import type { ProgramRecord, Records } from '../records.ts';
+import { readsBeyond } from './record-reads.ts';
 import { openTarget, probeOffset } from './uprobe-target.ts';
 import type { Verdicts } from '../verdicts.ts';
 
@@ -90,12 +94,34 @@ function attachProbe(
     case 'fexit':
       return attachTracing(program, attach.functionName);
     case 'tracepoint':
-      return attachTracepoint(program, attach.tracepoint);
+      return attachToTracepoint(program, attach.tracepoint, context);
     case 'uprobe':
     case 'uretprobe':
       return attach.container === undefined
         ? attachOnHost(program, attach, context)
         : attachInContainer(attach, attach.container, context);
+  }
+}
+
+function attachToTracepoint(
+  program: Descriptor,
+  tracepoint: string,
+  { records, record }: ProbeContext,
+): Descriptor {
+  try {
+    return attachTracepoint(program, tracepoint);
+  } catch (error) {
+    if (!(error instanceof KernelRefusal) || error.errno !== constants.errno.EACCES) throw error;
+    const { btfId } = programInfo(program.fd);
+    const types = btfId === 0 ? undefined : btfById(btfId);
+    const why = readsBeyond(
+      records.instructions(record),
+      recordFields(tracepoint),
+      record.functionName,
+      types,
+    );
+    if (why === undefined) throw error;
+    throw new ProgramFailure('attach', `${error.message}. ${why}`, false, error);
   }
 }
 
