@@ -24,6 +24,7 @@ import {
   string,
 } from '../../lib/kube/crd/schema.ts';
 import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
+import { tenantTypes } from './kernel/tenant/allowed.ts';
 import {
   applicationTcxFields,
   commonFields,
@@ -125,9 +126,6 @@ const members: readonly (TypeRow & { readonly name: string; readonly type: Progr
   { name: 'Tracepoint', type: 'tracepoint', ...types.tracepoint },
 ];
 
-/** Those that can be confined to a namespace. */
-const namespacedTypes: ReadonlySet<ProgramType> = new Set(['xdp', 'tc', 'tcx', 'uprobe', 'uretprobe']);
-
 /** By the value of `type` in an application. */
 export const memberTypes: ReadonlyMap<string, ProgramType> = new Map(
   members.map(({ name, type }) => [name, type]),
@@ -184,7 +182,7 @@ function inGroup(kind: string, scope: Scope, served: Resource['versions'][string
 }
 
 function application(scope: Scope): TypeRow {
-  const allowed = members.filter(({ type }) => scope === 'Cluster' || namespacedTypes.has(type));
+  const allowed = members.filter(({ type }) => scope === 'Cluster' || tenantTypes.has(type));
   const fields = Object.fromEntries(
     allowed.map(({ name, type, rules, fields: of }) => [
       type,

@@ -240,6 +240,7 @@ function declarePrograms(f: Declare) {
     programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
       'void *bpf_program__attach_raw_tracepoint(void *, const char *)',
     ),
+    programType: f<(program: Pointer) => number>('int bpf_program__type(void *)'),
     programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
     programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
       'int bpf_program__set_expected_attach_type(void *, int)',
@@ -274,6 +275,12 @@ function declareMaps(f: Declare) {
       'int bpf_map__set_max_entries(void *, uint32_t)',
     ),
     mapMaxEntries: f<(map: Pointer) => number>('uint32_t bpf_map__max_entries(void *)'),
+    mapSetKeySize: f<(map: Pointer, sizeBytes: number) => number>(
+      'int bpf_map__set_key_size(void *, uint32_t)',
+    ),
+    mapSetValueSize: f<(map: Pointer, sizeBytes: number) => number>(
+      'int bpf_map__set_value_size(void *, uint32_t)',
+    ),
     mapKeySize: f<(map: Pointer) => number>('uint32_t bpf_map__key_size(void *)'),
     mapValueSize: f<(map: Pointer) => number>('uint32_t bpf_map__value_size(void *)'),
     /** The map's initial bytes (.rodata, .bss); writable until the object is loaded. */

@@ -55,6 +55,16 @@ export class BpfMap {
     return libbpf().mapValueSize(this.#pointer);
   }
 
+  /** Only before the object is loaded. */
+  setSizes(keySizeBytes: number, valueSizeBytes: number): void {
+    const lib = libbpf();
+    if (
+      lib.mapSetKeySize(this.#pointer, keySizeBytes) !== 0 ||
+      lib.mapSetValueSize(this.#pointer, valueSizeBytes) !== 0
+    )
+      throw this.#failed('resize', errno());
+  }
+
   /** enum bpf_map_type. */
   get type(): number {
     return libbpf().mapType(this.#pointer);

@@ -1,7 +1,7 @@
 /** `rampart bpf`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { bpffsOption, bpfStateOption } from '../options.ts';
+import { bpffsOption, bpfStateOption, tenantHelpersOption, tenantMapMemoryOption } from '../options.ts';
 import { failWith } from '../../../lib/cli/failure.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
 import { outputOption } from '../../../lib/cli/options.ts';
@@ -22,6 +22,9 @@ export interface VerifyOptions {
   readonly function?: string;
   readonly insecure?: true;
   readonly registries?: string;
+  readonly namespaced?: true;
+  readonly bpfTenantHelpers: readonly string[];
+  readonly bpfTenantMapMemory: number;
 }
 
 function seconds(text: string): number {
@@ -61,9 +64,15 @@ function verifyCommand(): Command {
     )
     .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
+      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 all are accepted, 1 one is refused, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
+    .option(
+      '--namespaced',
+      'also check what programs of namespaced kinds may do, with the two options below as the agents have them',
+    )
+    .addOption(optionOf(tenantHelpersOption))
+    .addOption(optionOf(tenantMapMemoryOption))
     .option('--insecure', 'accept any certificate from the registry, or plain HTTP')
     .option(
       '--registries <file>',

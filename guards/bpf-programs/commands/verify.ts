@@ -9,6 +9,7 @@ import { printable } from '../../../lib/output/printable.ts';
 import { readObjectFile } from '../node/bytecode-file.ts';
 import { openBytecodeRegistry } from '../node/bytecode-registry.ts';
 import { objectOf, programTypesOf } from '../node/image-bytecode.ts';
+import { tenantRules } from '../options.ts';
 import type { AttachType } from '../kernel/desired.ts';
 import { ProgramFailure } from '../kernel/failure.ts';
 import { type VerifiedProgram, verifyBytecode } from '../kernel/load/verify-bytecode.ts';
@@ -28,7 +29,7 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
   const { digest, bytes, types } = isFile(what)
     ? { ...readObjectFile('/', resolve(what)), types: {} }
     : await pulled(what, options);
-  const programs = verified(what, bytes, types, options.function);
+  const programs = verified(what, bytes, types, options);
   if (options.output === 'json') {
     const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
     printJson({ subject: what, digest, programs: told });
@@ -61,15 +62,19 @@ function verified(
   what: string,
   bytes: Uint8Array,
   types: Subject['types'],
-  only: string | undefined,
+  { function: only, namespaced, ...rules }: VerifyOptions,
 ): readonly VerifiedProgram[] {
+  const request = {
+    ...(only !== undefined && { functionName: only }),
+    ...(namespaced && { tenants: tenantRules({ ...rules }) }),
+  };
   try {
-    const all = verifyBytecode(bytes, only === undefined ? {} : { functionName: only });
+    const all = verifyBytecode(bytes, request);
     return all.map((one) => {
       const { functionName } = one;
       const type = attachTypes.find((name) => name === types[functionName]);
       if (one.type !== undefined || type === undefined) return one;
-      return verifyBytecode(bytes, { functionName, type })[0] ?? one;
+      return verifyBytecode(bytes, { ...request, functionName, type })[0] ?? one;
     });
   } catch (error) {
     if (!(error instanceof ProgramFailure)) throw error;

@@ -14,6 +14,8 @@ import { BpfObject, type BpfProgram } from '../../../../lib/ebpf/object.ts';
 import { pin } from '../pins/pin.ts';
 import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
+import { asOtherType, declaredType, type DeclaredType, refuseKernelFunctions } from './declared-type.ts';
+import { fitSizes } from './map-sizes.ts';
 import { programTypes } from './program-types.ts';
 import type { KeptMap } from '../records.ts';
 import { type Admission, admit, type Admitted, checkLoaded, harmless } from '../tenant/admission.ts';
@@ -23,7 +25,10 @@ export interface LoadRequest {
   readonly shown: string;
   readonly bytes: Uint8Array;
   readonly functionName: string;
-  readonly type: AttachType;
+  /** Undefined: as libbpf takes its section, which not every section has. */
+  readonly type: AttachType | undefined;
+  /** By the labels of its image. */
+  readonly labelledType?: string | undefined;
   /** Of fentry and fexit. */
   readonly kernelFunction: string | undefined;
   readonly globals: Readonly<Record<string, Uint8Array>>;
@@ -57,6 +62,7 @@ function openAlone(request: LoadRequest): {
   readonly object: BpfObject;
   readonly program: BpfProgram;
   readonly bytes: Uint8Array;
+  readonly declared: DeclaredType;
 } {
   const { admission } = request;
   const bytes =
@@ -66,13 +72,19 @@ function openAlone(request: LoadRequest): {
   const object = failing('bytecode', () => BpfObject.open(bytes, request.shown));
   try {
     const program = chosen(object, request.functionName);
-    const { type, expectedAttachType } = programTypes[request.type];
-    program.setType(type, expectedAttachType);
+    const declared = declaredType(object, program, request.labelledType);
+    if (request.type !== undefined) {
+      refuseKernelFunctions(program.type, request.type, declared);
+      const { type, expectedAttachType } = programTypes[request.type];
+      program.setType(type, expectedAttachType);
+    }
     const { kernelFunction } = request;
     if (kernelFunction !== undefined) failing('load', () => program.setAttachTarget(kernelFunction));
     failing('load', () => setGlobals(object, request.globals));
-    for (const map of object.maps()) map.neverPin();
-    return { object, program, bytes };
+    const maps = object.maps();
+    for (const map of maps) map.neverPin();
+    fitSizes(maps);
+    return { object, program, bytes, declared };
   } catch (error) {
     object[Symbol.dispose]();
     throw error;
@@ -90,21 +102,15 @@ export function loadAlone(
   shared: readonly SharedMap[],
   directory: string,
 ): LoadedAlone {
-  const { object, program, bytes } = openAlone(request);
+  const { object, program, bytes, declared } = openAlone(request);
   using _object = object;
   const { admission, type } = request;
   const maps = object.maps();
   const reused = share(request.shown, maps, shared);
-  const ofFile =
-    admission &&
-    failing('bytecode', () =>
-      admit(admission, bytes, { section: program.section, type }, { all: maps, shared: reused }),
-    );
-  failing('load', () => object.load());
+  const load = (): Admitted | undefined => admittedLoad(object, program, { admission, type, bytes }, reused);
+  const admitted = declaring(declared, type, load);
   return failing('load', () => {
     const instructions = program.instructions();
-    const ownMaps = new Set(maps.map(({ fd }) => fd));
-    const admitted = admission && ofFile && checkLoaded(admission, ofFile, type, instructions, ownMaps);
     const { kept, places } = keep(maps, instructions, directory);
     for (const { index, immediate } of instructions.copy().mapReferences())
       instructions.setImmediate(index, places.get(immediate) ?? -1);
@@ -121,18 +127,49 @@ export function loadAlone(
   });
 }
 
+/** Loads it, if it keeps to the rules. @returns what the rules looked at */
+function admittedLoad(
+  object: BpfObject,
+  program: BpfProgram,
+  { admission, type, bytes }: Pick<LoadRequest, 'admission' | 'bytes' | 'type'>,
+  shared: ReadonlySet<BpfMap>,
+): Admitted | undefined {
+  if (admission === undefined) {
+    failing('load', () => object.load());
+    return undefined;
+  }
+  if (type === undefined) throw new TypeError('rules are for programs of a type');
+  const maps = object.maps();
+  const { section } = program;
+  const ofFile = failing('bytecode', () => admit(admission, bytes, { section, type }, { all: maps, shared }));
+  failing('load', () => object.load());
+  const ownMaps = new Set(maps.map(({ fd }) => fd));
+  return failing('load', () => checkLoaded(admission, ofFile, type, program.instructions(), ownMaps));
+}
+
+/** A program that is refused is of another type, perhaps. */
+function declaring<T>(declared: DeclaredType, type: AttachType | undefined, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (type === undefined || !(error instanceof ProgramFailure)) throw error;
+    throw asOtherType(error, type, declared);
+  }
+}
+
 /**
  * Loads it and unloads it again.
  *
  * @param log - For the verifier's statistics. For a rejected program it contains no reason then: load that again without it.
- * @throws {ProgramFailure} `bytecode`, `load`.
+ * @throws {ProgramFailure} `bytecode`, `not-allowed`, `load`.
  */
 export function tryAlone(request: LoadRequest, log?: FixedBuffer): { readonly verifiedInstructions: number } {
-  const { object, program } = openAlone(request);
+  const { object, program, bytes, declared } = openAlone(request);
   using _object = object;
+  const { admission, type } = request;
   // BPF_LOG_STATS.
   if (log !== undefined) program.logTo(log, 4);
-  failing('load', () => object.load());
+  declaring(declared, type, () => admittedLoad(object, program, { admission, type, bytes }, new Set()));
   return programInfo(program.fd);
 }
 

@@ -100,7 +100,8 @@ export class Programs {
     } catch (error) {
       throw failureOf(error, 'bytecode', true);
     }
-    const { attach, owner: shown, name, namespace, source, digest, functionName, globals } = program;
+    const { attach, owner: shown, name, namespace, source, digest } = program;
+    const { functionName, labelledType, globals } = program;
     const key = before?.key ?? keyOf(program.id);
     const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(key));
     const place = { id: program.id, key, generation };
@@ -108,7 +109,7 @@ export class Programs {
     try {
       const alone = loadAlone(
         {
-          ...{ shown, bytes, functionName, globals },
+          ...{ shown, bytes, functionName, labelledType, globals },
           type: programTypeOf(attach),
           kernelFunction: kernelFunctionOf(attach),
           admission: namespace === undefined ? undefined : { rules: tenants, takeRoom },

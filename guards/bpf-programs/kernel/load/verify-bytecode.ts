@@ -4,21 +4,27 @@ import { FixedBuffer } from '../../../../lib/ebpf/libc.ts';
 import { BpfObject } from '../../../../lib/ebpf/object.ts';
 import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
+import { sectionType } from './declared-type.ts';
 import { tryAlone } from './load-alone.ts';
-import { Refusals } from '../refusals.ts';
+import { isAttachType, Refusals } from '../refusals.ts';
+import { tenantTypes } from '../tenant/allowed.ts';
+import { MapRoom } from '../tenant/map-room.ts';
+import type { TenantRules } from '../tenant/rules.ts';
 
 export interface VerifyRequest {
   /** Only this program. */
   readonly functionName?: string;
   /** The type to load it as; by default, that of its section. */
   readonly type?: AttachType;
+  /** By the rules for programs of namespaced kinds, too. */
+  readonly tenants?: TenantRules;
 }
 
 export interface VerifiedProgram {
   readonly functionName: string;
   readonly section: string;
-  /** Undefined if neither the caller nor the section determines it. */
-  readonly type: AttachType | undefined;
+  /** Also one that no kind of object names, such as `lsm`. Undefined if neither the caller nor the section determines it. */
+  readonly type: string | undefined;
   readonly loads: boolean;
   /** How many instructions the verifier processed. */
   readonly verifiedInstructions: number;
@@ -45,12 +51,20 @@ export function verifyBytecode(bytes: Uint8Array, request: VerifyRequest = {}): 
   return programs.map((program) => verifyOne(bytes, program, request, refusals));
 }
 
-function sectionsOf(
-  bytes: Uint8Array,
-): readonly { readonly functionName: string; readonly section: string }[] {
+interface Section {
+  readonly functionName: string;
+  readonly section: string;
+  readonly declared: string | undefined;
+}
+
+function sectionsOf(bytes: Uint8Array): readonly Section[] {
   try {
     using object = BpfObject.open(bytes, 'to be verified');
-    return object.programs().map(({ name, section }) => ({ functionName: name, section }));
+    return object.programs().map((program) => ({
+      functionName: program.name,
+      section: program.section,
+      declared: sectionType(program),
+    }));
   } catch (error) {
     throw failureOf(error, 'bytecode');
   }
@@ -58,15 +72,25 @@ function sectionsOf(
 
 function verifyOne(
   bytes: Uint8Array,
-  { functionName, section }: { readonly functionName: string; readonly section: string },
+  { functionName, section, declared }: Section,
   request: VerifyRequest,
   refusals: Refusals,
 ): VerifiedProgram {
-  const type = request.type ?? typeOf(section);
+  const type = request.type ?? declared;
   const known = { functionName, section, type };
+  const refused = (message: string): VerifiedProgram => ({
+    ...known,
+    ...{ loads: false, verifiedInstructions: 0, statistics: '', message },
+  });
   if (type === undefined) {
-    const message = `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does.`;
-    return { ...known, loads: false, verifiedInstructions: 0, statistics: '', message };
+    return refused(
+      `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does.`,
+    );
+  }
+  const { tenants } = request;
+  if (tenants !== undefined && !tenantTypes.has(type)) {
+    const kinds = [...tenantTypes].join(', ');
+    return refused(`There is no namespaced kind for ${type} programs, only for ${kinds}.`);
   }
   const log = new FixedBuffer(LOG_BYTES);
   const tracing = type === 'fentry' || type === 'fexit';
@@ -75,10 +99,13 @@ function verifyOne(
     shown: functionName,
     bytes,
     functionName,
-    type,
+    type: isAttachType(type) ? type : undefined,
     kernelFunction,
     globals: {},
-    admission: undefined,
+    admission: tenants && {
+      rules: tenants,
+      takeRoom: (mapBytes: number) => new MapRoom(tenants, []).take(functionName, '', mapBytes),
+    },
   };
   try {
     const { verifiedInstructions } = tryAlone(load, log);
@@ -91,25 +118,8 @@ function verifyOne(
     return { ...known, loads: true, verifiedInstructions, statistics: '', message: '' };
   } catch (error) {
     const { message } = refusals.explain(failureOf(error, 'load'), type);
-    return { ...known, loads: false, verifiedInstructions: 0, statistics: statisticsOf(log), message };
+    return { ...refused(message), statistics: statisticsOf(log) };
   }
-}
-
-const sections: readonly (readonly [RegExp, AttachType])[] = [
-  [/^xdp([./]|$)/, 'xdp'],
-  [/^tcx\//, 'tcx'],
-  [/^(tc|classifier|action)([./]|$)/, 'tc'],
-  [/^kretprobe/, 'kretprobe'],
-  [/^(kprobe|ksyscall)/, 'kprobe'],
-  [/^uretprobe/, 'uretprobe'],
-  [/^(uprobe|usdt)/, 'uprobe'],
-  [/^(tracepoint|tp)\//, 'tracepoint'],
-  [/^fentry/, 'fentry'],
-  [/^fexit/, 'fexit'],
-];
-
-function typeOf(section: string): AttachType | undefined {
-  return sections.find(([pattern]) => pattern.test(section))?.[1];
 }
 
 function statisticsOf({ bytes }: FixedBuffer): string {
