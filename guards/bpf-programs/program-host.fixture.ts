@@ -97,6 +97,7 @@ export class FixtureKernel {
       type,
       functionName: desired.functionName,
       attachPoint: 'hook' in attach ? attach.hook.interface : type,
+      ...{ pod: desired.pod, container: desired.container },
     });
     return { state: 'loaded', programId, notes: [] };
   }

@@ -190,7 +190,13 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     };
     const program = {
       ...{ id: 'string', owner: 'string', programId: 'number', type: 'string' },
-      ...{ functionName: 'string', digest: 'string', attachPoint: 'string', mapIds: ['number'] },
+      ...{
+        functionName: 'string',
+        source: 'string',
+        digest: 'string',
+        attachPoint: 'string',
+        mapIds: ['number'],
+      },
     };
     const member = {
       ...{ id: 'string', owner: 'string', programId: 'number', functionName: 'string' },
@@ -199,6 +205,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const shape = { interface: 'string', kind: 'string', programId: 'number', notes: [], members: [member] };
     // Nothing ran meanwhile.
     const ran = { runs: 'number', nsPerRun: 'null' };
+    const inTime = { ...ran, cpuPercent: 'number' };
     const { status: statusShape, ...others } = Object.fromEntries(
       Object.entries(shapes).map(([name, { stdout }]) => [name, shapeOf(JSON.parse(stdout))]),
     );
@@ -209,14 +216,15 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       },
     ]);
     assert.deepEqual(others, {
-      list: { programs: [program] },
-      chain: { chains: [shape] },
+      list: { schema: 'string', programs: [program] },
+      chain: { schema: 'string', chains: [shape] },
       stats: {
-        measuredMs: 'number',
-        programs: [{ ...program, ...ran }],
-        chains: [{ chain: shape, ...ran }],
+        ...{ schema: 'string', measuredMs: 'number' },
+        programs: [{ ...program, ...ran, cpuPercent: 'null' }],
+        chains: [{ chain: shape, ...inTime }],
       },
       dump: {
+        schema: 'string',
         ...{ name: 'string', id: 'number', truncated: 'boolean' },
         entries: [{ key: 'number', value: 'number' }],
       },

@@ -54,6 +54,9 @@ export interface Wanted {
   readonly finalizer: string;
   readonly specType: string;
   readonly attachPoint: string;
+  /** `NAMESPACE/NAME` of the pod that it is attached in; and the container, unless all of the pod share the hook. */
+  readonly pod?: string | undefined;
+  readonly container?: string | undefined;
   readonly goal: Goal;
 }
 
@@ -71,6 +74,8 @@ interface Place {
   readonly apart?: string;
   /** Without the prefix of the kind. */
   readonly annotations: Readonly<Record<string, string>>;
+  readonly pod?: string;
+  readonly container?: string;
   readonly goal: (idOf: (place: PlaceName) => string) => Goal;
 }
 
@@ -104,6 +109,8 @@ export function wantedOf(parent: Parent, node: NodeView): Wanted[] {
         finalizer: nodeFinalizer(kind),
         specType: parent.kind.single ?? 'application',
         attachPoint: place.attachPoint,
+        pod: place.pod,
+        container: place.container,
         goal: place.goal(idOf),
       };
     });
@@ -201,6 +208,7 @@ function placesOf(parent: Parent, member: Member, node: NodeView): Place[] {
       if (!('containers' in selected)) return [noContainers(attachPoint, known, selected.goal)];
       return selected.containers.map((one) => ({
         ...inContainer(attachPoint, known, one),
+        container: one.name,
         goal: () => ({ attach: attach(one.place) }),
       }));
     }
@@ -326,10 +334,11 @@ function inContainer(
   attachPoint: string,
   known: Readonly<Record<string, string>>,
   { namespace, podName, name, place }: SelectedContainer,
-): Pick<Place, 'annotations' | 'apart' | 'attachPoint'> {
+): Pick<Place, 'annotations' | 'apart' | 'attachPoint' | 'pod'> {
   return {
     attachPoint: `${attachPoint}-${podName}-${name}`,
     apart: namespace,
+    pod: `${namespace}/${podName}`,
     annotations: { ...known, containerpid: String(place.pid) },
   };
 }

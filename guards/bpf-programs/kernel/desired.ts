@@ -37,6 +37,10 @@ export interface DesiredProgram {
   /** Why it cannot be loaded, known before the kernel is asked: a version that runs already is kept, nothing else is done. */
   readonly blocked: Failure | undefined;
   readonly attach: Attach;
+  /** The pod that it is attached in, `NAMESPACE/NAME`, to be shown. */
+  readonly pod?: string | undefined;
+  /** The container in it; undefined where it is attached for all of them. */
+  readonly container?: string | undefined;
 }
 
 export type Attach =
@@ -164,6 +168,10 @@ export interface RunningProgram {
   readonly digest: string;
   /** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */
   readonly attachPoint: string;
+  /** `NAMESPACE/NAME`; undefined on the node itself. */
+  readonly pod: string | undefined;
+  /** Undefined also where it is attached for all containers of the pod. */
+  readonly container: string | undefined;
   readonly mapIds: readonly number[];
 }
 

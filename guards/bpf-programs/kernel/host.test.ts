@@ -41,6 +41,7 @@ suite('the program host', { skip: obstacle() ?? false }, () => {
         source: 'registry.example/count:v1',
         digest: 'sha256:count',
         attachPoint: 'in0',
+        ...{ pod: undefined, container: undefined },
         mapIds: (await host.list())[0]?.mapIds,
       },
     ]);

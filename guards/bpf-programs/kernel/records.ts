@@ -43,6 +43,11 @@ export interface ProgramRecord {
   /** Of where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
   readonly attachPoint: string;
+  /** As in {@link DesiredProgram}. */
+  readonly pod?: string | undefined;
+  readonly container?: string | undefined;
+  /** Of TCX, as of when it was put in order. */
+  readonly priority?: number;
   readonly programId: number;
   readonly gpl: boolean;
   readonly hasFrags: boolean;
@@ -91,9 +96,10 @@ export function keyOf(id: string): string {
 
 /** As `rampart bpf list` shows it. */
 export function runningProgram(record: ProgramRecord): RunningProgram {
-  const { id, owner, programId, type, functionName, source = '', digest, attachPoint, maps } = record;
+  const { id, owner, programId, type, functionName, source = '', digest, maps } = record;
+  const place = { attachPoint: record.attachPoint, pod: record.pod, container: record.container };
   const mapIds = maps.map((map) => map.id);
-  return { id, owner, programId, type, functionName, source, digest, attachPoint, mapIds };
+  return { id, owner, programId, type, functionName, source, digest, ...place, mapIds };
 }
 
 /** The records in a directory. One process at a time writes them. */

@@ -193,6 +193,8 @@ function tryIt(
     mapOwner: undefined,
     blocked: undefined,
     attach: goal.attach,
+    pod: one.pod,
+    container: one.container,
   });
   if (state?.is === 'ready') {
     const { digest, bytes, types, stale } = state;

@@ -89,6 +89,14 @@ export class Btf {
     throw new RampartError(errorCodes.DECODE, { what: 'malformed BTF', why: `it has no type ${id}` });
   }
 
+  /** The ID of a structure, union, enumeration or typedef; undefined if there is none. */
+  idOf(name: string): number | undefined {
+    const isNamed = ({ kind, name: own }: BtfType): boolean =>
+      own === name && ['struct', 'union', 'enum', 'alias', 'int'].includes(kind);
+    const id = this.types.findIndex(isNamed);
+    return id < 0 ? undefined : id;
+  }
+
   /** The global variables, by name. */
   variables(): ReadonlyMap<string, { readonly section: string } & SectionVariable> {
     const found = new Map<string, { readonly section: string } & SectionVariable>();

@@ -88,8 +88,9 @@ function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Ver
       for (const [at, member] of members.entries()) {
         verdicts.attempt([member.program], () => {
           member.link ??= attachAt(pins, hook, member, placeOf(members, at));
-          if (member.record.attachKey !== hook.key)
-            programs.remember({ ...member.record, attachKey: hook.key });
+          const { record, priority } = member;
+          if (record.attachKey !== hook.key || record.priority !== priority)
+            programs.remember({ ...record, attachKey: hook.key, priority });
           verdicts.loaded(member.program, member.record.programId, []);
         });
       }

@@ -79,7 +79,7 @@ export class Programs {
         owner: program.owner,
         name: program.name,
         source: program.source,
-        attachPoint: attachPoint(program.attach),
+        ...placeOf(program),
       };
       if (JSON.stringify(renamed) === JSON.stringify(current))
         return { program, record: current, previous: undefined };
@@ -124,7 +124,7 @@ export class Programs {
         ...{ name, namespace, source, digest, functionName, loadKey },
         type: programTypeOf(attach),
         attachKey: '',
-        attachPoint: attachPoint(attach),
+        ...placeOf(program),
         programId: alone.programId,
         gpl: alone.gpl,
         hasFrags: alone.hasFrags,
@@ -234,6 +234,14 @@ export class Programs {
       if (!kept.has(`${one.key}/${one.generation}`)) this.#pins.removeProgram(one);
     this.#records.keepPrograms(this.#known);
   }
+}
+
+function placeOf({
+  attach,
+  pod,
+  container,
+}: DesiredProgram): Pick<ProgramRecord, 'attachPoint' | 'container' | 'pod'> {
+  return { attachPoint: attachPoint(attach), pod, container };
 }
 
 /** Everything that a program in the kernel was made from. Another priority or attach point needs no new program. */

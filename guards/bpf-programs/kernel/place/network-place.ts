@@ -41,6 +41,12 @@ export class NetworkPlace implements Disposable {
     return new NetworkPlace(inodeOf(fd), fd);
   }
 
+  /** The namespace that a path stands for: `/run/netns/NAME`, `/proc/PID/ns/net`. @throws {SystemCallError} `SYSTEM` */
+  static at(path: string): NetworkPlace {
+    const fd = openat2(AT_FDCWD, path, { flags: 0 });
+    return new NetworkPlace(inodeOf(fd), fd);
+  }
+
   /** A namespace of which only the inode is known, found by a process in it or by its name; undefined if it no longer exists. */
   static find(inode: bigint): NetworkPlace | undefined {
     const own = NetworkPlace.own();
