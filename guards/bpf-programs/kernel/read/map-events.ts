@@ -9,7 +9,8 @@ import { type JsonValue, valueOf } from '../btf/btf-value.ts';
 import { btfById } from '../info.ts';
 import { type ReadOptions, readKept } from './kept.ts';
 import { type MapName, openMap, type OpenMap, programsOfMaps } from './kernel-map.ts';
-import { mapTypeName, refuseOfOthers } from './maps.ts';
+import { mapTypeName } from '../type-names.ts';
+import { refuseOfOthers } from './maps.ts';
 
 export interface MapEvent {
   /** Milliseconds since 1970: when it was read. */

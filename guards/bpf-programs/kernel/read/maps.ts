@@ -8,7 +8,7 @@ import { putValue } from '../btf/btf-bytes.ts';
 import type { Btf } from '../btf/btf.ts';
 import { type JsonValue, valueOf } from '../btf/btf-value.ts';
 import { mapInfo } from '../info.ts';
-import { mapTypeNames } from '../tenant/map-memory.ts';
+import { mapTypeName } from '../type-names.ts';
 import { type ReadOptions, readKept } from './kept.ts';
 import { type MapName, mapState, openMap, type OpenMap, ownMaps, programsOfMaps } from './kernel-map.ts';
 import { idsOf, openById } from './kernel-ids.ts';
@@ -70,10 +70,6 @@ export function listMaps(options: ReadOptions, isAll: boolean): readonly ListedM
       },
     ];
   });
-}
-
-export function mapTypeName(type: number): string {
-  return mapTypeNames[type] ?? String(type);
 }
 
 /**

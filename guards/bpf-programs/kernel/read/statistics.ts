@@ -10,7 +10,7 @@ import { runningProgram } from '../records.ts';
 import { type ChainView, chainView } from './chains.ts';
 import { type ReadOptions, readKept } from './kept.ts';
 import { idsOf, openById } from './kernel-ids.ts';
-import { programTypeName } from './program-type-names.ts';
+import { programTypeName } from '../type-names.ts';
 
 interface Counts {
   readonly runs: bigint;
