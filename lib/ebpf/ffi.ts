@@ -132,6 +132,15 @@ export const fileCalls = {
   pread: c<(fd: number, buffer: number, sizeBytes: number, offset: number) => number>(
     'long pread64(int, uintptr_t, size_t, int64_t)',
   ),
+  /** glibc 2.26. `vector` is a `struct iovec`: address and length. */
+  preadv2: c<(fd: number, vector: number, count: number, offset: number, flags: number) => number>(
+    'long preadv64v2(int, uintptr_t, int, int64_t, int)',
+  ),
+  lseek: c<(fd: number, offset: number, whence: number) => number>('int64_t lseek64(int, int64_t, int)'),
+  /** Returns the errno. */
+  fadvise: c<(fd: number, offset: number, sizeBytes: number, advice: number) => number>(
+    'int posix_fadvise64(int, int64_t, int64_t, int)',
+  ),
   recv: c<(fd: number, buffer: number, sizeBytes: number, flags: number) => number>(
     'long recv(int, uintptr_t, size_t, int)',
   ),
