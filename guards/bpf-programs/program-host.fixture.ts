@@ -63,12 +63,17 @@ export class FixtureKernel {
   async #one(desired: DesiredProgram): Promise<Outcome> {
     const { attach, id, digest, mapOwner } = desired;
     const type = programTypeOf(attach);
-    this.#asked.set(type, this.asked(type) + 1);
+    const { blocked } = desired;
+    if (blocked === undefined) this.#asked.set(type, this.asked(type) + 1);
     const fail = (reason: Failure['reason'], message: string, mayPass = false): Outcome => {
+      const failure: Failure = { state: 'failed', reason, message, mayPass };
+      const before = this.programs.get(id);
+      if (before !== undefined && !['attach', 'displaced', 'not-allowed'].includes(reason))
+        return { state: 'kept', programId: before.programId, digest: before.digest, notes: [], failure };
       this.programs.delete(id);
-      return { state: 'failed', reason, message, mayPass };
+      return failure;
     };
-    const refusal = this.refused.get(type);
+    const refusal = blocked === undefined ? this.refused.get(type) : undefined;
     if (refusal !== undefined) return fail('load', refusal);
     if ('hook' in attach && !this.interfaces.has(attach.hook.interface)) {
       return fail('attach', `There is no interface ${attach.hook.interface}.`, true);
@@ -83,6 +88,7 @@ export class FixtureKernel {
     if (known?.digest === digest && same(known.desired, desired)) {
       return { state: 'loaded', programId: known.programId, notes: [] };
     }
+    if (blocked !== undefined) return fail(blocked.reason, blocked.message, blocked.mayPass);
     try {
       await desired.bytecode();
     } catch (error) {

@@ -277,6 +277,8 @@ function declareMaps(f: Declare) {
     mapSetPinPath: f<(map: Pointer, path: string | null) => number>(
       'int bpf_map__set_pin_path(void *, const char *)',
     ),
+    /** Where libbpf would pin it; null: nowhere. */
+    mapPinPath: f<(map: Pointer) => string | null>('const char *bpf_map__pin_path(void *)'),
     mapType: f<(map: Pointer) => number>('int bpf_map__type(void *)'),
     mapFlags: f<(map: Pointer) => number>('uint32_t bpf_map__map_flags(void *)'),
     mapFd: f<(map: Pointer) => number>('int bpf_map__fd(void *)'),

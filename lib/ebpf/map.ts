@@ -80,6 +80,11 @@ export class BpfMap {
     return libbpf().mapIsInternal(this.#pointer);
   }
 
+  /** Whether the file asks for a pin of its name (LIBBPF_PIN_BY_NAME). Until {@link neverPin}. */
+  get pinnedByName(): boolean {
+    return libbpf().mapPinPath(this.#pointer) !== null;
+  }
+
   /** The file may ask for a pin of its own (LIBBPF_PIN_BY_NAME), by which strangers would share it. Only before loading. */
   neverPin(): void {
     libbpf().mapSetPinPath(this.#pointer, null);

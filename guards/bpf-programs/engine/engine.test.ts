@@ -373,7 +373,7 @@ suite('conditions', () => {
   test('what keeps running is said beside why the new version does not, and is never Loaded', () => {
     const failure: Failure = { state: 'failed', reason: 'load', message: 'Why.', mayPass: false };
     const kept = { state: 'kept', programId: 7, digest: 'sha256:1', notes: ['slow'], failure } as const;
-    const runs = 'The previous version, sha256:1, keeps running as program 7; slow.';
+    const runs = 'The last version that ran, sha256:1, keeps running as program 7; slow.';
     assert.deepEqual(conditionOf(one, { outcome: kept, digest: 'sha256:2' }), {
       type: 'NotLoaded',
       reason: 'bpfmanNotLoaded',

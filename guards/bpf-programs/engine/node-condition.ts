@@ -52,7 +52,7 @@ export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
 function withKept(condition: NodeCondition, kept: Kept | undefined): NodeCondition {
   if (kept === undefined) return condition;
   const { digest, programId, notes } = kept;
-  const runs = [`The previous version, ${digest}, keeps running as program ${programId}`, ...notes].join(
+  const runs = [`The last version that ran, ${digest}, keeps running as program ${programId}`, ...notes].join(
     '; ',
   );
   return { ...condition, message: `${condition.message}\n${runs}.` };

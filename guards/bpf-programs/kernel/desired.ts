@@ -32,6 +32,8 @@ export interface DesiredProgram {
    * application; undefined: it has maps of its own.
    */
   readonly mapGroup: string | undefined;
+  /** Of a group: none of this version is loaded if one of them cannot be. */
+  readonly allOrNothing: boolean;
   /** `id` of the program whose maps it shares, if it does. */
   readonly mapOwner: string | undefined;
   /** Why it cannot be loaded, known before the kernel is asked: a version that runs already is kept, nothing else is done. */
@@ -115,6 +117,8 @@ export type Outcome =
       readonly programId: number;
       /** What a user should know although it runs: `generic mode: the MTU of eth0 is above what the driver takes`. */
       readonly notes: readonly string[];
+      /** Once, when a new version takes the place of another one: what is gone of the contents of its maps. In complete sentences. */
+      readonly lost?: readonly string[];
     }
   /** What is asked for does not run; the last version that did is still attached, until a new one is. Never a success. */
   | {

@@ -21,6 +21,10 @@ export class ProgramFailure extends Error {
     this.mayPass = mayPass;
   }
 
+  static of({ reason, message, mayPass }: Failure): ProgramFailure {
+    return new ProgramFailure(reason, message, mayPass);
+  }
+
   get outcome(): Failure {
     return { state: 'failed', reason: this.reason, message: this.message, mayPass: this.mayPass };
   }

@@ -220,6 +220,7 @@ export function desired(id: string, attach: Attach, rest: Partial<DesiredProgram
     functionName: `${attach.type === 'xdp' ? 'xdp' : 'tc'}_count`,
     globals: {},
     mapGroup: undefined,
+    allOrNothing: false,
     mapOwner: undefined,
     blocked: undefined,
     attach,
@@ -248,6 +249,19 @@ export function failed(
   const outcome = outcomes.get(id);
   if (outcome?.state === 'failed' && outcome.reason === reason) return outcome.message;
   throw new Error(`${id} should have failed for ${reason}: ${JSON.stringify(outcome)}`);
+}
+
+/** What is said of a program of which the version before runs. @throws {Error} when it is otherwise, or for another reason */
+export function kept(
+  outcomes: ReadonlyMap<string, Outcome>,
+  id: string,
+  reason: Failure['reason'],
+  programId?: number,
+): string {
+  const outcome = outcomes.get(id);
+  const isKept = outcome?.state === 'kept' && outcome.failure.reason === reason;
+  if (isKept && (programId ?? outcome.programId) === outcome.programId) return outcome.failure.message;
+  throw new Error(`${id} should be kept for ${reason}: ${JSON.stringify(outcome)}`);
 }
 
 /** The id of a program that runs. @throws {Error} with what the outcome says, when it does not */

@@ -21,6 +21,14 @@ export interface KeptMap {
   readonly id: number;
   /** Its file below `maps/` of the program. */
   readonly pin: string;
+  /** LIBBPF_PIN_BY_NAME: one map with those of the same name in its namespace. */
+  readonly byName?: boolean;
+  /** It is that of the program whose maps this one shares. */
+  readonly shared?: boolean;
+  /** Of global variables: where they are and what they were before the program ran. Undefined: not to be carried over. */
+  readonly initial?: string;
+  /** Of a namespaced program: the memory that it counts for. */
+  readonly bytes?: number;
 }
 
 export interface ProgramRecord {
@@ -130,9 +138,13 @@ export class Records {
     return readAll<ChainRecord>(this.#chains);
   }
 
-  putProgram(record: ProgramRecord, instructions?: Instructions): void {
-    if (instructions !== undefined) replaceFile(this.#instructionsPath(record), instructions.bytes);
+  putProgram(record: ProgramRecord): void {
     replaceFile(join(this.#programs, `${record.key}.json`), JSON.stringify(record));
+  }
+
+  /** Before the record that has that generation. */
+  putInstructions(place: Pick<ProgramRecord, 'generation' | 'key'>, instructions: Instructions): void {
+    replaceFile(this.#instructionsPath(place), instructions.bytes);
   }
 
   putChain(record: ChainRecord): void {
@@ -140,14 +152,14 @@ export class Records {
   }
 
   /** With maps by their index in the record. @throws {Error} of the file system */
-  instructions(record: ProgramRecord): Instructions {
-    return new Instructions(readFileSync(this.#instructionsPath(record)));
+  instructions(place: Pick<ProgramRecord, 'generation' | 'key'>): Instructions {
+    return new Instructions(readFileSync(this.#instructionsPath(place)));
   }
 
   /** Drops the records and instructions of all programs but these. */
-  keepPrograms(programs: ReadonlyMap<string, ProgramRecord>): void {
+  keepPrograms(programs: Iterable<ProgramRecord>): void {
     const kept = new Set<string>();
-    for (const record of programs.values()) {
+    for (const record of programs) {
       kept.add(`${record.key}.json`);
       kept.add(`${record.key}.${record.generation}.insns`);
     }
@@ -159,7 +171,7 @@ export class Records {
     rmSync(join(this.#chains, `${key}.json`), { force: true });
   }
 
-  #instructionsPath({ key, generation }: ProgramRecord): string {
+  #instructionsPath({ key, generation }: Pick<ProgramRecord, 'generation' | 'key'>): string {
     return join(this.#programs, `${key}.${generation}.insns`);
   }
 }

@@ -19,10 +19,14 @@ import type { Scope } from '../spec-schema.ts';
 export interface Told {
   readonly wanted: Wanted;
   readonly condition: NodeCondition;
-  /** Once it is loaded. */
+  /** Of the version that runs. */
   readonly programId: number | undefined;
   /** Whether it does not run because what is not Rampart's is in its place. */
   readonly isDisplaced: boolean;
+  /** Whether the last version that ran does, because this one cannot. */
+  readonly isKept: boolean;
+  /** What is gone of the contents of its maps, in complete sentences. */
+  readonly lost: readonly string[];
 }
 
 /** Told of each condition before it is written. */

@@ -230,7 +230,8 @@ export class Passes implements AsyncDisposable {
       this.#problem = 'the container runtime has not responded yet';
       return false;
     }
-    [this.#counts.loaded, this.#counts.failed] = [result.loaded, result.failed];
+    const { loaded, failed, outdated } = result;
+    Object.assign(this.#counts, { loaded, failed, outdated });
     this.#problem = result.told.length > 0 ? result.kept : undefined;
     return !result.retry && isWritten;
   }

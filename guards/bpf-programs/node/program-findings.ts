@@ -32,6 +32,8 @@ const events: Readonly<Record<ProgramVerdict, string>> = {
   running: 'Running',
   repaired: 'Repaired',
   displaced: 'Displaced',
+  outdated: 'Outdated',
+  'map-lost': 'MapContentsLost',
 };
 
 /** The reason is whole in its own key. */
@@ -57,7 +59,8 @@ export class ProgramFindings implements ConditionListener {
 
   /** Told before the object says it; of one that says it already, an earlier process has told. */
   condition(told: Told, before: readonly Condition[] | undefined): void {
-    const { wanted, condition, isDisplaced } = told;
+    const { wanted, condition, isDisplaced, isKept, lost } = told;
+    if (lost.length > 0) this.#tell('map-lost', told, lost.join(' '));
     const meaning = meanings[condition.type];
     if (meaning === undefined) return;
     const key = `${wanted.parent.kind.scope} ${wanted.id}`;
@@ -65,7 +68,8 @@ export class ProgramFindings implements ConditionListener {
     const now = meaning === 'runs' ? '' : failureOf(condition);
     this.#told.set(key, now);
     if (now === known) return;
-    const verdict = meaning === 'runs' ? 'running' : isDisplaced ? 'displaced' : 'not-loaded';
+    const failed = isKept ? 'outdated' : isDisplaced ? 'displaced' : 'not-loaded';
+    const verdict = meaning === 'runs' ? 'running' : failed;
     this.#tell(verdict, told, meaning === 'runs' ? '' : condition.message);
   }
 
@@ -123,6 +127,8 @@ function messageOf(verdict: ProgramVerdict, { key }: Parent, nodeName: string, r
   const messages = {
     'not-loaded': `${what} does not run on node ${nodeName}: ${told}.`,
     displaced: `${what} does not run on node ${nodeName}, because another one is in its place: ${told}.`,
+    outdated: `${what} runs on node ${nodeName} in its last version that could, because the requested one does not: ${told}.`,
+    'map-lost': `A new version of a program of ${key} runs on node ${nodeName}. ${told}.`,
     repaired: `${what} was repaired on node ${nodeName}: ${told}.`,
     running: `${what} runs again on node ${nodeName}.`,
   };

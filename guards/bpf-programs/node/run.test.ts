@@ -330,7 +330,10 @@ suite('programs on nodes', () => {
     rmSync(cluster.object);
     await cluster.create('XdpProgram', 'wakes', xdp('/no/such/file.o'));
     await cluster.untilObjects((objects) =>
-      objects.some(({ status }) => /it keeps running unchanged/.test(status?.conditions?.[0]?.message ?? '')),
+      objects.some(({ status }) => {
+        const { type, message = '' } = status?.conditions?.[0] ?? {};
+        return type === 'BytecodeSelectorError' && /ENOENT.*\nThe last version that ran, /s.test(message);
+      }),
     );
     assert.equal(kernel.programs.size, 1);
     writeFileSync(cluster.object, 'another one');

@@ -109,6 +109,13 @@ export class Btf {
     }
     return found;
   }
+
+  /** Whether an object file says what is in a map: its variable is longer than its type then. */
+  hasInitialValues(mapName: string): boolean {
+    const variable = this.variables().get(mapName);
+    const type = variable && this.resolved(variable.typeId);
+    return type?.kind === 'struct' && variable !== undefined && variable.sizeBytes > type.sizeBytes;
+  }
 }
 
 function* parse(bytes: Buffer): Generator<BtfType, void> {

@@ -5,10 +5,10 @@ import { BpfObject } from '../../../../lib/ebpf/object.ts';
 import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { sectionType } from './declared-type.ts';
-import { tryAlone } from './load-alone.ts';
+import { tryLoad } from './load-object.ts';
 import { isAttachType, Refusals } from '../refusals.ts';
 import { tenantTypes } from '../tenant/allowed.ts';
-import { MapRoom } from '../tenant/map-room.ts';
+import { type MapHold, MapRoom } from '../tenant/map-room.ts';
 import type { TenantRules } from '../tenant/rules.ts';
 
 export interface VerifyRequest {
@@ -98,23 +98,21 @@ function verifyOne(
   const load = {
     shown: functionName,
     bytes,
-    functionName,
-    type: isAttachType(type) ? type : undefined,
-    kernelFunction,
+    programs: [{ functionName, type: isAttachType(type) ? type : undefined, kernelFunction }],
     globals: {},
     admission: tenants && {
       rules: tenants,
-      takeRoom: (mapBytes: number) => new MapRoom(tenants, []).take(functionName, '', mapBytes),
+      takeRoom: (maps: readonly MapHold[]) => new MapRoom(tenants, []).take(functionName, '', maps),
     },
   };
   try {
-    const { verifiedInstructions } = tryAlone(load, log);
+    const { verifiedInstructions } = tryLoad(load, {}, log);
     return { ...known, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
   } catch {
     // Once more, for the reason.
   }
   try {
-    const { verifiedInstructions } = tryAlone(load);
+    const { verifiedInstructions } = tryLoad(load);
     return { ...known, loads: true, verifiedInstructions, statistics: '', message: '' };
   } catch (error) {
     const { message } = refusals.explain(failureOf(error, 'load'), type);

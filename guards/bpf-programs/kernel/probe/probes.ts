@@ -41,20 +41,24 @@ export function settleProbes(
   verdicts: Verdicts,
   hostRoot: string,
 ): void {
-  for (const { program, record } of loaded) {
+  for (const one of loaded) {
+    const { program, record: asked } = one;
     const { attach } = program;
     if (attach.type === 'xdp' || attach.type === 'tc' || attach.type === 'tcx') continue;
     if (attach.type === 'nowhere') {
-      verdicts.loaded(program, record.programId, []);
+      verdicts.loaded(program, asked.programId, []);
       continue;
     }
-    verdicts.attempt([program], () => {
+    const isInContainer = 'container' in attach && attach.container !== undefined;
+    verdicts.attach(one, (record) => {
       const directory = pins.program(record);
       const attachKey = JSON.stringify(attach, (_, value: unknown) =>
         typeof value === 'bigint' ? String(value) : value,
       );
-      using there = record.attachKey === attachKey ? openPin(join(directory, 'link')) : undefined;
-      if (there === undefined) {
+      using before = record.attachKey === '' ? undefined : openPin(join(directory, 'link'));
+      // A version before of another type, such as kretprobe, stays where it is.
+      if (before !== undefined && (record.attachKey === attachKey || record.type !== attach.type)) return [];
+      try {
         using own = openProgram(join(directory, 'program'), record.programId);
         if (own === undefined)
           throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
@@ -63,8 +67,12 @@ export function settleProbes(
         pin(link.fd, join(directory, 'link-new'));
         renameSync(join(directory, 'link-new'), join(directory, 'link'));
         programs.remember({ ...record, attachKey });
+      } catch (error) {
+        // What it is attached to in a container may be gone with it.
+        if (before === undefined || isInContainer) throw error;
+        verdicts.keep(program, record, error);
       }
-      verdicts.loaded(program, record.programId, []);
+      return [];
     });
   }
 }
