@@ -47,9 +47,17 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
     assert.ok(made, `${object.kind} ${object.metadata.name}`);
   };
 
-  test('there are 16 kinds that people write, of which 6 are namespaced', () => {
-    assert.equal(parentKinds.length, 16);
-    assert.equal(parentKinds.filter(({ scope }) => scope === 'Namespaced').length, 6);
+  test('there are 16 kinds that people write, of which 6 are namespaced; and 2 of v0.6', () => {
+    const old = parentKinds.filter(({ api }) => api === 'v0.5');
+    assert.equal(old.length, 16);
+    assert.equal(old.filter(({ scope }) => scope === 'Namespaced').length, 6);
+    assert.deepEqual(
+      parentKinds.filter(({ api }) => api === 'v0.6').map(({ kind, scope }) => [kind, scope]),
+      [
+        ['ClusterBpfApplication', 'Cluster'],
+        ['BpfApplication', 'Namespaced'],
+      ],
+    );
   });
 
   test('all samples of bpfman-operator are taken as they are', async () => {

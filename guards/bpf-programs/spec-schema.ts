@@ -22,13 +22,13 @@ import {
 export type Scope = 'Cluster' | 'Namespaced';
 
 /** The kernel's limit is 16 bytes, one of them the last 0 (IFNAMSIZ). */
-const MAX_INTERFACE_NAME = 15;
+export const MAX_INTERFACE_NAME = 15;
 /** Of PATH_MAX. */
-const MAX_PATH = 4095;
+export const MAX_PATH = 4095;
 /** KSYM_NAME_LEN. */
-const MAX_SYMBOL = 511;
+export const MAX_SYMBOL = 511;
 
-const labelSelector = (description: string) =>
+export const labelSelector = (description: string) =>
   object(
     {
       matchLabels: optional(mapOf(string(), { description: 'All of these labels, with these values.' })),

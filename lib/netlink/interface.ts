@@ -67,6 +67,13 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
   }
 }
 
+/** The names of all, in the socket's network namespace. @throws {KernelRefusal} */
+export function interfaceNames(socket: RouteSocket): string[] {
+  return socket
+    .dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES))
+    .map(({ body }) => textOf(attributesOf(body.subarray(IFINFO_BYTES)).get(IFLA_IFNAME)));
+}
+
 /** Their names, in the socket's network namespace. @throws {KernelRefusal} */
 export function bridgesOf(socket: RouteSocket): string[] {
   return listInterfaces(socket).flatMap(({ name, kind }) => (kind === 'bridge' ? [name] : []));

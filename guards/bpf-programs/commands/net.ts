@@ -56,7 +56,7 @@ async function networkOf({ netns, pod, criSocket }: NetOptions): Promise<Network
   }
   if (pod === undefined) return NetworkPlace.own();
   try {
-    return NetworkPlace.of(await containerOf(pod, criSocket));
+    return NetworkPlace.of({ container: await containerOf(pod, criSocket) });
   } catch (error) {
     // It has ended meanwhile.
     if (!(error instanceof ProgramFailure)) throw error;

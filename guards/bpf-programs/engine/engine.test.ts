@@ -32,6 +32,8 @@ const container = (change: Partial<SelectedContainer> = {}): SelectedContainer =
 const node = (containers: readonly SelectedContainer[] = []): NodeView => ({
   name: 'n1',
   primaryInterface: () => ({ name: 'ens3', why: 'ens3 has the default route' }),
+  networks: () => [],
+  interfacesIn: () => [],
   select: () => containers,
 });
 
@@ -454,10 +456,11 @@ suite('conditions', () => {
   ];
   for (const [what, objects, type, message] of rows) {
     test(`${what}: ${type}`, () => {
-      const found = parentCondition({ kind: 'XdpProgram', deleting: false, generation: 1 }, objects, [
-        'n1',
-        'n2',
-      ]);
+      const found = parentCondition(
+        { kind: parentKind('XdpProgram'), deleting: false, generation: 1 },
+        objects,
+        ['n1', 'n2'],
+      );
       assert.equal(found.type, type);
       assert.match(found.message, message);
       assert.equal(found.reason, type === 'NotYetLoaded' ? 'ProgramsNotYetLoaded' : type);

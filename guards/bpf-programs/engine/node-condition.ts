@@ -40,7 +40,9 @@ export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
   const { outcome, digest, notes = [] } = verdict;
   const what = `${wanted.member.spec.bpffunctionname} of ${digest}`;
   if (outcome.state === 'loaded') {
-    const text = [`${what} runs as program ${outcome.programId}`, ...notes, ...outcome.notes].join('; ');
+    const isAttached = !('attach' in wanted.goal && wanted.goal.attach.type === 'nowhere');
+    const how = isAttached ? 'runs' : 'is loaded, and attached to nothing,';
+    const text = [`${what} ${how} as program ${outcome.programId}`, ...notes, ...outcome.notes].join('; ');
     return nodeCondition('Loaded', text);
   }
   const { reason, message, mayPass } = outcome.state === 'kept' ? outcome.failure : outcome;

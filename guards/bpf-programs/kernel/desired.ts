@@ -91,8 +91,10 @@ export type Direction = 'egress' | 'ingress';
 
 export interface InterfaceHook {
   readonly interface: string;
-  /** Undefined: the node's own network namespace. */
+  /** Undefined: a network namespace of the node. */
   readonly container: ContainerPlace | undefined;
+  /** `/run/netns/blue`: one of the node's with a name. Default: its own. */
+  readonly namespacePath?: string | undefined;
 }
 
 /** A process of the container: its namespaces and root are those of the container. */

@@ -6,18 +6,18 @@ import { followAttachmentChanges } from '../kernel/attachment-changes.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
-import type { NodeObject, ParentKind, ParentObject } from '../api.ts';
+import { isOfKind, type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
 import type { PrimaryInterface } from '../engine/wanted.ts';
 import type { Drift, ProgramHost } from '../kernel/desired.ts';
-import type { Scope } from '../spec-schema.ts';
 import { BytecodeSource, type PullBytecode } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';
 import { NodeObjects } from './node-objects.ts';
 import { primaryInterface } from './primary-interface.ts';
 import { ProgramFindings } from './program-findings.ts';
 import { Reconciler } from './reconciler.ts';
+import { interfacesIn, networksOf } from './networks.ts';
 import { selectContainers } from './selected-containers.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 
@@ -42,7 +42,7 @@ export interface NodeCaches {
   readonly parents: ParentCaches;
   readonly pods: IndexedCache<Pod>;
   readonly node: IndexedCache<Node>;
-  readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+  readonly objects: readonly IndexedCache<NodeObject>[];
 }
 
 /** Whether the request has changed: the finalizer and the condition, which the operator writes, do not matter to a node. */
@@ -80,17 +80,18 @@ function compiledParents(caches: ParentCaches): () => Parent[] {
   return (): Parent[] => {
     const seen = new Set<string>();
     const all = caches.flatMap(({ kind, cache }) =>
-      [...cache.keys()].map((key): Parent => {
+      [...cache.keys()].flatMap((key): Parent[] => {
+        if (!isOfKind(kind, key)) return [];
         const id = `${kind.kind}/${key}`;
         seen.add(id);
         const version = cache.versionOf(key) ?? '';
         const known = compiled.get(id);
-        if (known?.version === version) return known.parent;
+        if (known?.version === version) return [known.parent];
         const object = cache.get(key);
         if (object === undefined) throw new TypeError(`${id} is not in its cache`);
         const parent = parentOf(kind, object);
         compiled.set(id, { version, parent });
-        return parent;
+        return [parent];
       }),
     );
     for (const id of compiled.keys()) if (!seen.has(id)) compiled.delete(id);
@@ -122,10 +123,13 @@ export class Passes implements AsyncDisposable {
     this.#caches = caches;
     this.#counts = counts;
     this.#parents = compiledParents(caches.parents);
-    const { client, logger } = context;
+    const { client, logger, nodeName } = context;
     this.#findings = new ProgramFindings({ context, recorder: context.recorder() });
     counts.folded = () => this.#findings.folded;
-    this.#written = new NodeObjects({ client, caches: caches.objects, findings: this.#findings, logger });
+    this.#written = new NodeObjects({
+      ...{ client, nodeName, logger },
+      ...{ caches: caches.objects, findings: this.#findings },
+    });
     void context.containers.synced.then(() => {
       this.#containersKnown = true;
       this.#wake();
@@ -180,7 +184,7 @@ export class Passes implements AsyncDisposable {
         }),
       );
     }
-    for (const cache of Object.values(objects)) {
+    for (const cache of objects) {
       stack.use(
         cache.subscribe((change) => {
           // What was written here need not be handled again.
@@ -200,7 +204,7 @@ export class Passes implements AsyncDisposable {
 
   /** Whether everything was done; otherwise, retry soon. */
   async #pass(reconciler: Reconciler): Promise<boolean> {
-    const { nodeName, signal, containers } = this.#context;
+    const { nodeName, signal, containers, hostRoot } = this.#context;
     for (const drift of await this.#lookForDrift())
       if (!this.#drift.some(({ what }) => what === drift.what)) this.#drift.push(drift);
     const { node, pods } = this.#caches;
@@ -213,6 +217,8 @@ export class Passes implements AsyncDisposable {
         node: {
           name: nodeName,
           primaryInterface: () => (primary ??= { found: primaryInterface(node.get(nodeName)) }).found,
+          networks: () => networksOf(hostRoot),
+          interfacesIn,
           select: (parent, of) => selectContainers({ containers, pods }, parent, of),
         },
         containersKnown: this.#containersKnown,

@@ -5,12 +5,13 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
-import { nodeTypes } from '../api.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { NodeConditionType } from '../engine/node-condition.ts';
+import type { Wanted } from '../engine/wanted.ts';
 import { onOneLine, programFindingLine, type ProgramVerdict } from '../findings/program-finding.ts';
 import type { Drift } from '../kernel/desired.ts';
-import type { ConditionListener, Told } from './node-objects.ts';
+import type { Told } from '../engine/told.ts';
+import type { ConditionListener } from './node-objects.ts';
 
 export interface ProgramFindingsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'sink'>;
@@ -63,7 +64,7 @@ export class ProgramFindings implements ConditionListener {
     if (lost.length > 0) this.#tell('map-lost', told, lost.join(' '));
     const meaning = meanings[condition.type];
     if (meaning === undefined) return;
-    const key = `${wanted.parent.kind.scope} ${wanted.id}`;
+    const key = keyOf(wanted);
     const known = this.#told.get(key) ?? failureIn(before) ?? '';
     const now = meaning === 'runs' ? '' : failureOf(condition);
     this.#told.set(key, now);
@@ -87,7 +88,7 @@ export class ProgramFindings implements ConditionListener {
 
   /** Forgets the objects that are not among these. */
   keepOnly(all: readonly Told[]): void {
-    const wanted = new Set(all.map(({ wanted: { parent, id } }) => `${parent.kind.scope} ${id}`));
+    const wanted = new Set(all.map((one) => keyOf(one.wanted)));
     for (const key of this.#told.keys()) if (!wanted.has(key)) this.#told.delete(key);
   }
 
@@ -104,7 +105,7 @@ export class ProgramFindings implements ConditionListener {
           verdict,
           message,
           node: { name: nodeName },
-          object: { kind: nodeTypes[parent.kind.scope].kind, namespace, name },
+          object: { kind: parent.kind.nodeType.kind, namespace, name },
           policy: { kind: parent.kind.kind, namespace, name: parent.name },
         },
         { function: member.spec.bpffunctionname, attachPoint, reason, folded },
@@ -119,6 +120,11 @@ export class ProgramFindings implements ConditionListener {
       note: message,
     });
   }
+}
+
+/** Unique on a node. */
+function keyOf({ parent, id }: Wanted): string {
+  return `${parent.kind.nodeType.kind} ${id}`;
 }
 
 function messageOf(verdict: ProgramVerdict, { key }: Parent, nodeName: string, reason: string): string {

@@ -12,12 +12,18 @@ import {
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import { mapOwnerOf } from '../engine/map-owner.ts';
-import { conditionOf, type NodeCondition, nodeCondition, type Verdict } from '../engine/node-condition.ts';
+import {
+  conditionOf,
+  type NodeCondition,
+  nodeCondition,
+  type NodeConditionType,
+  type Verdict,
+} from '../engine/node-condition.ts';
 import { type Parent, sourceOf } from '../engine/parent.ts';
+import type { Told } from '../engine/told.ts';
 import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engine/wanted.ts';
 import type { DesiredProgram, Failure, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
-import type { Told } from './node-objects.ts';
 import { RefusedPrograms } from './refused-programs.ts';
 
 /** What a pass needs to know. */
@@ -160,14 +166,13 @@ export class Reconciler {
 }
 
 /** Why nothing of a parent is to run on this node. */
-function selection({ object }: Parent, nodeLabels: Labels): NodeCondition | undefined {
-  const selector = object.spec.nodeselector;
-  if (selectorProblem(selector) !== undefined || labelsMatch(labelSelectorOf(selector), nodeLabels))
+function selection({ nodeSelector, fields }: Parent, nodeLabels: Labels): NodeCondition | undefined {
+  if (selectorProblem(nodeSelector) !== undefined || labelsMatch(labelSelectorOf(nodeSelector), nodeLabels))
     return undefined;
-  return nodeCondition('NotSelected', 'spec.nodeselector does not select this node.');
+  return nodeCondition('NotSelected', `${fields.nodeSelector} does not select this node.`);
 }
 
-function selectorProblem(selector: Parent['object']['spec']['nodeselector']): string | undefined {
+function selectorProblem(selector: Parent['nodeSelector']): string | undefined {
   try {
     labelSelectorOf(selector);
     return undefined;
@@ -185,9 +190,9 @@ function goalRefusal({ goal }: Wanted): NodeCondition | undefined {
 }
 
 /** What is wrong with an object as it is written. */
-function parentProblem({ kind, object, globals }: Parent): string | undefined {
-  const selector = selectorProblem(object.spec.nodeselector);
-  if (selector !== undefined) return `spec.nodeselector of this ${kind.kind}: ${selector}.`;
+function parentProblem({ kind, nodeSelector, fields, globals }: Parent): string | undefined {
+  const selector = selectorProblem(nodeSelector);
+  if (selector !== undefined) return `${fields.nodeSelector} of this ${kind.kind}: ${selector}.`;
   return 'problem' in globals ? globals.problem : undefined;
 }
 
@@ -208,7 +213,7 @@ function tryIt(
     globals: 'values' in parent.globals ? parent.globals.values : {},
     // The programs of an application are those of one object file.
     mapGroup: parent.kind.single === undefined ? parent.key : undefined,
-    allOrNothing: false,
+    allOrNothing: parent.kind.api === 'v0.6',
     mapOwner: undefined,
     blocked: undefined,
     attach: goal.attach,
@@ -220,7 +225,7 @@ function tryIt(
     const { digest, bytes, types, stale } = state;
     if (types !== undefined && !Object.hasOwn(types, functionName)) {
       const has = Object.keys(types).toSorted().join(', ') || 'none';
-      const message = `${member.field}.bpffunctionname: according to its labels, the image has no program ${functionName}; it has ${has}.`;
+      const message = `${member.fields.functionName}: according to its labels, the image has no program ${functionName}; it has ${has}.`;
       return blockedBy(desired(digest), nodeCondition('BytecodeSelectorError', message));
     }
     const notes = [
@@ -240,7 +245,7 @@ function tryIt(
     nodeCondition(isFailed ? 'BytecodeSelectorError' : 'None', message),
   );
   // A registry that does not respond says nothing about what it has; a file that is not there does.
-  const isFile = parent.object.spec.bytecode.path !== undefined;
+  const isFile = parent.bytecode.path !== undefined;
   if (digest === undefined || (isFailed && isFile)) return blocked;
   const notes = isFailed ? [`it keeps running unchanged: ${message}`] : [];
   return { ...blocked, notes, mayBeCurrent: true };
@@ -289,15 +294,10 @@ function result(
     const shared = 'sameAs' in one.goal && !verdicts.has(one.id) ? one.goal.sameAs : undefined;
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
-    if (of === undefined)
-      return {
-        wanted: one,
-        condition: waiting,
-        programId: undefined,
-        isDisplaced: false,
-        isKept: false,
-        lost: [],
-      };
+    if (of === undefined) {
+      const nothing = { programId: undefined, isKept: false, isDisplaced: false, trouble: undefined };
+      return { wanted: one, condition: waiting, ...nothing, lost: [] };
+    }
     const once = 'attached once for the pod, because its containers share a network';
     const verdict: Verdict =
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
@@ -313,10 +313,21 @@ function result(
       wanted: one,
       condition,
       programId: outcome === undefined || outcome.state === 'failed' ? undefined : outcome.programId,
-      isDisplaced: outcome?.state === 'failed' && outcome.reason === 'displaced',
       isKept: outcome?.state === 'kept',
+      isDisplaced: outcome?.state === 'failed' && outcome.reason === 'displaced',
       lost: outcome?.state === 'loaded' ? (outcome.lost ?? []) : [],
+      trouble: noTrouble.has(condition.type) ? undefined : troubleOf(one, failure),
     };
   });
   return { told, kept, retry, loaded, failed, outdated };
+}
+
+const attachReasons: ReadonlySet<Failure['reason']> = new Set(['attach', 'displaced', 'target']);
+const noTrouble: ReadonlySet<NodeConditionType> = new Set([
+  ...(['Loaded', 'None', 'NotSelected', 'NoContainersOnNode'] as const),
+]);
+
+function troubleOf({ goal }: Wanted, failure: Outcome | undefined): Told['trouble'] {
+  if (failure?.state === 'failed') return attachReasons.has(failure.reason) ? 'attach' : 'load';
+  return 'problem' in goal ? 'place' : 'load';
 }

@@ -38,7 +38,7 @@ export function settleChains(
       verdicts.attempt([program], () => {
         let network: NetworkPlace | undefined;
         try {
-          network = NetworkPlace.of(attach.hook.container);
+          network = NetworkPlace.of(attach.hook);
           const place = chainPlace(pins, network, indexOf(network, attach.hook), attach);
           const members = new Map<DesiredProgram, WantedMember>();
           const hook = hooks.get(place.key) ?? { place, network, members };

@@ -49,7 +49,7 @@ export function settleTcx(
       const { attach } = one.program;
       if (attach.type !== 'tcx') continue;
       verdicts.attempt([one.program], () => {
-        const network = NetworkPlace.of(attach.hook.container);
+        const network = NetworkPlace.of(attach.hook);
         try {
           const { direction } = attach;
           const key = `tcx ${attach.hook.interface} ${direction} ${network.inode}`;
