@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import type { Descriptor } from '../../../lib/ebpf/bpf-call.ts';
 import { errno, libc, libbpf } from '../../../lib/ebpf/ffi.ts';
-import { programInfo } from './info.ts';
+import { type MapInfo, mapInfo, programInfo } from './info.ts';
 import { openPin } from './pins/pin.ts';
 import { findInterface } from '../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../lib/netlink/route.ts';
@@ -137,6 +137,12 @@ export class Lab implements AsyncDisposable {
     using pinned = this.#map(id, map);
     if (libbpf().mapUpdate(pinned.fd, new Uint8Array(4), new Uint8Array(8), 0) !== 0)
       throw new Error(`update: ${errno()}`);
+  }
+
+  /** What the kernel says of a map of a program. */
+  mapInfo(id: string, map: string): MapInfo {
+    using pinned = this.#map(id, map);
+    return mapInfo(pinned.fd);
   }
 
   #map(id: string, map: string): Descriptor {

@@ -73,54 +73,63 @@ export function lostContents(
       using map = openPin(join(pins.program(record), 'maps', kept.pin));
       if (map === undefined) continue;
       const what = contents(kept, map);
-      if (what !== undefined) lost.set(kept.id, `${what} ${reason(pins, kept, map, now)}`);
+      if (what !== undefined) lost.set(kept.id, sentence(pins, kept, map, what, now));
     }
   }
   return [...lost.values()];
 }
 
-/** Undefined if nothing is lost. */
+/** What is in it, `1 entry`; empty if that cannot be told. Undefined if nothing is lost. */
 function contents(kept: KeptMap, map: Descriptor): string | undefined {
-  const name = nameOf(kept);
   const info = mapInfo(map.fd);
   try {
     if (kept.internal) {
       const [entry] = entriesOf(map.fd, info);
-      const isLost =
-        variableSections.test(name) && entry?.values[0] !== undefined && !isUnchanged(kept, entry.values[0]);
-      return isLost ? `The global variables in ${name} have their first values again:` : undefined;
+      const [value] = entry?.values ?? [];
+      const isLost = variableSections.test(nameOf(kept)) && value !== undefined && !isUnchanged(kept, value);
+      return isLost ? '' : undefined;
     }
     let count = 0;
     for (const { values } of entriesOf(map.fd, info)) {
       // An array is full of zeros from the beginning.
       if (values.some((value) => value.some((byte) => byte !== 0))) count++;
-      if (count > MOST_COUNTED) break;
+      if (count > MOST_COUNTED) return `more than ${MOST_COUNTED} entries`;
     }
-    if (count === 0) return undefined;
-    const entries =
-      count > MOST_COUNTED
-        ? `more than ${MOST_COUNTED} entries`
-        : count === 1
-          ? '1 entry'
-          : `${count} entries`;
-    return `The map ${name} is a new one, without the ${entries} of the one before:`;
+    return count === 0 ? undefined : `${count} ${count === 1 ? 'entry' : 'entries'}`;
   } catch (error) {
     if (!(error instanceof RampartError)) throw error;
-    return `The map ${name} is a new one, without what was in the one before:`;
+    return '';
   }
 }
 
-function reason(pins: Pins, kept: KeptMap, map: Descriptor, now: readonly ProgramRecord[]): string {
+function sentence(
+  pins: Pins,
+  kept: KeptMap,
+  map: Descriptor,
+  what: string,
+  now: readonly ProgramRecord[],
+): string {
+  const name = nameOf(kept);
   const next = now
     .flatMap((record) => record.maps.map((one) => ({ record, one })))
-    .find(({ one }) => nameOf(one) === nameOf(kept));
-  if (next === undefined) return 'the new version has none of that name.';
-  if (kept.internal) return 'their places or first values have changed.';
-  using its = openPin(join(pins.program(next.record), 'maps', next.one.pin));
-  const differences = its === undefined ? [] : shapeDifferences(mapInfo(its.fd), mapInfo(map.fd));
+    .find(({ one }) => nameOf(one) === name);
+  if (kept.internal)
+    return next === undefined
+      ? `The global variables in ${name} are gone: the new version has none there.`
+      : `The global variables in ${name} have their first values again: their places or first values have changed.`;
+  if (next === undefined)
+    return `The map ${name} is gone${what && `, with ${what}`}: the new version has none of that name.`;
+  const without =
+    what === '' ? 'without what was in the one before' : `without the ${what} of the one before`;
+  return `The map ${name} is a new one, ${without}: ${reason(pins, next.record, next.one, map)}.`;
+}
+
+function reason(pins: Pins, record: ProgramRecord, next: KeptMap, before: Descriptor): string {
+  using its = openPin(join(pins.program(record), 'maps', next.pin));
+  const differences = its === undefined ? [] : shapeDifferences(mapInfo(its.fd), mapInfo(before.fd));
   const changes = differences.map((text) => text.replace(' here, ', ' now, ').replace(' there', ' before'));
-  if (changes.length > 0) return `its shape has changed (${changes.join('; ')}).`;
-  return next.one.shared === true
-    ? 'it is that of the program whose maps are shared.'
-    : 'it is that of other programs of this object or namespace.';
+  if (changes.length > 0) return `its shape has changed (${changes.join('; ')})`;
+  return next.shared === true
+    ? 'it is that of the program whose maps are shared'
+    : 'it is one that several programs have';
 }
