@@ -6,6 +6,7 @@ import { optionOf } from '../../../guard/guard-options.ts';
 import { failWith } from '../../../lib/cli/failure.ts';
 import { criSocketOption, outputOption } from '../../../lib/cli/options.ts';
 import { mapCommand } from './map-command.ts';
+import type { AttachType } from '../kernel/desired.ts';
 import { type BpfOptions, inspecting } from './options.ts';
 
 export interface StatsOptions extends BpfOptions {
@@ -28,12 +29,19 @@ export interface NetOptions extends BpfOptions {
 export interface VerifyOptions {
   readonly output: 'json' | 'table';
   readonly function?: string;
+  readonly type?: AttachType;
   readonly insecure?: true;
   readonly registries?: string;
+  readonly credentials?: string;
   readonly namespaced?: true;
   readonly bpfTenantHelpers: readonly string[];
   readonly bpfTenantMapMemory: number;
 }
+
+export const attachTypes: readonly AttachType[] = [
+  ...(['fentry', 'fexit', 'kprobe', 'kretprobe', 'tc', 'tcx'] as const),
+  ...(['tracepoint', 'uprobe', 'uretprobe', 'xdp'] as const),
+];
 
 function seconds(text: string): number {
   const value = Number(text);
@@ -53,6 +61,9 @@ function verifyCommand(): Command {
       'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 all are accepted, 1 one is refused, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
+    .addOption(
+      new Option('--type <type>', 'of programs whose section and labels do not tell it').choices(attachTypes),
+    )
     .option(
       '--namespaced',
       'also check what programs of namespaced kinds may do, with the two options below as the agents have them',
@@ -64,7 +75,12 @@ function verifyCommand(): Command {
       '--registries <file>',
       "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
     )
+    .option('--credentials <file>', 'a config.json of docker or podman with credentials for the registry')
     .addOption(outputOption('table', 'json'))
+    .addHelpText(
+      'after',
+      '\nExamples:\n  rampart bpf verify ./count.bpf.o\n  rampart bpf verify --credentials ~/.docker/config.json registry.example/team/count:v1',
+    )
     .action(async (what: string, options: VerifyOptions) => {
       // 1 means that a program was refused.
       failWith(2);

@@ -68,7 +68,7 @@ export interface LoadedFunction {
   readonly admitted: Admitted | undefined;
 }
 
-interface Prepared {
+export interface Prepared {
   readonly program: BpfProgram;
   readonly declared: DeclaredType;
   /** Undefined without rules. */
@@ -76,15 +76,15 @@ interface Prepared {
 }
 
 /** An object file with only those programs to be loaded, and its variables set. */
-interface Opened<P> extends Disposable {
+export interface Opened<P> extends Disposable {
   readonly object: BpfObject;
   readonly files: readonly FileMap[];
   readonly programs: ReadonlyMap<P, Prepared>;
   readonly failures: ReadonlyMap<P, ProgramFailure>;
 }
 
-/** @throws {ProgramFailure} `bytecode`, `load`: of the file as a whole. */
-function openObject<P extends ProgramRequest>(request: LoadRequest<P>): Opened<P> {
+/** The caller disposes it. @throws {ProgramFailure} `bytecode`, `load`: of the file as a whole. */
+export function openObject<P extends ProgramRequest>(request: LoadRequest<P>): Opened<P> {
   const { admission, shown } = request;
   const bytes =
     admission === undefined
@@ -251,8 +251,11 @@ function loadOnce<P extends ProgramRequest>(
   return { programs, failures };
 }
 
-/** @returns the memory of each map, if there are rules. */
-function load<P extends ProgramRequest>(
+/**
+ * @returns the memory of each map, if there are rules.
+ * @throws {ProgramFailure} `not-allowed`, `load`: none is loaded then.
+ */
+export function load<P extends ProgramRequest>(
   request: LoadRequest<P>,
   { object, files, programs }: Opened<P>,
   chosen: ReadonlyMap<BpfMap, ChosenMap>,
@@ -266,7 +269,7 @@ function load<P extends ProgramRequest>(
 }
 
 /** The instructions that the kernel got, by the rules. @throws {ProgramFailure} `not-allowed` */
-function checked<P extends ProgramRequest>(
+export function checked<P extends ProgramRequest>(
   { admission }: LoadRequest<P>,
   { files }: Opened<P>,
   { type }: P,

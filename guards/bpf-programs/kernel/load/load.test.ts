@@ -16,6 +16,9 @@ import {
   xdp,
 } from '../lab.fixture.ts';
 import { defaultTenantRules } from '../tenant/rules.ts';
+import type { AttachType } from '../desired.ts';
+import type { LoadRequest } from './load-object.ts';
+import { tryTogether } from './try-together.ts';
 import { verifyBytecode } from './verify-bytecode.ts';
 
 suite('loading', { skip: obstacle() ?? false }, () => {
@@ -120,5 +123,40 @@ suite('loading', { skip: obstacle() ?? false }, () => {
       /\(map_memory_of_program\)/,
     );
     assert.deepEqual(Object.values(verdicts('count')), ['', '']);
+  });
+});
+
+suite('programs of one object file', { skip: obstacle() ?? false }, () => {
+  const requestOf = (name: string, functions: Readonly<Record<string, AttachType>>): LoadRequest => ({
+    ...{ shown: name, bytes: bytecode(name), globals: {}, admission: undefined },
+    programs: Object.entries(functions).map(([functionName, type]) => ({
+      ...{ functionName, type, kernelFunction: undefined },
+    })),
+  });
+
+  test('are loaded by one load', () => {
+    let used = 0;
+    const accepted = tryTogether(
+      requestOf('count', { xdp_count: 'xdp', tc_count: 'tc' }),
+      (_, programs) => (used += programs.size),
+    );
+    assert.deepEqual(
+      [...accepted.keys()].map(({ functionName }) => functionName),
+      ['xdp_count', 'tc_count'],
+    );
+    assert.equal(used, 2);
+    for (const { verifiedInstructions, statistics } of accepted.values())
+      assert.match(statistics, new RegExp(`^processed ${verifiedInstructions} insns`));
+  });
+
+  test('that are refused do not keep the others from it', () => {
+    const names = ['xdp_functions', 'xdp_stack', 'xdp_refused', 'xdp_shape'];
+    const accepted = tryTogether(
+      requestOf('awkward', Object.fromEntries(names.map((name) => [name, 'xdp' as const]))),
+    );
+    assert.deepEqual(
+      [...accepted.keys()].map(({ functionName }) => functionName),
+      ['xdp_functions', 'xdp_stack', 'xdp_shape'],
+    );
   });
 });
