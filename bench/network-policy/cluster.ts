@@ -10,6 +10,7 @@ import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
 import { NftablesChanges } from '../../guards/network-policy/node/nftables/nftables-changes.ts';
 import { bareTableName, tableName } from '../../guards/network-policy/node/nftables/names.ts';
+import type { TableObject } from '../../guards/network-policy/node/nftables/objects.ts';
 import { readTable } from '../../guards/network-policy/node/nftables/table.ts';
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 import { LoadConnection, sendAll } from '../apiserver/load-connection.ts';
@@ -240,11 +241,13 @@ function startAgent(
   return { pid: child.pid ?? 0, [Symbol.asyncDispose]: () => endProcess(child, END_WAIT_MS) };
 }
 
-/** What the kernel has: pods with a chain, policies with one. */
+/** What the kernel has: pods with a limit, policies with a chain. */
 function count(network: NetworkNamespace): { readonly pods: number; readonly policies: number } {
   using nft = network.run(() => new Nftables());
-  const chains = [...(readTable(nft)?.values() ?? [])].filter(({ kind }) => kind === 'chain');
-  const named = (prefix: RegExp): number =>
-    new Set(chains.flatMap(({ name }) => (prefix.test(name) ? name.replace(prefix, '') : []))).size;
-  return { pods: named(/^pod-(?:in|out)-/), policies: named(/^policy-(?:in|out)-/) };
+  const table = [...(readTable(nft)?.values() ?? [])];
+  const named = (of: TableObject['kind'], prefix: RegExp): number =>
+    new Set(
+      table.flatMap(({ kind, name }) => (kind === of && prefix.test(name) ? name.replace(prefix, '') : [])),
+    ).size;
+  return { pods: named('limit', /^pod-(?:in|out)-/), policies: named('chain', /^policy-(?:in|out)-/) };
 }

@@ -1,5 +1,5 @@
 /**
- * A node with many pods and policies: each pod is isolated in both directions by two policies, each policy allows twenty peers at
+ * A node with many pods and policies: each pod is isolated in both directions by two policies or more, each policy allows twenty peers at
  * a port and a range of ports.
  */
 import { PolicyEngine } from '../../guards/network-policy/engine/engine.ts';
@@ -17,8 +17,12 @@ export class Scene {
   readonly compileMs: number;
   readonly compileCpuMs: number;
 
-  constructor(podCount: number, policyCount: number) {
-    const groups = Math.max(1, Math.round(policyCount / policiesOfPod));
+  /** @param podsOfGroup - Pods with the same policies. Default: as many as two policies for each pod leave. */
+  constructor(podCount: number, policyCount: number, podsOfGroup?: number) {
+    const groups = Math.max(
+      1,
+      Math.round(podsOfGroup ? podCount / podsOfGroup : policyCount / policiesOfPod),
+    );
     const peerGroups = Math.max(1, Math.round(podCount / peersOfPolicy));
     this.pods = Array.from({ length: podCount }, (_, at) => podOf(at, at % groups, at % peerGroups));
     this.policies = Array.from({ length: policyCount }, (_, at) =>

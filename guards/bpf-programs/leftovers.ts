@@ -4,19 +4,18 @@ import { join } from 'node:path';
 
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
-import { allNodeTypes as types, bpfApplicationOf, parentKinds } from './api.ts';
+import { nodeTypes, parentKinds } from './api.ts';
 import { nodeFinalizer, ofNode, parentFinalizer } from './engine/names.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
-/** Those of both APIs with one plural are one resource, whatever their scope. */
-const parents = parentKinds.filter((kind) => kind !== bpfApplicationOf['v0.5']);
+const types = Object.values(nodeTypes);
 
 export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({
   finalizers: [
-    ...parents.map(({ type }) => ({ type, finalizers: [parentFinalizer] })),
+    ...parentKinds.map(({ type }) => ({ type, finalizers: [parentFinalizer] })),
     ...types.map((type) => ({
       type,
-      finalizers: parentKinds.map(({ controller }) => nodeFinalizer(controller)),
+      finalizers: parentKinds.map(({ kind }) => nodeFinalizer(kind)),
       ofNode: (nodeName: string) => ({ labelSelector: ofNode(nodeName) }),
     })),
   ],

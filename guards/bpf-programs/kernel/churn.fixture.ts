@@ -36,8 +36,7 @@ if (process.argv[1] === import.meta.filename) {
   });
   for (;;) {
     const outcomes = await host.apply([...staying(), ...changing(random)]);
-    for (const outcome of outcomes.values())
-      if (outcome.state !== 'loaded') throw new Error(JSON.stringify(outcome));
+    for (const outcome of outcomes.values()) if (outcome.state === 'failed') throw new Error(outcome.message);
     process.stdout.write('applied\n');
     await new Promise(setImmediate);
   }

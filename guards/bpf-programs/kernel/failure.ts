@@ -1,12 +1,12 @@
-/** The reason why a program does not run, as an error that becomes a {@link Failure}. */
+/** The reason why a program does not run, as an error that becomes an {@link Outcome}. */
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../../lib/ebpf/libc.ts';
 import { KernelRefusal } from '../../../lib/ebpf/refusal.ts';
 import { RampartError } from '../../../lib/errors/errors.ts';
-import type { Failure } from './desired.ts';
+import type { Outcome } from './desired.ts';
 
-export type FailureReason = Failure['reason'];
+export type FailureReason = Extract<Outcome, { state: 'failed' }>['reason'];
 
 /** One program cannot run; others are not affected. */
 export class ProgramFailure extends Error {
@@ -21,11 +21,7 @@ export class ProgramFailure extends Error {
     this.mayPass = mayPass;
   }
 
-  static of({ reason, message, mayPass }: Failure): ProgramFailure {
-    return new ProgramFailure(reason, message, mayPass);
-  }
-
-  get outcome(): Failure {
+  get outcome(): Outcome {
     return { state: 'failed', reason: this.reason, message: this.message, mayPass: this.mayPass };
   }
 }

@@ -18,8 +18,8 @@ export type BytecodeState =
 export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
-  /** Programs that the labels of the image declare, with their types; undefined if it has no such labels. */
-  readonly types?: Readonly<Record<string, string>> | undefined;
+  /** Functions that the image declares; undefined if it declares none. */
+  readonly functions?: readonly string[] | undefined;
   /** Why it is not known whether this is the newest. */
   readonly stale?: string | undefined;
 }
@@ -80,18 +80,17 @@ export class BytecodeSource implements Disposable {
 
   /** Starts to fetch it if it is not there yet; `onChange` is called when it is. Files are checked each time. */
   stateOf(parent: Parent): BytecodeState {
-    const { path, image } = parent.bytecode;
-    const { bytecode: field } = parent.fields;
+    const { path, image } = parent.object.spec.bytecode;
     if (image !== undefined && path === undefined) return this.#image(parent, image);
     if (path === undefined || image !== undefined) {
-      return failed(`${field}: set exactly one of image and path.`);
+      return failed('spec.bytecode: set exactly one of image and path.');
     }
     if (isOfTenant(parent)) {
       return failed(
-        `${field}.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
+        `spec.bytecode.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
       );
     }
-    return this.#file(path, field);
+    return this.#file(path);
   }
 
   /**
@@ -136,7 +135,7 @@ export class BytecodeSource implements Disposable {
     this.keepOnly(new Set());
   }
 
-  #file(path: string, field: string): BytecodeState {
+  #file(path: string): BytecodeState {
     const { hostRoot } = this.#options;
     try {
       const { key } = fileState(hostRoot, path);
@@ -159,7 +158,7 @@ export class BytecodeSource implements Disposable {
       };
     } catch (error) {
       return failed(
-        `${field}.path: ${messageOf(error)}. Put the object file on this node, or use image. Retrying.`,
+        `spec.bytecode.path: ${messageOf(error)}. Put the object file on this node, or use image. Retrying.`,
       );
     }
   }
@@ -201,7 +200,7 @@ export class BytecodeSource implements Disposable {
       entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
     } catch (error) {
       if (signal.aborted) return;
-      const message = `${parent.fields.bytecode}.image: ${messageOf(this.#told(error, parent))}`;
+      const message = `spec.bytecode.image: ${messageOf(this.#told(error, parent))}`;
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
       entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
     } finally {

@@ -23,16 +23,7 @@ import {
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import {
-  allNodeTypes,
-  type Api,
-  bpfApplicationOf,
-  bpfResources,
-  type NodeObject,
-  nodeTypes,
-  parentKinds,
-  type ParentObject,
-} from '../api.ts';
+import { bpfResources, type NodeObject, nodeTypes, parentKinds, type ParentObject } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { bpfPrograms } from '../guard.ts';
 import { runBpfProgramsNode } from './run.ts';
@@ -45,7 +36,7 @@ const crdType: ResourceType = customResourceDefinitions;
 
 const clearedTypes: readonly ResourceType[] = [
   ...parentKinds.map(({ type }) => type),
-  ...allNodeTypes,
+  ...Object.values(nodeTypes),
   ...[pods, nodes, secrets],
 ];
 
@@ -88,8 +79,6 @@ export class FixtureContainers implements ContainerSource {
 }
 
 export interface ClusterOptions {
-  /** Whose BpfApplication is served. */
-  readonly api?: Api;
   readonly pull?: PullBytecode;
 }
 
@@ -121,16 +110,13 @@ export class BpfCluster implements AsyncDisposable {
       logger: createLogger({ level: 'silent' }),
     });
     const cluster = new BpfCluster(server, options);
-    // Those of v0.5.5, unless a test is about the others.
-    const { resource: applications, kind } = bpfApplicationOf[options.api ?? 'v0.5'];
-    const resources = bpfResources.map((one) => (one.kind === kind ? applications : one));
-    for (const resource of resources) {
+    for (const resource of bpfResources) {
       await cluster.client.apply(crdType, crdManifest(resource), {
         fieldManager: 'test',
         force: true,
       });
     }
-    for (const { plural, group } of resources) {
+    for (const { plural, group } of bpfResources) {
       await established(cluster.client, `${plural}.${group}`, {
         timeoutMs: 30_000,
         signal: AbortSignal.timeout(60_000),

@@ -5,13 +5,12 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { nodeTypes } from '../api.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { NodeConditionType } from '../engine/node-condition.ts';
-import type { Wanted } from '../engine/wanted.ts';
 import { onOneLine, programFindingLine, type ProgramVerdict } from '../findings/program-finding.ts';
 import type { Drift } from '../kernel/desired.ts';
-import type { Told } from '../engine/told.ts';
-import type { ConditionListener } from './node-objects.ts';
+import type { ConditionListener, Told } from './node-objects.ts';
 
 export interface ProgramFindingsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'sink'>;
@@ -33,8 +32,6 @@ const events: Readonly<Record<ProgramVerdict, string>> = {
   running: 'Running',
   repaired: 'Repaired',
   displaced: 'Displaced',
-  outdated: 'Outdated',
-  'map-lost': 'MapContentsLost',
 };
 
 /** The reason is whole in its own key. */
@@ -60,17 +57,15 @@ export class ProgramFindings implements ConditionListener {
 
   /** Told before the object says it; of one that says it already, an earlier process has told. */
   condition(told: Told, before: readonly Condition[] | undefined): void {
-    const { wanted, condition, isDisplaced, isKept, lost } = told;
-    if (lost.length > 0) this.#tell('map-lost', told, lost.join(' '));
+    const { wanted, condition, isDisplaced } = told;
     const meaning = meanings[condition.type];
     if (meaning === undefined) return;
-    const key = keyOf(wanted);
+    const key = `${wanted.parent.kind.scope} ${wanted.id}`;
     const known = this.#told.get(key) ?? failureIn(before) ?? '';
     const now = meaning === 'runs' ? '' : failureOf(condition);
     this.#told.set(key, now);
     if (now === known) return;
-    const failed = isKept ? 'outdated' : isDisplaced ? 'displaced' : 'not-loaded';
-    const verdict = meaning === 'runs' ? 'running' : failed;
+    const verdict = meaning === 'runs' ? 'running' : isDisplaced ? 'displaced' : 'not-loaded';
     this.#tell(verdict, told, meaning === 'runs' ? '' : condition.message);
   }
 
@@ -88,7 +83,7 @@ export class ProgramFindings implements ConditionListener {
 
   /** Forgets the objects that are not among these. */
   keepOnly(all: readonly Told[]): void {
-    const wanted = new Set(all.map((one) => keyOf(one.wanted)));
+    const wanted = new Set(all.map(({ wanted: { parent, id } }) => `${parent.kind.scope} ${id}`));
     for (const key of this.#told.keys()) if (!wanted.has(key)) this.#told.delete(key);
   }
 
@@ -105,7 +100,7 @@ export class ProgramFindings implements ConditionListener {
           verdict,
           message,
           node: { name: nodeName },
-          object: { kind: parent.kind.nodeType.kind, namespace, name },
+          object: { kind: nodeTypes[parent.kind.scope].kind, namespace, name },
           policy: { kind: parent.kind.kind, namespace, name: parent.name },
         },
         { function: member.spec.bpffunctionname, attachPoint, reason, folded },
@@ -122,19 +117,12 @@ export class ProgramFindings implements ConditionListener {
   }
 }
 
-/** Unique on a node. */
-function keyOf({ parent, id }: Wanted): string {
-  return `${parent.kind.nodeType.kind} ${id}`;
-}
-
 function messageOf(verdict: ProgramVerdict, { key }: Parent, nodeName: string, reason: string): string {
   const told = onOneLine(reason.slice(0, MAX_REASON)).replace(/\.$/, '');
   const what = `A program of ${key}`;
   const messages = {
     'not-loaded': `${what} does not run on node ${nodeName}: ${told}.`,
     displaced: `${what} does not run on node ${nodeName}, because another one is in its place: ${told}.`,
-    outdated: `${what} runs on node ${nodeName} in its last version that could, because the requested one does not: ${told}.`,
-    'map-lost': `A new version of a program of ${key} runs on node ${nodeName}. ${told}.`,
     repaired: `${what} was repaired on node ${nodeName}: ${told}.`,
     running: `${what} runs again on node ${nodeName}.`,
   };

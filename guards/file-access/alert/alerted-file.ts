@@ -36,7 +36,6 @@ export function alertedOfFound(
     identity,
     moved,
     context: {
-      alertVersion: trap.alertVersion,
       policyName: trap.policyName,
       policyNamespace: trap.policyNamespace,
       kernelId,

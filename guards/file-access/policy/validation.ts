@@ -125,17 +125,6 @@ function pathFaults(path: string): Fault[] {
   if (names.at(-1) === '') {
     return [['path', what, 'it is the path of a directory', 'Name a file; directories are not watched']];
   }
-  const [, link] = /^(\/proc\/(?:thread-)?self)(?:\/|$)/.exec(path) ?? [];
-  if (link !== undefined) {
-    return [
-      [
-        'path',
-        what,
-        `it cannot be followed: ${link} is another directory for each process that opens it, its own`,
-        'Name a file that is the same for all processes',
-      ],
-    ];
-  }
   return [];
 }
 
@@ -193,12 +182,13 @@ const nextItem =
 const noMatch: Fault = ['matchAny', 'a trap without a match', 'it matches no container', nextItem];
 
 function noItem(field: string): Fault {
-  return [field, 'a match without a match item', 'it would match every container', nextItem];
+  return [field, 'a match without a match item', 'it would match every container of the cluster', nextItem];
 }
 
-/** Whether an item was written. An empty one matches all, as in Kive; an empty block may be a slip. */
+/** Whether an item says anything: empty ones are as if they were not there, as in Kive. */
 export function hasItem(match: KiveMatch): boolean {
-  return Object.values(match).some((item) => item !== undefined);
+  const { pod, namespace, ip, matchLabels = {} } = match;
+  return Boolean(pod || namespace || containerNameOf(match) || ip) || Object.keys(matchLabels).length > 0;
 }
 
 function matchFaults(match: KiveMatch, field: string): Fault[] {

@@ -289,7 +289,7 @@ export class Job implements AsyncDisposable {
     counts.scans.check++;
     this.#times.checked();
     this.#isChecking = false;
-    this.#findings.endScan(result.report, clock.wallMs(), result.counted);
+    this.#findings.endScan(result.report, clock.wallMs());
     this.#failure = undefined;
     this.#times.succeeded();
     const { problems } = result.report;

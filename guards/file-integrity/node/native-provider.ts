@@ -22,7 +22,6 @@ import type {
   IntegrityProvider,
   RunOptions,
 } from '../provider/provider.ts';
-import { CountedPaths } from '../model/counted-paths.ts';
 import { collectReport } from '../report/collect.ts';
 import { runFacts } from '../check/run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
@@ -185,12 +184,10 @@ export class NativeProvider implements IntegrityProvider {
       digestStart: (entry, sizeBytes, aborted = signal) => scanner.digestStart(entry, sizeBytes, aborted),
       signal,
     });
-    const counted = new CountedPaths();
-    const { totals } = comparison;
-    const report = await collectReport({ differences: comparison, totals, options, counted });
+    const report = await collectReport({ differences: comparison, totals: comparison.totals, options });
     const program = `Rampart ${this.#options.version}`;
     const facts = runFacts(conf, { action: 'check', program, startedMs });
-    return { report, options, facts, counted };
+    return { report, options, facts };
   }
 
   #scanner({ root }: IntegrityJob): Scanner {

@@ -39,7 +39,7 @@ function rulesOf(node: string, policies = cluster.policies): NodeRules {
 const ask = (to: string, port: number) => explain(cluster, { from: 'shop/web', to, protocol: 'TCP', port });
 
 const chains: Readonly<Record<string, RegExp>> = {
-  nftables: /^forward-in in pod-in-\w+ policy-in-\w+$/,
+  nftables: /^forward-in in class-in-\w+ policy-in-\w+$/,
   iptables: /^FORWARD KUBE-ROUTER-FORWARD KUBE-POD-FW-\w+ KUBE-NWPLCY-COMMON KUBE-NWPLCY-\w+$/,
 };
 /** As if somebody had emptied the chain of the pod. */
@@ -47,7 +47,7 @@ const emptied: Readonly<Record<string, (rules: NodeRules) => KernelRuleset>> = {
   nftables: (rules) => {
     const table = new Map(wholeTable(rules));
     for (const object of table.values()) {
-      if (object.kind === 'chain' && object.comment === 'shop/db' && object.name.startsWith('pod-'))
+      if (object.kind === 'chain' && object.name.startsWith('class-in-'))
         table.set(`chain ${object.name}`, { ...object, rules: [] });
     }
     return nftablesRuleset(table);

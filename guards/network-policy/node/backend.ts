@@ -76,7 +76,8 @@ async function open(
 }
 
 async function openNftables(options: Partial<DataplaneOptions>, namespace: KeptNamespace): Promise<Opened> {
-  const { openNftablesDataplane, tryNftables } = await import('./nftables/dataplane.ts');
+  const { openNftablesDataplane } = await import('./nftables/dataplane.ts');
+  const { tryNftables } = await import('./nftables/trial.ts');
   return namespace.run(() => {
     tryNftables();
     return { name: 'nftables', variant: undefined, dataplane: openNftablesDataplane(options) };
@@ -175,8 +176,8 @@ class Replacing implements Dataplane {
     return [...removed, ...(await this.#removeOthers(signal))];
   }
 
-  whoseLog(prefix: string): ReturnType<Dataplane['whoseLog']> {
-    return this.#own.whoseLog(prefix);
+  whoseLog(...logged: Parameters<Dataplane['whoseLog']>): ReturnType<Dataplane['whoseLog']> {
+    return this.#own.whoseLog(...logged);
   }
 
   /** Once: nobody else programs them. If that fails, both apply: too little is allowed, not too much. */

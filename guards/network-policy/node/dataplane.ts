@@ -3,6 +3,7 @@
  * (dataplane.suite.fixture.ts), which defines with packets what that means.
  */
 import type {
+  Address,
   Direction,
   NodeRules,
   PodKey,
@@ -50,6 +51,12 @@ export interface ChainOwner {
   readonly verdict: RefusalVerdict;
 }
 
+/** The addresses of a logged packet. */
+export interface LoggedEnds {
+  readonly source: Address;
+  readonly destination: Address;
+}
+
 /** Packets with this verdict since the dataplane was first programmed. */
 export interface Refused extends ChainOwner {
   readonly packets: number;
@@ -84,6 +91,6 @@ export interface Dataplane extends Disposable {
   counters(signal?: AbortSignal): Promise<readonly Refused[]>;
   /** Removes everything of ours; returns a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
-  /** Whose rules logged a packet, from the prefix it was logged with. Undefined: not one of ours, or its pod is gone. */
-  whoseLog(prefix: string): ChainOwner | undefined;
+  /** Whose rules logged a packet, from the prefix it was logged with and its addresses. Undefined: not one of ours, or its pod is gone. */
+  whoseLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined;
 }

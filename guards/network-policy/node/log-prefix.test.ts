@@ -8,18 +8,16 @@ const pod = `shop/${'web-'.repeat(20)}`;
 const policies = ['shop/first', 'shop/second'];
 
 suite('the prefix of a logged packet', () => {
-  test('names pod and policies', () => {
-    const chain = nftables.podChain('ingress', 'shop/db');
-    assert.equal(
-      nftables.logPrefix('refused', chain, 'shop/db', policies),
-      `rampart ${chain} shop/db shop/first,shop/second `,
-    );
+  test('names the policies', () => {
+    const chain = nftables.classChain('ingress', 'refused', policies);
+    assert.equal(nftables.logPrefix('refused', chain, policies), `rampart ${chain} shop/first,shop/second `);
   });
 
   test('is no longer than the kernel takes, and has the chain as a whole', () => {
-    const [nft, kube] = [nftables.podChain('egress', pod), iptables.podChain(pod)];
+    const many = [pod, ...policies];
+    const [nft, kube] = [nftables.classChain('egress', 'refused', many), iptables.podChain(pod)];
     for (const [prefix, mostBytes, begin] of [
-      [nftables.logPrefix('refused', nft, pod, policies), 127, `rampart ${nft} shop/web-`],
+      [nftables.logPrefix('refused', nft, many), 127, `rampart ${nft} shop/web-`],
       [iptables.logPrefix('refused', kube, 'egress', pod, policies), 63, `rampart ${kube} out shop/web-`],
       [iptables.logPrefix('would-refuse', kube, 'egress', pod), 63, `rampart-monitor ${kube} out shop/web-`],
     ] as const) {

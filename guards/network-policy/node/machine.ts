@@ -8,7 +8,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { examineIptables } from './iptables/needs.ts';
 import { installedIptables } from './iptables/variant.ts';
 import { readOtherRules } from './other-rules.ts';
-import { tryNftables } from './nftables/dataplane.ts';
+import { tryNftables } from './nftables/trial.ts';
 
 /** One requirement that is available or not. */
 export interface MachineFact {

@@ -93,10 +93,12 @@ export class Refusals implements Disposable {
   }
 
   #packet({ prefix, payload }: LoggedPacket): void {
-    const sender = this.#options.sources.whoseLog(prefix);
-    const owner = sender === undefined ? this.#options.dataplane.whoseLog(prefix) : undefined;
     const packet = parseIpPacket(payload);
     if (packet === undefined) return;
+    const sender = this.#options.sources.whoseLog(prefix);
+    const { from: source, to: destination } = endsOf(packet);
+    const owner =
+      sender === undefined ? this.#options.dataplane.whoseLog(prefix, { source, destination }) : undefined;
     if (sender !== undefined) {
       const forged = this.#forged(sender, packet);
       this.#tell(forged);

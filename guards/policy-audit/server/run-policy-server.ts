@@ -145,9 +145,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   const server = opened.use(
     await servePolicies({ address, certificates, review, notLoaded, notReady, logger }),
   );
-  const probe =
-    readinessAddress &&
-    opened.use(await serveReadiness(readinessAddress, { notReady, states: () => table.states }));
+  const probe = readinessAddress && opened.use(await serveReadiness(readinessAddress, notReady));
   options.listening?.({ address: server.address, readinessAddress: probe?.address });
   try {
     await source.load(signal);

@@ -75,7 +75,6 @@ export function nodeFacts(node: Node): Node {
     keptNodeAnnotations.includes(key),
   );
   const bootID = status?.nodeInfo?.bootID;
-  const addresses = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP');
   return {
     ...fieldsOf(node, ['apiVersion', 'kind']),
     metadata: {
@@ -87,10 +86,7 @@ export function nodeFacts(node: Node): Node {
       ...(spec?.podCIDR !== undefined && { podCIDR: spec.podCIDR }),
       ...(spec?.podCIDRs && { podCIDRs: spec.podCIDRs }),
     },
-    status: {
-      ...(bootID !== undefined && { nodeInfo: { bootID } }),
-      ...(addresses.length > 0 && { addresses }),
-    },
+    ...(bootID !== undefined && { status: { nodeInfo: { bootID } } }),
   } as Node;
 }
 

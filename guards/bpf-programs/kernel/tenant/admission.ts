@@ -7,9 +7,7 @@ import type { BpfMap } from '../../../../lib/ebpf/map.ts';
 import type { AttachType } from '../desired.ts';
 import { droppedHelpers } from './allowed.ts';
 import { demandsOf, dropCalls } from './demands.ts';
-import { mapTypeNames } from '../type-names.ts';
-import { allowedMapTypes, mapMemoryBytes } from './map-memory.ts';
-import type { MapHold } from './map-room.ts';
+import { allowedMapTypes, mapMemoryBytes, mapTypeNames } from './map-memory.ts';
 import { ObjectFile } from './object-file.ts';
 import { makeStatic } from './static-functions.ts';
 import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
@@ -17,20 +15,19 @@ import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
 export interface Admission {
   readonly rules: TenantRules;
   /** @throws {ProgramFailure} `not-allowed` */
-  readonly takeRoom: (maps: readonly MapHold[]) => void;
+  readonly takeRoom: (mapBytes: number) => void;
 }
 
 /** What is kept of a program, to be compared with other rules later. */
 export interface Admitted extends Uses {
-  /** Of all its own maps. Only in the records of earlier versions: now each map has its own. */
-  readonly mapBytes?: number;
+  readonly mapBytes: number;
 }
 
-/** A map in the kernel that takes the place of one of an object file. */
-export interface TakenOver {
-  readonly id: number;
-  /** Another program has it. */
-  readonly shared: boolean;
+/** The maps of an object file. */
+interface Maps {
+  readonly all: readonly BpfMap[];
+  /** Those of them that another program has: the others are going to be made. */
+  readonly shared: ReadonlySet<BpfMap>;
 }
 
 /** A copy of the object file with static functions only, and without the calls that may do nothing. @throws {RampartError} `DECODE` */
@@ -43,45 +40,29 @@ export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Arra
 }
 
 /**
- * @param file - Of {@link harmless}.
+ * @param bytes - Of {@link harmless}.
  * @param section - Of the program.
  * @throws {RampartError} `DECODE`
  * @throws {ProgramFailure} `not-allowed`
  */
-export function admitProgram(
-  { rules }: Admission,
-  file: ObjectFile,
+export function admit(
+  { rules, takeRoom }: Admission,
+  bytes: Uint8Array,
   { section, type }: { readonly section: string; readonly type: AttachType },
+  maps: Maps,
 ): Admitted {
+  const file = new ObjectFile(bytes);
   const { calls, ofKernel } = demandsOf(file.code(section));
   const externs = file.externs(section);
   const uses = { calls: [...calls].toSorted(), externs: externs.toSorted() };
   checkUses(rules, type, uses);
   // Compilers name them, and libbpf replaces the names.
   if (ofKernel) throw numbersRefused();
-  return uses;
-}
-
-/**
- * All maps of an object file.
- *
- * @returns the memory of each.
- * @throws {ProgramFailure} `not-allowed`
- */
-export function admitMaps(
-  { takeRoom }: Admission,
-  all: readonly BpfMap[],
-  takenOver: ReadonlyMap<BpfMap, TakenOver>,
-): ReadonlyMap<BpfMap, number> {
-  checkSharing(takenOver);
-  const bytes = new Map(all.map((map) => [map, bytesOf(map)]));
-  takeRoom(
-    [...bytes].map(([map, size]) => {
-      const { id, shared = false } = takenOver.get(map) ?? {};
-      return { key: id ?? map.name, bytes: size, shared };
-    }),
-  );
-  return bytes;
+  checkSharing(maps);
+  const own = maps.all.filter((map) => !maps.shared.has(map));
+  const mapBytes = own.reduce((sum, map) => sum + bytesOf(map), 0);
+  takeRoom(mapBytes);
+  return { ...uses, mapBytes };
 }
 
 /**
@@ -89,7 +70,7 @@ export function admitMaps(
  * @throws {ProgramFailure} `not-allowed`: it is not what was admitted
  */
 export function checkLoaded(
-  { rules }: Pick<Admission, 'rules'>,
+  { rules }: Admission,
   admitted: Admitted,
   type: AttachType,
   instructions: Instructions,
@@ -116,8 +97,8 @@ function numbersRefused(): Error {
   );
 }
 
-/** Before any of them takes the place of another one. @throws {ProgramFailure} `not-allowed` */
-export function checkNames(all: readonly BpfMap[]): void {
+/** @throws {ProgramFailure} `not-allowed` */
+function checkSharing({ all, shared }: Maps): void {
   const names = new Set<string>();
   for (const { name, internal } of all) {
     if (internal) continue;
@@ -129,13 +110,9 @@ export function checkNames(all: readonly BpfMap[]): void {
       );
     names.add(name);
   }
-}
-
-/** @throws {ProgramFailure} `not-allowed` */
-function checkSharing(takenOver: ReadonlyMap<BpfMap, TakenOver>): void {
-  for (const [{ name, type }, { shared }] of takenOver) {
+  for (const { name, type } of shared) {
     // libbpf puts programs into it, which nobody stops or counts when their own object is deleted.
-    if (shared && mapTypeNames[type] === 'prog_array')
+    if (mapTypeNames[type] === 'prog_array')
       throw notAllowed(
         'map_type_not_allowed',
         `The map ${name} has type prog_array, which programs of namespaced kinds may not share`,

@@ -21,15 +21,23 @@ import {
   directions,
   families,
   logPrefix,
-  podChain,
   podMap,
+  podName,
+  objectMap,
   policyChain,
   shortDirection,
   unknownChain,
 } from './names.ts';
-import type { AddressElements, ElementSet, PairElements, VerdictElements } from './nft-sets.ts';
+import type {
+  AddressElements,
+  ElementSet,
+  ObjectElements,
+  PairElements,
+  VerdictElements,
+} from './nft-sets.ts';
 import type { Chain, TableObject } from './objects.ts';
 import { rangeSet } from './peer-sets.ts';
+import { classOf, type PodClass } from './pod-classes.ts';
 import { pairText } from './rule-text.ts';
 import { accept, type BaseChain, rule, type Rule, type Statement, type Verdict } from './rule.ts';
 
@@ -112,14 +120,14 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
     rules: [
       ...first,
       rule({ kind: 'jump', chain: shortDirection[direction] }),
-      // What comes back: the chain of its pod has counted it.
+      // What comes back: the chain of its class has counted it.
       rule({ kind: 'goto', chain: 'refuse' }),
     ],
   };
 }
 
 /**
- * What is the same for all pods, before what their own chains add: with each change, the kernel follows all chains of pods from each hook
+ * What is the same for all pods, before what the chains of classes add: with each change, the kernel follows all of these from each hook
  * (nf_tables_api.c, nft_chain_validate), which is most of the time that the change takes.
  */
 function directionChain(direction: Direction, hasUnknown: boolean): Chain {
@@ -207,29 +215,42 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
       const name = unknownChain(direction);
       return [
         { kind: 'counter', name: counterName(name, verdict) },
-        { kind: 'chain', name, rules: refusal(name, verdict, options) },
+        {
+          kind: 'chain',
+          name,
+          rules: ending(
+            verdict,
+            [
+              [
+                { kind: 'counter', name: counterName(name, verdict) },
+                { kind: 'limit', ...reported },
+              ],
+            ],
+            logPrefix(verdict, name),
+            options,
+          ),
+        },
       ];
     }),
   ];
 }
 
+/** Packets that are reported, of each pod and direction. */
+const reported = { perMinute: 10, burst: 10 } as const;
+
 /** The end of a chain: what comes here is reported, and refused by the chain that led here; or it passes. */
-function refusal(
-  chain: string,
+function ending(
   verdict: RefusalVerdict,
+  /** Of each rule that reports: what counts a packet, and what paces the log. */
+  counts: readonly (readonly Statement[])[],
+  prefix: string,
   { logGroups }: DataplaneOptions,
-  pod?: string,
-  policies?: readonly string[],
 ): Rule[] {
-  const prefix = logPrefix(verdict, chain, pod, policies);
-  const report = rule(
-    { kind: 'counter', name: counterName(chain, verdict) },
-    { kind: 'limit', perMinute: 10, burst: 10 },
-    ...logGroups.map((group): Statement => ({ kind: 'log', prefix, group })),
-  );
-  if (verdict === 'refused') return [report];
+  const logs = logGroups.map((group): Statement => ({ kind: 'log', prefix, group }));
+  const reports = counts.map((statements) => rule(...statements, ...logs));
+  if (verdict === 'refused') return reports;
   // What the chain of an isolated pod drops without a report.
-  return [rule({ kind: 'connection state', states: ['invalid'] }, accept), report, rule(accept)];
+  return [rule({ kind: 'connection state', states: ['invalid'] }, accept), ...reports, rule(accept)];
 }
 
 /** The sets and maps that have the addresses of all pods. */
@@ -240,6 +261,8 @@ export function compilePodSets(pods: Iterable<LocalPod>): TableObject[] {
     ...directions.flatMap((direction) => [
       enforcedPods(all, direction, family),
       podVerdicts(all, direction, family),
+      podCounters(all, direction, family),
+      podLimits(all, direction, family),
     ]),
   ]);
 }
@@ -261,51 +284,83 @@ function enforcedPods(pods: readonly LocalPod[], direction: Direction, family: F
 }
 
 /**
- * Maps the addresses of pods to their chains. A pod that is not isolated is included too: it is known. If two pods have
+ * Maps the addresses of pods to the chains of their classes. A pod that is not isolated is included too: it is known. If two pods have
  * the same address, the isolated one gets it.
  */
 function podVerdicts(pods: readonly LocalPod[], direction: Direction, family: Family): VerdictElements {
   const elements = new Map<Address, Verdict>();
   for (const pod of pods) {
+    const of = classOf(pod, direction);
     for (const address of pod.addresses[family]) {
-      if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
+      if (of !== undefined) elements.set(address, of.goto);
       else if (!elements.has(address)) elements.set(address, accept);
     }
   }
   return { kind: 'map', holds: 'verdicts', name: podMap(direction, family), family, elements };
 }
-const verdicts = { ingress: new WeakMap<LocalPod, Verdict>(), egress: new WeakMap<LocalPod, Verdict>() };
 
-/** A change affects one pod of a node: the names of the others are not hashed again. */
-function gotoPod(direction: Direction, pod: LocalPod): Verdict {
-  let verdict = verdicts[direction].get(pod);
-  if (verdict === undefined) {
-    verdict = { kind: 'goto', chain: podChain(direction, pod.pod) };
-    verdicts[direction].set(pod, verdict);
-  }
-  return verdict;
+function podCounters(pods: readonly LocalPod[], direction: Direction, family: Family): ObjectElements {
+  return podObjectMap('counters', pods, direction, family, (pod, verdict) =>
+    counterName(podName(direction, pod.pod), verdict),
+  );
 }
 
-export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObject[] {
+function podLimits(pods: readonly LocalPod[], direction: Direction, family: Family): ObjectElements {
+  return podObjectMap('limits', pods, direction, family, ({ pod }) => podName(direction, pod));
+}
+
+function podObjectMap(
+  holds: ObjectElements['holds'],
+  pods: readonly LocalPod[],
+  direction: Direction,
+  family: Family,
+  nameOf: (pod: LocalPod, verdict: RefusalVerdict) => string,
+): ObjectElements {
+  const elements = new Map<Address, string>();
+  for (const pod of pods) {
+    const of = classOf(pod, direction);
+    if (of === undefined) continue;
+    const name = nameOf(pod, of.verdict);
+    for (const address of pod.addresses[family]) elements.set(address, name);
+  }
+  return { kind: 'map', holds, name: objectMap(holds, direction, family), family, elements };
+}
+
+/** What a pod has of its own, beside the elements of its addresses. */
+export function compilePod(pod: LocalPod): TableObject[] {
   return directions.flatMap((direction): TableObject[] => {
-    const policies = pod[direction];
-    if (policies === undefined) return [];
-    const name = podChain(direction, pod.pod);
-    const verdict = pod.monitors[direction] ? 'would-refuse' : 'refused';
+    const of = classOf(pod, direction);
+    if (of === undefined) return [];
+    const name = podName(direction, pod.pod);
     return [
-      { kind: 'counter', name: counterName(name, verdict) },
-      {
-        kind: 'chain',
-        name,
-        comment: commentText(pod.pod),
-        rules: [
-          ...policies.map((policy) => ({
-            ...rule({ kind: 'jump', chain: policyChain(direction, policy) }),
-            comment: commentText(policy),
-          })),
-          ...refusal(name, verdict, options, pod.pod, policies),
-        ],
-      },
+      { kind: 'counter', name: counterName(name, of.verdict) },
+      { kind: 'limit', name, ...reported },
     ];
   });
+}
+
+/** A rule for each policy, and what reports the packets that none of them accepts. */
+export function compileClass(of: PodClass, options: DataplaneOptions): TableObject[] {
+  const { direction, name, policies, verdict } = of;
+  const side = podSide[direction];
+  const counts = families.map((family) =>
+    (['counter', 'limit'] as const).map((object): Statement => {
+      const map = objectMap(`${object}s`, direction, family);
+      return { kind: 'object map', object, family, side, map };
+    }),
+  );
+  return [
+    {
+      kind: 'chain',
+      name,
+      comment: commentText(policies.join(' ')),
+      rules: [
+        ...policies.map((policy) => ({
+          ...rule({ kind: 'jump', chain: policyChain(direction, policy) }),
+          comment: commentText(policy),
+        })),
+        ...ending(verdict, counts, logPrefix(verdict, name, policies), options),
+      ],
+    },
+  ];
 }

@@ -7,7 +7,7 @@ import type { Host } from '../../../../test/network-policy/network.fixture.ts';
 import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
 import { changeBetween, nodeRules } from '../rules.fixture.ts';
 import { openNftablesDataplane } from './dataplane.ts';
-import { podChain, podMap, tableName } from './names.ts';
+import { classChain, podMap, tableName } from './names.ts';
 
 const list = ({ namespace }: Host): string =>
   namespace.run(() => execFileSync('nft', ['-s', 'list', 'ruleset'], { encoding: 'utf8' }));
@@ -48,18 +48,26 @@ dataplaneSuite(
       {
         name: 'the table is gone',
         do: ({ namespace }) => namespace.nft(`delete table ${tableName}`),
-        found: /^chain pod-in-\w+ \(x\/a\) missing$/m,
+        found: /^chain class-in-\w+ \(x\/\S+\) missing$/m,
       },
       {
-        name: "a pod's chain is empty",
-        do: ({ namespace }) => namespace.nft(`flush chain ${tableName} ${podChain('ingress', 'x/a')}`),
-        found: /^chain pod-in-\w+ \(x\/a\) changed$/,
+        name: "the chain of a pod's class is empty",
+        do({ namespace }) {
+          const [, chain = ''] = /chain (class-in-\w+) /.exec(namespace.nft('list ruleset')) ?? [];
+          namespace.nft(`flush chain ${tableName} ${chain}`);
+        },
+        found: /^chain class-in-\w+ \(x\/\S+\) changed$/,
       },
       {
         name: 'the element of a pod is gone',
         do: ({ namespace }) =>
           namespace.nft(`delete element ${tableName} ${podMap('ingress', 4)} { 10.1.0.10 }`),
         found: /^map pods-in-4 changed$/,
+      },
+      {
+        name: 'the counter of a pod is mapped to no address',
+        do: ({ namespace }) => namespace.nft(`flush map ${tableName} counters-in-4`),
+        found: /^map counters-in-4 changed$/,
       },
       {
         name: 'a rule, a chain and an address were added',
@@ -91,7 +99,7 @@ suite('nftables dataplane, what the kernel tells', { skip: namespaceObstacle() ?
     await dataplane.apply(second, changeBetween(first, second));
     namespace.nft('add table inet other');
     assert.equal(await dataplane.disturbed(AbortSignal.timeout(1)), false);
-    namespace.nft(`flush chain ${tableName} ${podChain('ingress', 'x/a')}`);
+    namespace.nft(`flush chain ${tableName} ${classChain('ingress', 'refused', ['x/p'])}`);
     assert.equal(await dataplane.disturbed(AbortSignal.timeout(60_000)), true);
     assert.equal((await dataplane.verify()).length, 1);
     await dataplane.sync(second);

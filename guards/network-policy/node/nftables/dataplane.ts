@@ -7,6 +7,7 @@ import { NftablesChanges } from './nftables-changes.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 import { sleep, systemClock } from '../../../../lib/time/clock.ts';
 import {
+  type Address,
   type NodeRules,
   noRules,
   type PeersKey,
@@ -20,12 +21,13 @@ import {
   type DataplaneOptions,
   defaultDataplaneOptions,
   type Drift,
+  type LoggedEnds,
   type Programmed,
   type Refused,
 } from '../dataplane.ts';
 import { parseLogPrefix } from '../log-prefix.ts';
-import { compileBase, compilePod, compilePodSets, tracking } from './compile.ts';
-import { bareTableName, directions, parseCounterName, podChain, tableName, unknownChain } from './names.ts';
+import { compileBase, compileClass, tracking } from './compile.ts';
+import { bareTableName, directions, parseCounterName, podName, tableName, unknownChain } from './names.ts';
 import {
   type Command,
   commandsAnew,
@@ -36,17 +38,23 @@ import {
   type TableObject,
   type TableObjects,
 } from './objects.ts';
-import { elementChanges, type ElementChanges, peerSets } from './peer-sets.ts';
-import { compilePolicy } from './policies.ts';
+import {
+  classOwner,
+  flat,
+  mapObjects,
+  nothing,
+  type Owned,
+  peersObjects,
+  podObjects,
+  podOwner,
+  podsOf,
+  policyObjects,
+} from './owned-objects.ts';
+import { elementChanges, type ElementChanges } from './peer-sets.ts';
+import { type ClassChange, type PodClass, PodClasses } from './pod-classes.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
 import { isEnforcing, isRefusal, readTable } from './table.ts';
-
-/**
- * What the objects belong to: `base`, `pod KEY`, or the key of a policy's rules or of peers, each with a prefix of its own. The maps
- * belong to all pods.
- */
-type Owned = Map<string, TableObjects>;
 
 /**
  * Works in the current network namespace of the calling thread.
@@ -57,29 +65,6 @@ export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): 
   // Before anything is opened.
   libnftables();
   return new NftablesDataplane({ ...defaultDataplaneOptions, ...options });
-}
-
-const trialTable = `${tableName}-trial`;
-
-/**
- * Checks whether the kernel accepts rules like ours, in a table that the same transaction removes.
- *
- * @throws {RampartError} for what it rejected.
- */
-export function tryNftables(): void {
-  using nft = new Nftables();
-  nft.run(`add table ${trialTable}
-add set ${trialTable} peers { type ipv4_addr . inet_proto . inet_service; }
-add map ${trialTable} pods { type ipv6_addr : verdict; }
-add chain ${trialTable} in { type filter hook forward priority -9; policy accept; }
-add rule ${trialTable} in ct state established,related accept
-add rule ${trialTable} in ip6 daddr vmap @pods
-add rule ${trialTable} in ip daddr . meta l4proto . th dport @peers accept
-add rule ${trialTable} in fib saddr type local accept
-add rule ${trialTable} in limit rate 10/minute burst 10 packets log prefix "trial" group 100
-add rule ${trialTable} in meta l4proto 6 reject with tcp reset
-add rule ${trialTable} in counter reject
-delete table ${trialTable}`);
 }
 
 /** Undefined if the kernel does not report them. */
@@ -106,9 +91,11 @@ class NftablesDataplane implements Dataplane {
   readonly #refusals = new Refusals();
   /** It is unknown what the kernel has: before the first change, and when one was interrupted. */
   #isUnknown = true;
-  readonly #chainOwners = new Map<string, Omit<ChainOwner, 'verdict'>>(
-    directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
-  );
+  /** By the name of a counter: without what parseCounterName takes from it. */
+  readonly #countOwners = new Map<string, Omit<ChainOwner, 'verdict'>>();
+  readonly #classes = new PodClasses();
+  /** Computed when a packet was logged, for as long as the rules are these. */
+  #podAt: { readonly rules: NodeRules; readonly pods: ReadonlyMap<Address, PodKey> } | undefined;
 
   constructor(options: DataplaneOptions) {
     this.#options = options;
@@ -140,12 +127,16 @@ class NftablesDataplane implements Dataplane {
   #syncAll(rules: NodeRules): Programmed {
     const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
     for (const key of rules.peers.keys()) owned.set(key, peersObjects(rules, key));
-    for (const pod of rules.pods.keys()) owned.set(podOwner(pod), this.#podObjects(rules, pod));
+    for (const pod of rules.pods.keys()) owned.set(podOwner(pod), podObjects(rules, pod));
+    this.#classes.clear();
+    const classes = this.#classes.change([], rules.pods.values());
+    for (const of of classes.come) owned.set(classOwner(of), this.#classObjects(of));
     for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key));
     const programmed = this.#replace(this.#read(), flat(owned.values(), mapObjects(rules.pods)));
     this.#owned = owned;
     this.#rules = rules;
-    this.#chainOwners.clear();
+    classes.done();
+    this.#countOwners.clear();
     for (const pod of [undefined, ...rules.pods.keys()]) this.#remember(pod);
     this.#isUnknown = false;
     return programmed;
@@ -178,7 +169,7 @@ class NftablesDataplane implements Dataplane {
     this.#isUnknown = true;
     this.#refusals.forget(change);
     const rules = this.#refusals.without(asked);
-    const { changed, elements } = this.#plan(rules, change);
+    const { changed, elements, classes } = this.#plan(rules, change);
     const before = [...changed.keys()].map((owner) => this.#owned.get(owner) ?? nothing);
     const commands = commandsBetween(
       flat(
@@ -198,7 +189,7 @@ class NftablesDataplane implements Dataplane {
       if (!isRefusal(error)) throw error;
       return { replacedBecause: error.message, ...this.#sync(asked) };
     }
-    for (const { done } of elements) done();
+    for (const { done } of [...elements, classes]) done();
     for (const [owner, objects] of changed) {
       if (objects.size === 0) this.#owned.delete(owner);
       else this.#owned.set(owner, objects);
@@ -206,7 +197,7 @@ class NftablesDataplane implements Dataplane {
     this.#rules = rules;
     for (const pod of change.pods) {
       if (rules.pods.has(pod)) this.#remember(pod);
-      else for (const direction of directions) this.#chainOwners.delete(podChain(direction, pod));
+      else for (const direction of directions) this.#countOwners.delete(podName(direction, pod));
     }
     this.#isUnknown = false;
     return { commands: commands.length, ...this.#refused(asked) };
@@ -216,10 +207,20 @@ class NftablesDataplane implements Dataplane {
   #plan(
     rules: NodeRules,
     change: RulesChange,
-  ): { readonly changed: Owned; readonly elements: readonly ElementChanges[] } {
+  ): {
+    readonly changed: Owned;
+    readonly elements: readonly ElementChanges[];
+    readonly classes: ClassChange;
+  } {
     const changed: Owned = new Map();
     if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
-    for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
+    for (const pod of change.pods) changed.set(podOwner(pod), podObjects(rules, pod));
+    const classes = this.#classes.change(
+      podsOf(this.#rules.pods, change.pods),
+      podsOf(rules.pods, change.pods),
+    );
+    for (const of of classes.come) changed.set(classOwner(of), this.#classObjects(of));
+    for (const of of classes.gone) changed.set(classOwner(of), nothing);
     const elements: ElementChanges[] = [];
     const reshaped = new Set<PeersKey>();
     for (const [key, peersChange] of change.peers) {
@@ -236,7 +237,7 @@ class NftablesDataplane implements Dataplane {
     for (const key of change.policies.union(new Set(policiesNaming(reshaped, rules)))) {
       changed.set(key, policyObjects(rules, key));
     }
-    return { changed, elements };
+    return { changed, elements, classes };
   }
 
   isEnforcing(signal?: AbortSignal): Promise<boolean> {
@@ -283,7 +284,7 @@ class NftablesDataplane implements Dataplane {
       const counts = readCounters(socket, 'inet', bareTableName);
       return [...counts].flatMap(([name, count]) => {
         const { chain, verdict } = parseCounterName(name);
-        const owner = this.#chainOwners.get(chain);
+        const owner = this.#countOwners.get(chain);
         return owner === undefined ? [] : [{ ...owner, verdict, ...count }];
       });
     }, signal);
@@ -302,13 +303,36 @@ class NftablesDataplane implements Dataplane {
   #forget(): void {
     this.#isUnknown = true;
     this.#owned.clear();
+    this.#classes.clear();
     this.#rules = noRules;
   }
 
-  whoseLog(prefix: string): ChainOwner | undefined {
+  whoseLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined {
     const logged = parseLogPrefix(prefix);
-    const owner = this.#chainOwners.get(logged?.words[0] ?? '');
-    return owner && logged && { ...owner, verdict: logged.verdict };
+    if (logged === undefined) return undefined;
+    const { verdict, words } = logged;
+    const chain = words[0] ?? '';
+    for (const direction of directions) {
+      if (chain === unknownChain(direction)) return { pod: undefined, direction, verdict };
+    }
+    const direction = this.#classes.get(chain)?.direction;
+    if (direction === undefined) return undefined;
+    const pod = this.#podsByAddress().get(direction === 'egress' ? packet.source : packet.destination);
+    return pod === undefined ? undefined : { pod, direction, verdict };
+  }
+
+  #podsByAddress(): ReadonlyMap<Address, PodKey> {
+    if (this.#podAt?.rules !== this.#rules) {
+      const pods = new Map<Address, PodKey>();
+      // As in the maps: of two pods with the same address, the isolated one has it.
+      for (const pod of this.#rules.pods.values()) {
+        const isIsolated = directions.some((direction) => pod[direction] !== undefined);
+        if (isIsolated)
+          for (const address of [...pod.addresses[4], ...pod.addresses[6]]) pods.set(address, pod.pod);
+      }
+      this.#podAt = { rules: this.#rules, pods };
+    }
+    return this.#podAt.pods;
   }
 
   [Symbol.dispose](): void {
@@ -317,20 +341,19 @@ class NftablesDataplane implements Dataplane {
     this.#changes?.[Symbol.dispose]();
   }
 
-  #podObjects(rules: NodeRules, key: PodKey): TableObjects {
-    const pod = rules.pods.get(key);
-    return objectsOf(pod === undefined ? [] : compilePod(pod, this.#options));
+  #classObjects(of: PodClass): TableObjects {
+    return objectsOf(compileClass(of, this.#options));
   }
 
   #remember(pod: PodKey | undefined): void {
     for (const direction of directions) {
-      const chain = pod === undefined ? unknownChain(direction) : podChain(direction, pod);
-      this.#chainOwners.set(chain, { pod, direction });
+      const name = pod === undefined ? unknownChain(direction) : podName(direction, pod);
+      this.#countOwners.set(name, { pod, direction });
     }
   }
 
   #describe(object: TableObject): string {
-    const pod = this.#chainOwners.get(object.name)?.pod;
+    const pod = this.#countOwners.get(object.name)?.pod;
     const comment = pod ?? (object.kind === 'chain' ? object.comment : undefined);
     return comment === undefined ? objectKey(object) : `${objectKey(object)} (${comment})`;
   }
@@ -350,31 +373,6 @@ class NftablesDataplane implements Dataplane {
     if (this.#changes === undefined) run();
     else this.#changes.own(run);
   }
-}
-
-function podOwner(pod: PodKey): string {
-  return `pod ${pod}`;
-}
-
-function policyObjects(rules: NodeRules, key: string): TableObjects {
-  const policy = rules.policies.get(key);
-  return objectsOf(policy === undefined ? [] : compilePolicy(policy, rules.peers));
-}
-
-function peersObjects(rules: NodeRules, key: PeersKey): TableObjects {
-  const peers = rules.peers.get(key);
-  return objectsOf(peers === undefined ? [] : peerSets(key, peers));
-}
-
-/** The maps, restricted to these pods: an address belongs to one pod. */
-function mapObjects(pods: NodeRules['pods'], keys: Iterable<PodKey> = pods.keys()): TableObjects {
-  return objectsOf(compilePodSets([...keys].flatMap((key) => pods.get(key) ?? [])));
-}
-
-const nothing: TableObjects = new Map();
-
-function flat(owned: Iterable<TableObjects>, maps: TableObjects): TableObjects {
-  return new Map([...owned, maps].flatMap((objects) => [...objects]));
 }
 
 /** libnftables is synchronous; a dataplane that starts programs is not. */

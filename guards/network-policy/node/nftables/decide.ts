@@ -115,15 +115,24 @@ function chainVerdicts(
       case 'translated destination':
       case 'from a bridge':
         return 'continue';
+      case 'object map': {
+        if (statement.object === 'limit') return limited(rule);
+        const address = addressAt(statement);
+        if (address === undefined) return 'continue';
+        const map = setOf(statement.map, rule);
+        if (map.holds !== 'counters') throw unknownRule(ruleText(rule));
+        const counter = map.elements.get(address.text);
+        if (counter === undefined) return 'continue';
+        if (parseCounterName(counter).verdict === 'would-refuse') onMonitored();
+        return 'next statement';
+      }
       case 'counter':
         if (parseCounterName(statement.name).verdict === 'would-refuse') onMonitored();
         return 'next statement';
       case 'log':
         return 'next statement';
       case 'limit':
-        // Whether a packet is within a limit cannot be told: nothing but a log may depend on it.
-        if (rule.statements.at(-1)?.kind === 'log') return 'continue';
-        throw unknownRule(ruleText(rule));
+        return limited(rule);
       case 'reject':
         return 'refuse';
       case 'listed':
@@ -135,6 +144,12 @@ function chainVerdicts(
       case 'goto':
         return decideVerdict(statement);
     }
+  }
+
+  /** Whether a packet is within a limit cannot be told: nothing but a log may depend on it. */
+  function limited(rule: Rule): RuleVerdict {
+    if (rule.statements.at(-1)?.kind === 'log') return 'continue';
+    throw unknownRule(ruleText(rule));
   }
 
   function decideVerdict(verdict: Verdict): RuleVerdict {

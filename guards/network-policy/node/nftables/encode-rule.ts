@@ -80,6 +80,10 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       loadAddress(batch, statement);
       batch.lookup(statement.map, { verdict: true });
       return true;
+    case 'object map':
+      loadAddress(batch, statement);
+      batch.objectOf(statement.map);
+      return true;
     case 'endpoint in set':
       endpointInSet(batch, statement.family, statement.set);
       return true;

@@ -29,12 +29,16 @@ const protocolField = { type: 12, sizeBytes: 4 } as const;
 const portField = { type: 13, sizeBytes: 4 } as const;
 const BITS_OF_TYPE = 6;
 const NFT_DATA_VERDICT = 0xffffff00;
-const setFlags = { interval: 4, map: 8 } as const;
+const setFlags = { interval: 4, map: 8, objects: 64 } as const;
+/** NFT_OBJECT_* */
+const objectTypes = { counter: 1, limit: 4 } as const;
+const mappedObjects = { counters: objectTypes.counter, limits: objectTypes.limit } as const;
 const INTERVAL_END = 1;
 /** What nft stores with a set: the byte order of key and data, which matters when listing it (libnftnl/udata.h). */
 const byteOrder = { host: 0, network: 2 } as const;
 /** Of the last element of a set of ranges: nothing follows to end it. */
 const openInterval = Buffer.of(1, 4, 1, 0, 0, 0);
+const MINUTE_SECONDS = 60;
 const hooks = { input: 1, forward: 2, output: 3 } as const;
 
 export class Encoder {
@@ -73,10 +77,12 @@ export class Encoder {
     const batch = this.#batch;
     switch (object.kind) {
       case 'counter':
+      case 'limit':
         return batch.message('newObject', () => {
           batch.text(2, object.name);
-          batch.number(3, 1);
+          batch.number(3, objectTypes[object.kind]);
           batch.nest(4, () => {
+            if (object.kind === 'limit') return batch.rate(object.perMinute, MINUTE_SECONDS, object.burst);
             batch.number64(1, 0);
             batch.number64(2, 0);
           });
@@ -115,9 +121,15 @@ export class Encoder {
           ? [address, address]
           : [address];
     const isMap = set.holds === 'verdicts';
+    const objects = set.holds === 'counters' || set.holds === 'limits' ? mappedObjects[set.holds] : undefined;
     const order = fields.length === 1 ? byteOrder.network : byteOrder.host;
     batch.text(2, set.name);
-    batch.number(3, (set.holds === 'ranges' ? setFlags.interval : 0) | (isMap ? setFlags.map : 0));
+    batch.number(
+      3,
+      (set.holds === 'ranges' ? setFlags.interval : 0) |
+        (isMap ? setFlags.map : 0) |
+        (objects === undefined ? 0 : setFlags.objects),
+    );
     batch.number(
       4,
       fields.reduce((all, field) => (all << BITS_OF_TYPE) | field.type, 0),
@@ -130,6 +142,7 @@ export class Encoder {
       batch.number(6, NFT_DATA_VERDICT);
       batch.number(7, 0);
     }
+    if (objects !== undefined) batch.number(15, objects);
     batch.number(10, ++this.#sets);
     const data = isMap ? [1, 4, byteOrder.host, 0, 0, 0] : [];
     batch.data(13, Buffer.from([0, 4, order, 0, 0, 0, ...data]));
@@ -138,11 +151,11 @@ export class Encoder {
   #delete({ kind, name }: TableObject): void {
     const batch = this.#batch;
     if (kind === 'chain') batch.message('deleteChain', () => batch.text(3, name));
-    else if (kind !== 'counter') batch.message('deleteSet', () => batch.text(2, name));
+    else if (kind === 'set' || kind === 'map') batch.message('deleteSet', () => batch.text(2, name));
     else
       batch.message('deleteObject', () => {
         batch.text(2, name);
-        batch.number(3, 1);
+        batch.number(3, objectTypes[kind]);
       });
   }
 
@@ -173,6 +186,17 @@ export class Encoder {
           batch.item(() => {
             batch.value(1, key);
             batch.verdictValue(2, verdict.kind, 'chain' in verdict ? verdict.chain : undefined);
+          });
+        };
+      case 'counters':
+      case 'limits':
+        return (address) => {
+          const key = this.#address(set.family, address);
+          const name = isNew ? set.elements.get(address) : undefined;
+          if (name === undefined) return batch.keyItem(key);
+          batch.item(() => {
+            batch.value(1, key);
+            batch.text(9, name);
           });
         };
       case 'endpoints':

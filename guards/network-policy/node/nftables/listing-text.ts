@@ -5,7 +5,7 @@
 import type { AddressRange } from '../../engine/rules.ts';
 import { type AddressPair, elementsOf, type ElementSet, type EndpointElement } from './nft-sets.ts';
 import { objectsOf, type TableObject } from './objects.ts';
-import type { Listed, Rule, Verdict } from './rule.ts';
+import type { Listed, MappedObject, Rule, Verdict } from './rule.ts';
 import { parseRange, parseVerdict } from './rule-text.ts';
 
 /** Unknown lines are kept, and make their object differ from any of ours. */
@@ -21,6 +21,10 @@ export function parseTextListing(text: string): Map<string, TableObject> {
 
 function parseObject(kind: string, name: string, body: string): TableObject | undefined {
   if (kind === 'counter') return { kind, name };
+  if (kind === 'limit') {
+    const [, perMinute, burst] = /rate (\d+)\/minute burst (\d+) packets/.exec(body) ?? [];
+    return { kind, name, perMinute: Number(perMinute), burst: Number(burst) };
+  }
   if (kind === 'chain') return parseChain(name, body);
   if (kind === 'set' || kind === 'map') return parseSet(kind, name, body);
   return undefined;
@@ -56,6 +60,13 @@ function parseSet(kind: 'set' | 'map', name: string, body: string): ElementSet {
   const unknown = { kind, name, holds: 'unknown', type, elements: new Map<string, undefined>() } as const;
   if (version === undefined) return unknown;
   const family = version === '4' ? 4 : 6;
+  const [, of] = / : (counter|limit)$/.exec(end) ?? [];
+  if (kind === 'map' && of !== undefined) {
+    const elements = elementsOf(keys, objectElement);
+    return elements === undefined
+      ? unknown
+      : { kind, name, holds: `${of as MappedObject}s`, family, elements };
+  }
   if (kind === 'map') {
     const elements = elementsOf(keys, verdictElement);
     return elements === undefined ? unknown : { kind, name, holds: 'verdicts', family, elements };
@@ -79,6 +90,11 @@ function verdictElement(item: string): [string, Verdict] | undefined {
   const [address = '', text = ''] = item.split(' : ');
   const verdict = parseVerdict(text);
   return verdict === undefined ? undefined : [address, verdict];
+}
+
+function objectElement(item: string): [string, string] | undefined {
+  const [, address, name] = /^(\S+) : "([^"]+)"$/.exec(item) ?? [];
+  return address === undefined || name === undefined ? undefined : [address, name];
 }
 
 function rangeElement(item: string): [string, AddressRange] | undefined {

@@ -27,8 +27,18 @@ function idOf(key: string): string {
   return hash('sha256', key).slice(0, 24);
 }
 
-export function podChain(direction: Direction, pod: string): string {
+/** What a pod has of its own: a counter and a limit for each direction; in the table of sources, a chain. */
+export function podName(direction: Direction, pod: string): string {
   return `pod-${shortDirection[direction]}-${idOf(pod)}`;
+}
+
+/** The chain of all pods that the same policies isolate in this direction. */
+export function classChain(
+  direction: Direction,
+  verdict: RefusalVerdict,
+  policies: readonly string[],
+): string {
+  return `class-${shortDirection[direction]}-${idOf([verdict, ...policies].join(' '))}`;
 }
 
 export function policyChain(direction: Direction, policy: string): string {
@@ -40,9 +50,14 @@ export function peersName(key: PeersKey): string {
   return `peers-${idOf(key)}`;
 }
 
-/** The map from an address to the chain of its pod. */
+/** The map from the address of a pod to the chain of its class. */
 export function podMap(direction: Direction, family: Family): string {
   return `pods-${shortDirection[direction]}-${family}`;
+}
+
+/** The map from the address of a pod to its counter, or its limit. */
+export function objectMap(holds: 'counters' | 'limits', direction: Direction, family: Family): string {
+  return `${holds}-${shortDirection[direction]}-${family}`;
 }
 
 /** For packets from or to an address of no known pod. */
@@ -70,13 +85,8 @@ export function parseCounterName(name: string): {
 const longestPrefix = 127;
 
 /** The chain tells whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
-export function logPrefix(
-  verdict: RefusalVerdict,
-  chain: string,
-  pod = '',
-  policies: readonly string[] = [],
-): string {
-  return logPrefixOf(verdict, [chain, pod, policies.join(',')], longestPrefix);
+export function logPrefix(verdict: RefusalVerdict, chain: string, policies: readonly string[] = []): string {
+  return logPrefixOf(verdict, [chain, policies.join(',')], longestPrefix);
 }
 
 const longestComment = 120;

@@ -17,6 +17,8 @@ export type EndpointElements = SetOf<'set', 'endpoints', EndpointElement>;
 export type PairElements = SetOf<'set', 'pairs', AddressPair>;
 /** By address. */
 export type VerdictElements = SetOf<'map', 'verdicts', Verdict>;
+/** By address: the names of counters, or of limits. */
+export type ObjectElements = SetOf<'map', 'counters' | 'limits', string>;
 
 export interface EndpointElement {
   readonly address: Address;
@@ -40,7 +42,13 @@ export interface UnknownSet {
 }
 
 export type ElementSet =
-  AddressElements | RangeElements | EndpointElements | PairElements | VerdictElements | UnknownSet;
+  | AddressElements
+  | RangeElements
+  | EndpointElements
+  | PairElements
+  | VerdictElements
+  | ObjectElements
+  | UnknownSet;
 
 /** What is read of a listing. Undefined: one of them is none of ours. */
 export function elementsOf<Item, Element>(

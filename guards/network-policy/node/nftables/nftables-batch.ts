@@ -249,13 +249,16 @@ export class NftablesBatch {
   }
 
   limit(packets: number, perSeconds: number, burst: number): void {
-    this.#expression('limit', () => {
-      this.number64(1, packets);
-      this.number64(2, perSeconds);
-      this.number(3, burst);
-      this.number(4, 0);
-      this.number(5, 0);
-    });
+    this.#expression('limit', () => this.rate(packets, perSeconds, burst));
+  }
+
+  /** The attributes of a limit, in a rule or with a name. */
+  rate(packets: number, perSeconds: number, burst: number): void {
+    this.number64(1, packets);
+    this.number64(2, perSeconds);
+    this.number(3, burst);
+    this.number(4, 0);
+    this.number(5, 0);
   }
 
   log(prefix: string, group: number): void {
@@ -272,6 +275,14 @@ export class NftablesBatch {
     this.#expression('objref', () => {
       this.number(1, 1);
       this.text(2, name);
+    });
+  }
+
+  /** The counter or limit that the map has for what is in the first register. */
+  objectOf(map: string): void {
+    this.#expression('objref', () => {
+      this.number(3, 1);
+      this.text(4, map);
     });
   }
 

@@ -1,6 +1,6 @@
 /** The contents of a table, so that the desired and the actual state can be compared, and their difference is one transaction. */
 import type { ElementSet } from './nft-sets.ts';
-import type { BaseChain, Listed, Rule } from './rule.ts';
+import type { BaseChain, Listed, Rule, Verdict } from './rule.ts';
 import { baseText, ruleText, verdictText } from './rule-text.ts';
 
 export interface Chain {
@@ -16,7 +16,15 @@ export interface Counter {
   readonly name: string;
 }
 
-export type TableObject = Chain | ElementSet | Counter;
+/** Packets of one pod, paced wherever a rule refers to it. */
+export interface Limit {
+  readonly kind: 'limit';
+  readonly name: string;
+  readonly perMinute: number;
+  readonly burst: number;
+}
+
+export type TableObject = Chain | ElementSet | Counter | Limit;
 
 /** By {@link objectKey}. */
 export type TableObjects = ReadonlyMap<string, TableObject>;
@@ -88,17 +96,19 @@ function sameType(a: ElementSet, b: ElementSet): boolean {
   return a.holds !== 'unknown' && b.holds !== 'unknown' && a.holds === b.holds && a.family === b.family;
 }
 
-/** Keys of `a` that `b` does not have, or not with the same verdict. */
+/** Keys of `a` that `b` does not have, or not with the same value. */
 function changedKeys(a: ElementSet, b: ElementSet): string[] {
-  if (a.holds !== 'verdicts' || b.holds !== 'verdicts') {
-    return [...a.elements.keys()].filter((key) => !b.elements.has(key));
-  }
-  return [...a.elements].flatMap(([key, verdict]) => {
-    const other = b.elements.get(key);
-    return other !== undefined && (other === verdict || verdictText(other) === verdictText(verdict))
-      ? []
-      : [key];
+  return [...a.elements.keys()].filter((key) => {
+    if (!b.elements.has(key)) return true;
+    const [one, other] = [a.elements.get(key), b.elements.get(key)];
+    return one !== other && valueText(one) !== valueText(other);
   });
+}
+
+/** Of an element of a map. Elements of sets have none: their key says everything. */
+function valueText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return typeof value === 'object' && value !== null && 'kind' in value ? verdictText(value as Verdict) : '';
 }
 
 /** Collects commands by when they may run: nothing is deleted while it is referenced, and nothing is referenced before it exists. */
@@ -115,7 +125,7 @@ class Commands {
   add(object: TableObject): void {
     (object.kind === 'chain' ? this.#chains : this.#sets).push({ do: 'add', object });
     if (object.kind === 'chain') this.#addRules(object);
-    else if (object.kind !== 'counter') this.#elements('add element', object, [...object.elements.keys()]);
+    else if ('elements' in object) this.#elements('add element', object, [...object.elements.keys()]);
   }
 
   /** Whether `before` can become `after` in place. */
@@ -126,10 +136,12 @@ class Commands {
         this.#flush(after);
         this.#addRules(after);
       }
-    } else if (before.kind !== 'counter' && before.kind !== 'chain' && before.kind === after.kind) {
+    } else if ('elements' in before && 'elements' in after) {
       if (!sameType(before, after)) return false;
       this.#elements('delete element', before, changedKeys(before, after));
       this.#elements('add element', after, changedKeys(after, before));
+    } else if (before.kind === 'limit' && after.kind === 'limit') {
+      return before.perMinute === after.perMinute && before.burst === after.burst;
     }
     return true;
   }

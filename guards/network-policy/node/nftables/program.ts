@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { Encoder } from './encode.ts';
 import { bareTableName, tableName } from './names.ts';
 import type { Command, TableObject } from './objects.ts';
-import { baseText, ruleText, setTypeText, verdictText } from './rule-text.ts';
+import { baseText, rateText, ruleText, setTypeText, verdictText } from './rule-text.ts';
 
 export interface RefusedCommand {
   readonly command: Command;
@@ -91,8 +91,9 @@ export function commandText(command: Command): string {
     case 'delete element': {
       const { set, keys } = command;
       const texts = keys.map((key) => {
-        const verdict =
-          command.do === 'add element' && set.holds === 'verdicts' ? set.elements.get(key) : undefined;
+        if (command.do === 'delete element') return key;
+        if (set.holds === 'counters' || set.holds === 'limits') return `${key} : "${set.elements.get(key)}"`;
+        const verdict = set.holds === 'verdicts' ? set.elements.get(key) : undefined;
         return verdict === undefined ? key : `${key} : ${verdictText(verdict)}`;
       });
       return `${command.do} ${tableName} ${set.name} { ${texts.join(', ')} }`;
@@ -103,6 +104,7 @@ export function commandText(command: Command): string {
 function additionText(object: TableObject): string {
   const head = `add ${object.kind} ${tableName} ${object.name}`;
   if (object.kind === 'counter') return head;
+  if (object.kind === 'limit') return `${head} { ${rateText(object)}; }`;
   if (object.kind === 'chain') {
     const comment = object.comment === undefined ? '' : `comment "${object.comment}";`;
     const base = object.base === undefined ? '' : baseText(object.base);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import type { PortRange } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
-import { podChain, commentText } from './names.ts';
+import { podName, commentText } from './names.ts';
 import { portMatches } from './policies.ts';
 import { ruleText } from './rule-text.ts';
 
@@ -58,9 +58,9 @@ test('ports that overlap or touch are one match, by protocol', () => {
 });
 
 test('names tell namespaces apart, and are short enough for the kernel', () => {
-  assert.notEqual(podChain('ingress', 'a/bc'), podChain('ingress', 'ab/c'));
-  assert.notEqual(podChain('ingress', 'a/b'), podChain('egress', 'a/b'));
-  assert.ok(podChain('egress', `${'n'.repeat(63)}/${'p'.repeat(253)}`).length < 40);
+  assert.notEqual(podName('ingress', 'a/bc'), podName('ingress', 'ab/c'));
+  assert.notEqual(podName('ingress', 'a/b'), podName('egress', 'a/b'));
+  assert.ok(podName('egress', `${'n'.repeat(63)}/${'p'.repeat(253)}`).length < 40);
   assert.ok(commentText(`${'n'.repeat(63)}/${'p'.repeat(253)}`).length < 128);
   assert.equal(commentText('a/b"; drop'), 'a/b?? drop');
 });

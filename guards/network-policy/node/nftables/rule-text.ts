@@ -10,6 +10,7 @@ import {
   type ConnectionState,
   icmpv6Types,
   type Listed,
+  type MappedObject,
   type PairedAddress,
   type Rule,
   type Side,
@@ -26,6 +27,8 @@ const typeEnds = {
   endpoints: () => ' . inet_proto . inet_service',
   pairs: (family: Family) => ` . ${addressTypes[family]}`,
   verdicts: () => ' : verdict',
+  counters: () => ' : counter',
+  limits: () => ' : limit',
 } as const;
 
 export function ruleText({ statements, comment }: Rule): string {
@@ -41,6 +44,8 @@ function statementText(statement: Statement): string {
       return `${addressField(statement)} @${statement.set}`;
     case 'verdict map':
       return `${addressField(statement)} vmap @${statement.map}`;
+    case 'object map':
+      return `${statement.object} name ${addressField(statement)} map @${statement.map}`;
     case 'endpoint in set':
       return `${ip[statement.family]} daddr . meta l4proto . th dport @${statement.set}`;
     case 'local address':
@@ -62,7 +67,7 @@ function statementText(statement: Statement): string {
     case 'from a bridge':
       return 'meta iifkind "bridge"';
     case 'limit':
-      return `limit rate ${statement.perMinute}/minute burst ${statement.burst} packets`;
+      return `limit ${rateText(statement)}`;
     case 'log':
       return `log prefix "${statement.prefix}" group ${statement.group}`;
     case 'counter':
@@ -82,6 +87,17 @@ function statementText(statement: Statement): string {
 
 export function verdictText(verdict: Verdict): string {
   return 'chain' in verdict ? `${verdict.kind} ${verdict.chain}` : verdict.kind;
+}
+
+/** Of a limit. */
+export function rateText({
+  perMinute,
+  burst,
+}: {
+  readonly perMinute: number;
+  readonly burst: number;
+}): string {
+  return `rate ${perMinute}/minute burst ${burst} packets`;
 }
 
 export function baseText(base: BaseChain | Listed): string {
@@ -201,6 +217,13 @@ const forms: readonly (readonly [RegExp, (...words: readonly string[]) => Statem
   [
     /^log prefix "([^"]*)" group (\d+)/,
     (prefix = '', group) => ({ kind: 'log', prefix, group: Number(group) }),
+  ],
+  [
+    /^(counter|limit) name (ip6?) ([sd]addr) map @(\S+)/,
+    (object, family, side, map = '') => ({
+      ...{ kind: 'object map', family: familyOf(family), side: side as Side, map },
+      object: object as MappedObject,
+    }),
   ],
   [/^counter name (\S+)/, (name = '') => ({ kind: 'counter', name })],
   [

@@ -30,6 +30,8 @@ export type Side = 'saddr' | 'daddr';
 export type PairedAddress = 'destination' | 'original source' | 'reply source';
 export type ConnectionState = 'established' | 'related' | 'invalid';
 
+export type MappedObject = 'counter' | 'limit';
+
 export type Verdict =
   | { readonly kind: 'accept' | 'drop' | 'return' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string };
@@ -82,6 +84,8 @@ export type Statement =
   | { readonly kind: 'reject'; readonly with: 'tcp reset' | 'icmp error' }
   /** The verdict that the map has for the address. */
   | ({ readonly kind: 'verdict map'; readonly map: string } & AddressOf)
+  /** The counter or limit that the map has for the address. Without one, the rule ends. */
+  | ({ readonly kind: 'object map'; readonly object: MappedObject; readonly map: string } & AddressOf)
   | Verdict
   | Listed;
 

@@ -12,7 +12,7 @@ import {
   counterName,
   families,
   parseCounterName,
-  podChain,
+  podName,
   sourceTableName,
 } from '../nftables/names.ts';
 import { type Count, readCounters } from '../nftables/named-counters.ts';
@@ -366,7 +366,7 @@ const knownForm = /chain (pod-out-\w+) \{\n(?:(?!\n\t\}).)*?iif != \S+ accept co
 const logWord = 'source';
 
 function chainOf(pod: PodKey): string {
-  return podChain('egress', pod);
+  return podName('egress', pod);
 }
 
 function podChainOf(pod: PodKey, checked: CheckedPod, name: string): PodChain {
