@@ -239,6 +239,11 @@ const nodeStatusVersion = {
     ),
     detection: optional(detection),
     baseline: optional(baseline),
+    configuration: optional(
+      string(
+        'The provider and a digest of the configuration that the latest result was made with; another one needs a new baseline.',
+      ),
+    ),
   },
   columns: [
     { name: 'Node', type: 'string', jsonPath: '.nodeName' },

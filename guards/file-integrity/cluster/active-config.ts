@@ -78,6 +78,7 @@ export class ActiveConfigs {
       isUsable: true,
       reason: source === undefined ? 'Default' : 'Converted',
       message: lines.join('\n'),
+      text: conf.text,
     };
   }
 
@@ -101,7 +102,8 @@ export class ActiveConfigs {
       ? 'the default configuration is used'
       : 'the previous configuration stays in use';
     const message = `${why} Until then ${meanwhile}.`;
-    return { isUsable: true, isSubstitute: true, reason: 'ConfigMapMissing', message };
+    const text = isDefault ? conf.text : used;
+    return { isUsable: true, isSubstitute: true, reason: 'ConfigMapMissing', message, text };
   }
 
   async #read(

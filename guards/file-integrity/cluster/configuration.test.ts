@@ -7,8 +7,9 @@ import { names } from '../api.ts';
 import { createMetrics } from '../../../lib/telemetry/metrics.ts';
 import { shareMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
+import { configurationId } from '../aide-conf/digest.ts';
 import { defaultConf, effectiveConf } from './effective-conf.ts';
-import { succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
+import { failed, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 
 const good = 'database_in=file:/var/lib/aide/aide.db\nCheck = p+u+g+sha512\n/etc Check\n';
 const converted =
@@ -16,6 +17,44 @@ const converted =
 const bad = good.replace('/etc Check', '/etc Chekc');
 
 suite('the configuration of a user', () => {
+  test('with another one, it is initializing until each node has a result of it, whatever the last one was', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    await cluster.createNamespace('elsewhere');
+    cluster.startOperator();
+    await cluster.createConfigMap('mine', { conf: good }, 'elsewhere');
+    await cluster.createIntegrity('example', {
+      config: { name: 'mine', namespace: 'elsewhere', key: 'conf' },
+    });
+    const now = async (): Promise<string> => {
+      const { data } = await until('the configuration', () => cluster.configMap('example'));
+      return configurationId('native', data?.['aide.conf'] ?? '');
+    };
+    await cluster.phase('example', 'Initializing');
+    const first = await now();
+    await cluster.report('example', 'n1', failed(1, 1, 0), { configuration: first });
+    await cluster.phase('example', 'Active');
+    await cluster.client.patch(
+      configMaps,
+      { namespace: 'elsewhere', name: 'mine' },
+      { type: 'merge', body: { data: { conf: `${good}/usr p\n` } } },
+    );
+    const { status } = await cluster.phase('example', 'Initializing');
+    assert.equal(
+      status?.conditions?.find(({ type }) => type === 'Complete')?.message,
+      'A new baseline is being made: n1.',
+    );
+    // What events have led to meanwhile is of the one before.
+    await cluster.report('example', 'n1', failed(1, 2, 0), { configuration: first });
+    assert.equal((await cluster.integrity('example')).status?.phase, 'Initializing');
+    await cluster.report('example', 'n1', succeeded, { configuration: await now() });
+    await cluster.phase('example', 'Active');
+    assert.deepEqual(
+      (await cluster.notes('FileIntegrityStatus')).filter((note) => /^[A-Z][a-z]+$/.test(note)).sort(),
+      ['Active', 'Active', 'Initializing', 'Initializing'],
+    );
+  });
+
   test('missing, bad, mended: each is seen at once, and the last good one stays in use', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');

@@ -189,6 +189,19 @@ suite('the status', () => {
       { configured: ok, nodeNames: ['a'], statuses: [node('a', 'Errored', asked)] },
     ],
     [
+      'a result of another configuration',
+      'Initializing',
+      {
+        ...{ configured: ok, nodeNames: ['a'], configuration: 'native-1' },
+        statuses: [{ ...node('a', 'Failed'), configuration: 'native-0' }],
+      },
+    ],
+    [
+      'a result of an agent that does not tell its configuration',
+      'Active',
+      { configured: ok, nodeNames: ['a'], configuration: 'native-1', statuses: [node('a', 'Failed')] },
+    ],
+    [
       'something accepted',
       'Active',
       { configured: ok, nodeNames: ['a'], statuses: [node('a', 'Failed', accepting)] },

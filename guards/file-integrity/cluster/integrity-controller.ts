@@ -11,6 +11,7 @@ import { heldNodes } from '../results/holdoff.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 import { requestAnnotation } from '../results/node-requests.ts';
 import { labelValue, nodeStatusName } from '../results/object-names.ts';
+import { configurationId } from '../aide-conf/digest.ts';
 import { ActiveConfigs } from './active-config.ts';
 import { integrityKeyOf } from './caches.ts';
 import {
@@ -124,14 +125,16 @@ class IntegrityController {
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
     // With what was asked of the nodes the status is another: the caches tell soon.
     if (!isAsked) {
-      const initializing = initializingNodes({ nodeNames, statuses });
+      const { text } = configured;
+      const configuration = text && configurationId(found.integrity.spec.provider, text);
+      const initializing = initializingNodes({ nodeNames, statuses, configuration });
       const some = initializing.slice(0, maxNamedNodes);
       const progress = some.length === 0 ? undefined : await this.#progress.of(key, some, signal);
       if (progress !== undefined) waits.push(requeueAfter(PROGRESS_MS));
       waits.push(
         await this.#writeStatus(
           found,
-          { configured, nodeNames, statuses, ...(progress && { progress }) },
+          { configured, nodeNames, statuses, configuration, ...(progress && { progress }) },
           signal,
         ),
       );

@@ -31,6 +31,8 @@ export interface Configured {
   readonly isSubstitute?: true;
   readonly reason: string;
   readonly message: string;
+  /** The converted text that agents have now; undefined where they have none. */
+  readonly text?: string | undefined;
 }
 
 export interface IntegrityFacts {
@@ -38,6 +40,8 @@ export interface IntegrityFacts {
   /** The nodes that it is for. */
   readonly nodeNames: readonly string[];
   readonly statuses: readonly FileIntegrityNodeStatus[];
+  /** What results are made with from now on; undefined where that is not known. See `configurationId`. */
+  readonly configuration?: string | undefined;
   /** By node, of some of {@link initializingNodes}. */
   readonly progress?: ReadonlyMap<string, Progress>;
 }
@@ -47,10 +51,10 @@ export interface IntegrityFacts {
  * error, or the configuration has. What is wrong comes first, so that a node which never answers does not hide it; save
  * while new baselines are made, which is what mends it.
  */
-export function phaseOf({ configured, nodeNames, statuses }: IntegrityFacts): Phase {
+export function phaseOf({ configured, nodeNames, statuses, configuration }: IntegrityFacts): Phase {
   if (!configured.isUsable) return 'Error';
   if (nodeNames.length === 0) return 'Pending';
-  if (statuses.some(hasReinit)) return 'Initializing';
+  if (statuses.some((status) => isOutdated(status, configuration))) return 'Initializing';
   if (statuses.some(({ lastResult }) => lastResult?.condition === 'Errored')) return 'Error';
   const known = scannedNodes(statuses);
   return nodeNames.every((name) => known.has(name)) ? 'Active' : 'Initializing';
@@ -62,17 +66,24 @@ function scannedNodes(statuses: readonly FileIntegrityNodeStatus[]): ReadonlySet
   );
 }
 
-/** Those without a first result, or whose new baseline is asked for. */
+/** Those without a first result, or that are to make a new baseline. */
 export function initializingNodes({
   nodeNames,
   statuses,
-}: Pick<IntegrityFacts, 'nodeNames' | 'statuses'>): readonly string[] {
-  const known = scannedNodes(statuses.filter((status) => !hasReinit(status)));
+  configuration,
+}: Pick<IntegrityFacts, 'nodeNames' | 'statuses' | 'configuration'>): readonly string[] {
+  const known = scannedNodes(statuses.filter((status) => !isOutdated(status, configuration)));
   return nodeNames.filter((name) => !known.has(name)).toSorted(compareText);
 }
 
-function hasReinit({ metadata }: FileIntegrityNodeStatus): boolean {
-  return requestsOf(metadata.annotations).some(({ kind }) => kind === 're-init');
+/** Its baseline is about to be replaced: one was asked for, or the configuration is another. */
+function isOutdated(
+  { metadata, configuration }: FileIntegrityNodeStatus,
+  wanted: IntegrityFacts['configuration'],
+): boolean {
+  if (requestsOf(metadata.annotations).some(({ kind }) => kind === 're-init')) return true;
+  // An agent of an older version does not say it.
+  return wanted !== undefined && configuration !== undefined && configuration !== wanted;
 }
 
 export function statusOf(

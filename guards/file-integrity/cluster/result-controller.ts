@@ -149,9 +149,9 @@ class ResultController {
     // A single machine has no Node objects.
     if (caches.nodes.size === 0) return true;
     const node = caches.nodes.get(nodeName);
-    if (node !== undefined && isForNode(found.integrity.spec, node)) return true;
+    if (node !== undefined && isForNode(found.integrity.spec, node, true)) return true;
     const live = await orUndefined(client.get(nodes, { name: nodeName }, { signal }));
-    return live !== undefined && isForNode(found.integrity.spec, live);
+    return live !== undefined && isForNode(found.integrity.spec, live, true);
   }
 
   async #take(

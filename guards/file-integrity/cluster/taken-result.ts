@@ -74,6 +74,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
       ...(result.unread && { unread: result.unread }),
       ...(continuedFrom !== undefined && { continuedFrom }),
       detection: result.detection,
+      ...(result.configuration !== undefined && { configuration: result.configuration }),
       ...(baseline && { baseline }),
     },
     done,

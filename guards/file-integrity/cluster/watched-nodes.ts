@@ -59,8 +59,7 @@ export class WatchedNodes implements Disposable {
     const statuses = found.group.statuses.byIndex('integrity', key);
     // A single machine has no Node objects: it is for those that answer.
     if (caches.nodes.size === 0) return { nodeNames: statuses.map(({ nodeName }) => nodeName), statuses };
-    const nodeNames = this.#choose(key, found);
-    const chosen = new Set(nodeNames);
+    const chosen = new Set(this.#choose(key, found));
     const kept: FileIntegrityNodeStatus[] = [];
     let refused: KubeError | undefined;
     for (const status of statuses) {
@@ -68,9 +67,10 @@ export class WatchedNodes implements Disposable {
         kept.push(status);
       else refused = (await refusalOf(this.#deleteStatus(found, status, signal))) ?? refused;
     }
-    const left = new Set([...nodeNames, ...kept.map(({ nodeName }) => nodeName)]);
+    // With those that run there though no new one would begin.
+    const left = new Set([...chosen, ...kept.map(({ nodeName }) => nodeName)]);
     refused = (await refusalOf(this.#deleteLogs(found, left, signal))) ?? refused;
-    return { nodeNames, statuses: kept, refused };
+    return { nodeNames: [...left], statuses: kept, refused };
   }
 
   #choose(key: string, { integrity }: Found): readonly string[] {
@@ -80,15 +80,15 @@ export class WatchedNodes implements Disposable {
     if (known?.version === this.#version && known.choice === choice) return known.names;
     const found: string[] = [];
     for (const node of this.#context.caches.nodes.list())
-      if (isForNode(integrity.spec, node)) found.push(node.metadata.name ?? '');
+      if (isForNode(integrity.spec, node, false)) found.push(node.metadata.name ?? '');
     this.#chosen.set(key, { version: this.#version, choice, names: found });
     return found;
   }
 
-  /** As it is now: the cache may be behind the agent of a new node. */
+  /** Of one with results, as it is now: the cache may be behind the agent of a new node. */
   async #isFor({ integrity }: Found, nodeName: string, signal: AbortSignal): Promise<boolean> {
     const node = await orUndefined(this.#context.client.get(nodes, { name: nodeName }, { signal }));
-    return node !== undefined && isForNode(integrity.spec, node);
+    return node !== undefined && isForNode(integrity.spec, node, true);
   }
 
   async #deleteStatus(

@@ -26,6 +26,7 @@ test('nothing of scans, baselines and configurations is loaded before there is a
     'model/finding.ts',
     'node/node-counts.ts',
     'node/node-health.ts',
+    'node/old-jobs.ts',
     'node/run.ts',
     'node/step-progress.ts',
     'results/for-node.ts',

@@ -41,6 +41,8 @@ export interface ResultFacts {
   readonly continuedFromMs: number | undefined;
   /** See {@link NodeResult}. */
   readonly baseline: NodeResult['baseline'];
+  /** See {@link NodeResult}. */
+  readonly configuration: string | undefined;
   /** Without it, a result does not wait on the disk. */
   readonly key: SigningKey | undefined;
   /** The same error is told once in this time. */
@@ -173,7 +175,7 @@ export class JobResults {
   }
 
   async #send(outcome: NodeOutcome, more: ResultFacts): Promise<void> {
-    const { detection, doneRequests, continuedFromMs, key, baseline } = more;
+    const { detection, doneRequests, continuedFromMs, key, baseline, configuration } = more;
     const { fileIntegrity, nodeName, findings, clock } = this.#options;
     const atMs = clock.wallMs();
     if (outcome.kind !== 'errored') this.#error = undefined;
@@ -189,6 +191,7 @@ export class JobResults {
       ...(unread && { unread }),
       ...{ detection, doneRequests },
       ...(continuedFromMs !== undefined && { continuedFromMs }),
+      ...(configuration !== undefined && { configuration }),
       ...(outcome.kind !== 'errored' && baseline && { baseline }),
     };
     // Who reads the result knows who made a change: a kill after that must not lose it.

@@ -8,6 +8,7 @@ import { apiVersionOf, type ConfigMap, type Node } from '../../../lib/kube/objec
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type FileIntegrity, type FileIntegrityNodeStatus, type IntegrityTypes, names } from '../api.ts';
+import { configurationId } from '../aide-conf/digest.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { CheckResult, InitResult, IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
@@ -46,6 +47,8 @@ export class Job implements AsyncDisposable {
   readonly #newest = new NewestBaseline();
   #signingKey: SigningKey | undefined;
   #baseline: JobView['baseline'] = 'unknown';
+  /** What the baseline was made with, or what could not be made with it. */
+  #configuration: string | undefined;
   #wantsScan = false;
   #isChecking = false;
   /** Why nothing could be said of all files the last time. */
@@ -196,12 +199,15 @@ export class Job implements AsyncDisposable {
     this.#baseline = state;
     this.#times.works();
     if (state !== 'ready') return;
+    this.#configuration = configurationId(provider.name, job.conf.text);
     const { continuedFromMs } = this.#record;
     if (continuedFromMs !== undefined) {
       const made = new Date(continuedFromMs).toISOString();
       this.#logger.info({ made }, 'continuing from the baseline of an earlier FileIntegrity of this name');
     }
     this.#times.resumed(this.#record.notes.checkedMs);
+    // The results of the one before went with it.
+    if (continuedFromMs !== undefined && !this.#record.wasSeenByOperator) this.#wantsScan = true;
     await this.#startLive(job, provider);
   }
 
@@ -233,6 +239,7 @@ export class Job implements AsyncDisposable {
     counts.scanSeconds.add((clock.monotonicMs() - startedMs) / 1000);
     this.#logger.info({ reason, entries, unread }, 'created a baseline');
     this.#baseline = 'ready';
+    this.#configuration = configurationId(provider.name, job.conf.text);
     this.#wantsScan = false;
     this.#failure = undefined;
     if (reason === 'first') this.#times.succeededFirst();
@@ -318,6 +325,8 @@ export class Job implements AsyncDisposable {
 
   async failed(error: unknown): Promise<void> {
     this.#failure = error;
+    const { conf, spec } = this.#inputs;
+    if (conf !== undefined) this.#configuration = configurationId(spec.provider, conf);
     this.#findings.abortScan();
     this.#isChecking = false;
     this.#context.counts.scans.failed++;
@@ -377,6 +386,7 @@ export class Job implements AsyncDisposable {
       continuedFromMs: this.#record.continuedFromMs,
       key: this.#signingKey,
       baseline: this.#newest.current,
+      configuration: this.#configuration,
       periodMs: this.#inputs.schedule.gracePeriodS * 1000,
       failure: this.#failure,
     };

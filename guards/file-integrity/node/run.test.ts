@@ -345,12 +345,17 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
   test('a FileIntegrity that was made again, in either group, goes on from the baseline of its name', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent('n1', hasty);
-    const { metadata } = await cluster.createIntegrity('fi');
+    // Its first result does not wait for that.
+    const config = { gracePeriod: 1e6 };
+    const { metadata } = await cluster.createIntegrity('fi', { config });
     const first = await cluster.resultWhen('fi', isSuccess);
     assert.equal(first.continuedFromMs, undefined);
+    assert.match(first.configuration ?? '', /^native-[0-9a-f]{32}$/);
     await cluster.client.delete(released.integrities, { namespace, name: 'fi' });
     cluster.write('passwd', 'other');
-    const again = await until('it is made again', () => cluster.createIntegrity('fi', { types: design }));
+    const again = await until('it is made again', () =>
+      cluster.createIntegrity('fi', { types: design, config }),
+    );
     assert.notEqual(again.metadata.uid, metadata.uid);
     const second = await cluster.resultWhen('fi', isFailure, first.sequence);
     assert.deepEqual(
@@ -379,6 +384,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await until('it is made again', () => cluster.createIntegrity('fi', { conf: '/hostroot/etc p+u+g\n' }));
     const second = await cluster.resultWhen('fi', isSuccess, first.sequence);
     assert.equal(second.continuedFromMs, undefined);
+    assert.notEqual(second.configuration, first.configuration);
     assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
   });
 
@@ -387,7 +393,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.createNode('n1', { role: 'worker' });
     await cluster.createNode('n2', { role: 'worker' }, [{ key: 'gpu', effect: 'NoSchedule' }]);
     const one = await cluster.startAgent('n1');
-    const two = await cluster.startAgent('n2');
+    let two = await cluster.startAgent('n2');
     await cluster.createIntegrity('fi', { spec: { nodeSelector: { role: 'worker' } }, types: design });
     await cluster.createIntegrity('other', { spec: { nodeSelector: { role: 'control' } } });
     await cluster.resultWhen('fi', isSuccess);
@@ -395,9 +401,20 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.equal(two.state()?.jobs, 0);
     assert.equal(await cluster.result('fi', 'n2'), undefined);
     await cluster.client.patch(nodes, { name: 'n2' }, { type: 'merge', body: { spec: { taints: [] } } });
-    await cluster.resultWhen('fi', isSuccess, 0, 'n2');
+    const { sequence } = await cluster.resultWhen('fi', isSuccess, 0, 'n2');
+    // No new one begins there, also after a restart what runs goes on.
+    const taints = [{ key: 'gpu', effect: 'NoSchedule' }];
+    await cluster.client.patch(nodes, { name: 'n2' }, { type: 'merge', body: { spec: { taints } } });
+    await two.stop();
+    two = await cluster.startAgent('n2', hasty);
+    cluster.write('passwd', 'other');
+    await cluster.resultWhen('fi', ({ outcome }) => outcome.kind !== 'errored', sequence, 'n2');
     const labels = { role: 'control' };
-    await cluster.client.patch(nodes, { name: 'n2' }, { type: 'merge', body: { metadata: { labels } } });
+    await cluster.client.patch(
+      nodes,
+      { name: 'n2' },
+      { type: 'merge', body: { metadata: { labels }, spec: { taints: [] } } },
+    );
     await cluster.resultWhen('other', isSuccess, 0, 'n2');
     assert.equal(two.state()?.jobs, 1);
   });

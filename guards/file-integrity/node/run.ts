@@ -1,6 +1,9 @@
 /**
  * What the agent runs for this guard on a node: baselines, scans and results of the FileIntegrities that are for it.
  */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
 import type { NodeContext } from '../../../guard/context.ts';
 import type { NodePart } from '../../../guard/guard.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
@@ -14,6 +17,7 @@ import { liveOf } from '../live/start-live.ts';
 import type { FileIntegrityOptions } from '../options.ts';
 import { isForNode } from '../results/for-node.ts';
 import type { NodeJobs, WantedJob } from './jobs.ts';
+import { jobDirectoryName } from './old-jobs.ts';
 import { NodeCounts } from './node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node-health.ts';
 import { StepProgress } from './step-progress.ts';
@@ -114,7 +118,7 @@ export async function runFileIntegrityNode(
     signal.addEventListener('abort', touch, { once: true });
     while (!signal.aborted) {
       changed = Promise.withResolvers();
-      const now = wantedJobs(integrities, ownNode.get(nodeName));
+      const now = wantedJobs(integrities, ownNode.get(nodeName), context.directory);
       if (jobs === undefined && now.size > 0) {
         const { NodeJobs } = await import('./jobs.ts');
         jobs = new NodeJobs({
@@ -150,10 +154,15 @@ export async function runFileIntegrityNode(
   await whenSynced(caches, signal, work);
 }
 
-/** Those that are for this node, by `namespace/name`. */
+/**
+ * Those that are for this node, by `namespace/name`.
+ *
+ * @param directory of all jobs: one that has its own there has been checked on this node
+ */
 function wantedJobs(
   integrities: readonly { readonly types: IntegrityTypes; readonly cache: IndexedCache<FileIntegrity> }[],
   node: Node | undefined,
+  directory: string,
 ): Map<string, WantedJob> {
   const found = new Map<string, WantedJob>();
   for (const key of new Set(integrities.flatMap(({ cache }) => [...cache.keys()]))) {
@@ -164,7 +173,10 @@ function wantedJobs(
     // Also of one that is not for this node: the operator, which knows no node here, decides alike.
     const winner = winnerOf(named.map(({ integrity }) => integrity));
     const job = named.find(({ integrity }) => integrity === winner);
-    if (job !== undefined && isForNode(job.integrity.spec, node)) found.set(key, job);
+    if (job === undefined) continue;
+    const { namespace = '', name = '' } = job.integrity.metadata;
+    const isRunning = existsSync(join(directory, jobDirectoryName(namespace, name)));
+    if (isForNode(job.integrity.spec, node, isRunning)) found.set(key, job);
   }
   return found;
 }

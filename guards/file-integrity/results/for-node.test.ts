@@ -12,11 +12,13 @@ const defaults: Toleration[] = ['master', 'infra'].map((role) => ({
 function isFor(
   spec: { nodeSelector?: Record<string, string>; tolerations?: Toleration[] },
   node: { labels?: Record<string, string>; taints?: Taint[] } | undefined,
+  isRunning = false,
 ): boolean {
   const { tolerations = defaults, nodeSelector } = spec;
   return isForNode(
     { tolerations, ...(nodeSelector && { nodeSelector }) },
     node && { metadata: { labels: node.labels ?? {} }, spec: { taints: node.taints ?? [] } },
+    isRunning,
   );
 }
 
@@ -65,4 +67,12 @@ test('taints', () => {
     { key: 'b', effect: 'NoSchedule' },
   ];
   assert.ok(!isFor({ tolerations: [{ key: 'a', operator: 'Exists' }] }, { taints }));
+});
+
+test('a later taint ends what runs only if nothing may go on there', () => {
+  const tainted = (effect: string): { taints: Taint[] } => ({ taints: [{ key: 'gpu', effect }] });
+  assert.ok(isFor({}, tainted('NoSchedule'), true));
+  assert.ok(!isFor({}, tainted('NoSchedule'), false));
+  assert.ok(!isFor({}, tainted('NoExecute'), true));
+  assert.ok(!isFor({ nodeSelector: { a: 'b' } }, {}, true));
 });

@@ -104,6 +104,7 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       detection,
       doneRequests: fc.array(fc.stringMatching(/^[0-9a-f]{1,16}$/), { maxLength: 5 }),
       continuedFromMs: timeMs,
+      configuration: label,
       baseline: fc.record(
         {
           provider: fc.constantFrom('native' as const, 'aide' as const),

@@ -43,6 +43,8 @@ export interface NodeResult {
   readonly doneRequests: readonly string[];
   /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
   readonly continuedFromMs?: number;
+  /** See `configurationId`; not there where nothing was made with any yet. */
+  readonly configuration?: string;
   /** That the result was made with; not there where it cannot be used. */
   readonly baseline?: BaselineIdentity;
 }

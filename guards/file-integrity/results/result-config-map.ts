@@ -85,7 +85,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
-  const { continuedFromMs, baseline } = result;
+  const { continuedFromMs, baseline, configuration } = result;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -100,6 +100,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
     ...(continuedFromMs !== undefined && { continuedFromMs }),
     ...(baseline && { baseline }),
+    ...(configuration !== undefined && { configuration }),
     ...(outcome.kind === 'errored' && outcome.reason !== undefined && { reason: outcome.reason }),
   };
 }
@@ -177,6 +178,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
     ...(fields.has('continuedFromMs') && { continuedFromMs: fields.time('continuedFromMs') }),
+    ...(fields.has('configuration') && { configuration: fields.text('configuration') }),
     ...(fields.has('baseline') && { baseline: readBaseline(fields.object('baseline'), refuse) }),
   };
 }

@@ -153,7 +153,7 @@ function nowhereOf(spec: FileIntegrity['spec'], known: readonly NodeView[]): Own
 }
 
 function isChosen(spec: FileIntegrity['spec'], { labels = {}, taints = [] }: NodeView): boolean {
-  return isForNode(spec, { metadata: { labels }, spec: { taints: [...taints] } });
+  return isForNode(spec, { metadata: { labels }, spec: { taints: [...taints] } }, false);
 }
 
 function nodeProblems(
